@@ -6,22 +6,23 @@ use std::mem::ManuallyDrop;
 use scratchbook::{Error, ErrorKind, SessionService, SqliteSessionService};
 use serde_json::json;
 
-use crate::args::{BackupArgs, Global};
-use crate::database::{sqlite_uri, within};
+use crate::args::BackupArgs;
+use crate::context::Context;
+use crate::database::sqlite_uri;
 use crate::failure::Failure;
 use crate::output::{Format, Output, visible};
-use crate::unfinished::Unfinished;
+use crate::partial_file::PartialFile;
 
-pub(crate) async fn backup(global: &Global, args: BackupArgs, out: &mut Output) -> Result<(), Failure> {
-    let service = within(global.deadline, SqliteSessionService::connect(sqlite_uri(global)?)).await?;
-    // Dropping it would wait for the copy, also where that was given up.
+pub(crate) async fn backup(context: &Context, args: BackupArgs, out: &mut Output) -> Result<(), Failure> {
+    let service = context.within(SqliteSessionService::connect(sqlite_uri(context)?)).await?;
+    // Dropping it would wait for the copy, even after the deadline.
     let service = ManuallyDrop::new(service);
-    let copy = Unfinished::new(&args.file);
+    let copy = PartialFile::new(&args.file);
     let made = tokio::select! {
-        made = within(global.deadline, service.backup(&args.file)) => made,
+        made = context.within(service.backup(&args.file)) => made,
         Ok(()) = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
     };
-    // The library removes what it could not finish; only a copy that nobody waits for any more is left to us.
+    // The library removes a copy that failed. After the deadline the copy may still run, so we remove it.
     if !made.as_ref().is_err_and(|error| error.is_retryable()) {
         copy.keep();
     }

@@ -1,76 +1,73 @@
-//! The database a command works on.
+//! The database of a command.
 
 use std::convert;
-use std::env;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use scratchbook::{
-    ArtifactService, Error, ErrorKind, Limits, SessionService, Store, WithDeadline, WithStateSchema, sealed_limits,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::layer::{WithDeadline, WithStateSchema, sealed_limits};
+use scratchbook::store::Limits;
+use scratchbook::{Error, ErrorKind, SessionService, Store};
 
-use crate::args::{DASHES, Global};
+use crate::args::DASHES;
+use crate::context::{AppSchema, Context, DEFAULT_DATABASE};
+use crate::encryption::{self, EncryptedSessions, Encryption};
 use crate::failure::Failure;
-use crate::schema::Schema;
-use crate::sealing::{self, Keys, Sealed};
 
-/// Where sessions are looked for if nothing else is said.
-pub(crate) const DEFAULT: &str = "sqlite://scratchbook.db";
-
-/// An open database, each of whose calls ends within the deadline.
+/// An open database. Each call ends within the deadline.
 ///
-/// It is closed by [`close`](Self::close) and never dropped: a drop would wait for what was given up.
+/// [`close`](Self::close) closes it. The stores are never dropped: a drop would wait for calls that have timed out.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
     pub(crate) artifacts: ManuallyDrop<Arc<dyn ArtifactService>>,
-    /// The id of the key that seals what is written.
+    /// The id of the key that encrypts new values.
     pub(crate) sealed_by: Option<String>,
 }
 
 impl Database {
-    /// Opens what is there. A file that is missing is a mistake, not a wish for an empty one.
-    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
-        check(uri(global, DEFAULT))?;
-        existing(uri(global, DEFAULT))?;
-        Self::open_or_create(global, DEFAULT).await
+    /// Opens an existing database. A missing file is an error.
+    pub(crate) async fn open(context: &Context) -> Result<Self, Failure> {
+        check(context.uri(DEFAULT_DATABASE))?;
+        existing(context.uri(DEFAULT_DATABASE))?;
+        Self::open_or_create(context, DEFAULT_DATABASE).await
     }
 
-    /// Opens a database, which is made where it is missing.
-    pub(crate) async fn open_or_create(global: &Global, default: &str) -> Result<Self, Failure> {
-        let keys = Keys::of(global)?;
-        let (store, limits) = stored(global, default, keys.as_ref()).await?;
-        let sealed_by = keys.as_ref().map(Keys::current);
-        let Store { sessions, artifacts, .. } = match keys {
-            Some(keys) => keys.around(store, limits),
+    /// Opens a database, and creates it if it does not exist.
+    pub(crate) async fn open_or_create(context: &Context, default: &str) -> Result<Self, Failure> {
+        let encryption = Encryption::of(context)?;
+        let (store, limits) = stored(context, default, encryption.as_ref()).await?;
+        let sealed_by = encryption.as_ref().map(Encryption::current);
+        let Store { sessions, artifacts, .. } = match encryption {
+            Some(encryption) => encryption.around(store, limits),
             None => store,
         };
-        let sessions: Arc<dyn SessionService> = match &global.checked {
-            Some(Schema { app, schema }) => Arc::new(WithStateSchema::new(sessions).with_app(app, schema.clone())),
+        let sessions: Arc<dyn SessionService> = match &context.schema {
+            Some(AppSchema { app, schema }) => Arc::new(WithStateSchema::new(sessions).with_app(app, schema.clone())),
             None => sessions,
         };
-        Ok(Self { sealed_by, ..Self::of(bounded(Store::of(sessions, artifacts), global.deadline)) })
+        Ok(Self { sealed_by, ..Self::of(bounded(Store::of(sessions, artifacts), context.options.deadline)) })
     }
 
-    /// Opens what is there as it is stored, and beside it the sessions as the keyring's keys open and seal them.
-    pub(crate) async fn open_to_reseal(global: &Global) -> Result<(Self, Sealed), Failure> {
-        let Some(keys) = Keys::of(global)? else { return Err(sealing::no_keyring().into()) };
-        check(uri(global, DEFAULT))?;
-        existing(uri(global, DEFAULT))?;
-        let (store, limits) = stored(global, DEFAULT, Some(&keys)).await?;
-        let store = bounded(store, global.deadline);
-        let sealed = keys.sessions(Arc::clone(&store.sessions), limits);
+    /// Opens an existing database without decrypting it, and its sessions with the keyring's encryption.
+    pub(crate) async fn open_to_reseal(context: &Context) -> Result<(Self, EncryptedSessions), Failure> {
+        let Some(encryption) = Encryption::of(context)? else { return Err(encryption::no_keyring().into()) };
+        check(context.uri(DEFAULT_DATABASE))?;
+        existing(context.uri(DEFAULT_DATABASE))?;
+        let (store, limits) = stored(context, DEFAULT_DATABASE, Some(&encryption)).await?;
+        let store = bounded(store, context.options.deadline);
+        let sealed = encryption.sessions(Arc::clone(&store.sessions), limits);
         Ok((Self::of(store), sealed))
     }
 
-    /// Sessions and artifacts together.
+    /// The sessions and the artifacts as a store.
     pub(crate) fn store(&self) -> Store {
         Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
     }
 
-    /// A store that is open already.
+    /// Wraps an open store.
     pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {
         Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts), sealed_by: None }
     }
@@ -80,32 +77,32 @@ impl Database {
     }
 }
 
-/// Opens a store, with room for what is sealed if there are keys; and the limits on what is given.
-async fn stored(global: &Global, default: &str, keys: Option<&Keys>) -> Result<(Store, Limits), Failure> {
-    check(uri(global, default))?;
-    let room: fn(Limits) -> Limits = if keys.is_some() { sealed_limits } else { convert::identity };
-    let opened = within(global.deadline, scratchbook::connect_with_limits(uri(global, default), room)).await?;
-    sealing::check(&opened.0, keys, global).await?;
+/// Opens a store, and returns it with the limits on values before encryption, which makes them longer.
+async fn stored(context: &Context, default: &str, encryption: Option<&Encryption>) -> Result<(Store, Limits), Failure> {
+    check(context.uri(default))?;
+    let room: fn(Limits) -> Limits = if encryption.is_some() { sealed_limits } else { convert::identity };
+    let opened = context.within(scratchbook::store::connect_with_limits(context.uri(default), room)).await?;
+    encryption::check(&opened.0, encryption, context).await?;
     Ok(opened)
 }
 
-/// A store each of whose calls ends within the deadline.
+/// Applies the deadline to each call of a store.
 fn bounded(store: Store, deadline: Option<Duration>) -> Store {
     let Some(deadline) = deadline else { return store };
     let sessions = WithDeadline::new(store.sessions, deadline);
     Store::of(Arc::new(sessions), Arc::new(WithDeadline::new(store.artifacts, deadline)))
 }
 
-/// The URI of a database that may be missing still.
-pub(crate) fn checked_uri(global: &Global) -> Result<&str, Failure> {
-    let uri = uri(global, DEFAULT);
+/// The URI of a database that need not exist.
+pub(crate) fn checked_uri(context: &Context) -> Result<&str, Failure> {
+    let uri = context.uri(DEFAULT_DATABASE);
     check(uri)?;
     Ok(uri)
 }
 
-/// The URI of the SQLite file that is to be there.
-pub(crate) fn sqlite_uri(global: &Global) -> Result<&str, Failure> {
-    let uri = uri(global, DEFAULT);
+/// The URI of an existing SQLite file.
+pub(crate) fn sqlite_uri(context: &Context) -> Result<&str, Failure> {
+    let uri = context.uri(DEFAULT_DATABASE);
     if uri.starts_with("memory:") {
         let message = "memory: holds nothing to copy; name a file with --database sqlite://PATH";
         return Err(Error::new(ErrorKind::Unsupported, message).into());
@@ -120,33 +117,7 @@ pub(crate) fn sqlite_uri(global: &Global) -> Result<&str, Failure> {
     Ok(uri)
 }
 
-/// The database that the environment names, for every command but the demo: a variable set long ago must not
-/// have it write where real sessions are.
-pub(crate) fn of_environment() -> Result<Option<String>, Failure> {
-    let Some(value) = env::var_os("SCRATCHBOOK_DATABASE").filter(|value| !value.is_empty()) else { return Ok(None) };
-    value.into_string().map(Some).map_err(|_| {
-        Error::new(ErrorKind::InvalidArgument, "SCRATCHBOOK_DATABASE is not UTF-8; name a database as sqlite://PATH")
-            .into()
-    })
-}
-
-/// Bounds what the library does not.
-pub(crate) async fn within<T>(
-    deadline: Option<Duration>,
-    call: impl Future<Output = scratchbook::Result<T>>,
-) -> scratchbook::Result<T> {
-    let Some(deadline) = deadline else { return call.await };
-    tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {
-        let seconds = deadline.as_secs_f64();
-        Err(Error::new(ErrorKind::Unavailable, format!("no answer within the deadline of {seconds} s; try again")))
-    })
-}
-
-pub(crate) fn uri<'a>(global: &'a Global, default: &'a str) -> &'a str {
-    global.database.as_deref().unwrap_or(default)
-}
-
-/// Says what to write instead of a path, or of a URI that has nearly the right form.
+/// Refuses a path or a malformed URI, and says what to write instead.
 fn check(uri: &str) -> Result<(), Error> {
     let meant = match uri.split_once(':') {
         _ if uri.contains("://") || uri == "memory:" => return Ok(()),
@@ -154,21 +125,21 @@ fn check(uri: &str) -> Result<(), Error> {
         Some(("sqlite", path)) => format!("sqlite://{path}"),
         Some(("" | "memory", _)) => "memory:".to_owned(),
         None if uri == "memory" => "memory:".to_owned(),
-        // As libpq has it; it may hold a password.
+        // A connection string of libpq's, which may contain a password.
         _ if uri.contains('=') => "SCHEME://USER:PASSWORD@HOST/DATABASE, or sqlite://PATH".to_owned(),
         None if !uri.is_empty() => format!("sqlite://{uri}"),
         _ => "sqlite://PATH".to_owned(),
     };
     // `-dash=1` is read as `-d ash=1`.
     let dashes = if uri.contains('=') { format!(". {DASHES}") } else { String::new() };
-    let uri = scratchbook::without_password(uri);
+    let uri = scratchbook::store::without_password(uri);
     let message = format!("'{uri}' is not the URI of a database; write --database {meant}{dashes}");
-    Err(Error::new(ErrorKind::InvalidArgument, message))
+    Err(Error::invalid(message))
 }
 
 fn existing(uri: &str) -> Result<(), Failure> {
     match path_of(uri) {
-        // Whatever else may be wrong with the path, opening it says better.
+        // Opening the file reports other errors better.
         Some(path) if !path.as_os_str().is_empty() && path.try_exists().is_ok_and(|exists| !exists) => {
             Err(no_database(&path).into())
         }

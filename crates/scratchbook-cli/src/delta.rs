@@ -1,14 +1,14 @@
-//! What is to be set, as it is written on the command line: KEY=VALUE, and a JSON object.
+//! Parses assignments on the command line into a delta: KEY=VALUE, or a JSON object.
 
 use std::io::{self, Read};
 
-use scratchbook::{Error, ErrorKind, StateDelta, json};
+use scratchbook::{Error, StateDelta, json};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use crate::args::{AppendArgs, Assignments, IncrementArgs, MergeArgs, Writing};
+use crate::args::{AppendArgs, Assignments, IncrementArgs, MergeArgs, WriteOptions};
 
-/// Reads assignments and `--delta` into one delta. A key that is given twice is a contradiction.
+/// Reads assignments and `--delta` into one delta. A key can be given only once.
 pub(crate) fn read(args: &Assignments) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     if let Some(text) = &args.delta {
@@ -19,7 +19,7 @@ pub(crate) fn read(args: &Assignments) -> Result<StateDelta, Error> {
     for assignment in &args.assignments {
         let (key, value) = halves(assignment)?;
         if delta.contains(key) {
-            return Err(invalid(format!("the key '{key}' is given twice; give each key one value")));
+            return Err(Error::invalid(format!("the key '{key}' is given twice; give each key one value")));
         }
         let value = if args.string { Value::String(value.to_owned()) } else { json_value(key, value)? };
         delta.set(key, value)?;
@@ -27,7 +27,7 @@ pub(crate) fn read(args: &Assignments) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// What is to be added to numbers, by 1 where nothing else is said.
+/// Reads increments, of 1 by default.
 pub(crate) fn increments(args: &IncrementArgs) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for text in &args.keys {
@@ -37,7 +37,7 @@ pub(crate) fn increments(args: &IncrementArgs) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// What is to be appended to lists.
+/// Reads the items to append to lists.
 pub(crate) fn appends(args: &AppendArgs) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for item in &args.items {
@@ -47,7 +47,7 @@ pub(crate) fn appends(args: &AppendArgs) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// What is to be merged into maps.
+/// Reads the patches to merge into objects.
 pub(crate) fn merges(args: &MergeArgs) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for patch in &args.patches {
@@ -57,8 +57,8 @@ pub(crate) fn merges(args: &MergeArgs) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// A delta behind the guards that are asked for.
-pub(crate) fn guarded(delta: StateDelta, writing: &Writing) -> Result<StateDelta, Error> {
+/// Puts the guards of `--expect` and `--expect-absent` before a delta.
+pub(crate) fn guarded(delta: StateDelta, writing: &WriteOptions) -> Result<StateDelta, Error> {
     let mut guards = StateDelta::new();
     for expected in &writing.expect {
         let (key, value) = halves(expected)?;
@@ -69,21 +69,21 @@ pub(crate) fn guarded(delta: StateDelta, writing: &Writing) -> Result<StateDelta
     Ok(guards)
 }
 
-/// A key and what is written behind the first '='.
+/// Splits an assignment at the first '='.
 fn halves(assignment: &str) -> Result<(&str, &str), Error> {
-    assignment.split_once('=').ok_or_else(|| invalid(format!("'{assignment}' sets nothing; write KEY=VALUE")))
+    assignment.split_once('=').ok_or_else(|| Error::invalid(format!("'{assignment}' sets nothing; write KEY=VALUE")))
 }
 
 fn standard_input() -> Result<String, Error> {
     let mut text = String::new();
-    io::stdin().read_to_string(&mut text).map_err(|e| {
-        Error::new(ErrorKind::InvalidArgument, "--delta -: standard input cannot be read as text").with_source(e)
-    })?;
+    io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|e| Error::invalid("--delta -: standard input cannot be read as text").with_source(e))?;
     Ok(text)
 }
 
-/// JSON, or else a plain string. What looks like JSON's lists, objects and strings has to be JSON: a slip in
-/// one would otherwise become a string without a word.
+/// Reads JSON, or else a plain string. A text that begins like a list, an object or a string must be valid JSON, so that a
+/// typo does not silently make it a string.
 fn json_value(key: &str, text: &str) -> Result<Value, Error> {
     let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
     if is_json || text.trim_start().starts_with(['{', '[', '"']) {
@@ -92,8 +92,4 @@ fn json_value(key: &str, text: &str) -> Result<Value, Error> {
         });
     }
     Ok(Value::String(text.to_owned()))
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

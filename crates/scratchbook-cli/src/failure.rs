@@ -1,10 +1,11 @@
-//! Why a command failed, what is said about it, and the exit code: a function of the kind.
+//! Failures of commands, how they are reported, and the exit code for each kind.
 
 use std::error::Error as _;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter};
+use scratchbook::error::{ConflictCause, KeyConflict, KeyWriter};
+use scratchbook::{Error, ErrorKind, SessionKey};
 use serde_json::{Map, Value, json};
 
 use crate::output::{compact, plural, visible};
@@ -12,21 +13,22 @@ use crate::output::{compact, plural, visible};
 /// Shown at the end of --help; [`exit_code_of`] is the same table.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-    0  all went well
-    1  the demo found a value that is different, an import left rows out, or keys break a schema
-    2  a bad argument: on the command line, or a key, id or value that no store may hold
+    0  success
+    1  demo found a wrong value, import skipped rows, or state violates a schema
+    2  invalid argument: on the command line, or an invalid key, id or value
     3  not found
-    4  exists already
-    5  somebody else's write came first
-    6  not possible as things are: no database of ours, a newer one, a key that is not in the
-       keyring, an answer that was not yes
-    7  something is full: the disk, a queue, standard output
-    8  the caller is not known
-    9  not allowed: a read-only file
-   10  not reachable now, or not within the deadline; try again
-   11  this database cannot do that
+    4  already exists
+    5  conflict with another write
+    6  failed precondition: not a scratchbook database, or a newer one; a key that is missing from
+       the keyring; a confirmation that was not given
+    7  out of resources: the disk, a queue or standard output
+    8  not authenticated
+    9  permission denied, such as by a read-only file
+   10  unavailable, or the deadline has passed; try again
+   11  not supported by this database
    12  stored data is damaged, or verify found a difference
-   13  a defect
+   13  internal error
+   14  too large
   130  interrupted";
 
 /// What ends a command early.
@@ -36,19 +38,19 @@ pub(crate) enum Failure {
     Refused(Error),
     /// Standard output could not be written.
     Output(io::Error),
-    /// The demo has found so many values that are not what they must be.
-    Different(usize),
-    /// An import was done, but for so many rows.
-    LeftOut(usize),
-    /// So many keys or scopes break a schema.
-    Broken(usize),
-    /// An answer failed in such a way, and it was said when it did.
-    Told(ErrorKind),
-    /// So much of what is stored is not what events and logs come to.
-    Damaged(usize),
+    /// The demo found this many wrong values.
+    WrongValues(usize),
+    /// An import skipped this many rows.
+    SkippedRows(usize),
+    /// This many keys or scopes violate a schema.
+    SchemaViolations(usize),
+    /// An answer failed with an error of this kind, which was already reported.
+    AlreadyReported(ErrorKind),
+    /// Stored state differs in this many places from the state that events and logs give.
+    Differences(usize),
     /// Ctrl-C.
     Interrupted,
-    /// Ctrl-C, where it is the way to end it.
+    /// Ctrl-C, in a command that ends by it.
     Ended,
 }
 
@@ -56,13 +58,13 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(error) => exit_code_of(error.kind()),
-            Self::Told(kind) => exit_code_of(*kind),
-            // Whoever read our output has seen enough: nothing went wrong.
+            Self::AlreadyReported(kind) => exit_code_of(*kind),
+            // The reader of our output has closed it. This is no failure.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Ended => 0,
             Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
-            Self::Different(_) | Self::LeftOut(_) | Self::Broken(_) => 1,
-            Self::Damaged(_) => exit_code_of(ErrorKind::DataCorrupted),
+            Self::WrongValues(_) | Self::SkippedRows(_) | Self::SchemaViolations(_) => 1,
+            Self::Differences(_) => exit_code_of(ErrorKind::DataCorrupted),
             Self::Interrupted => 130,
         }
     }
@@ -82,12 +84,12 @@ fn exit_code_of(kind: ErrorKind) -> u8 {
         ErrorKind::Unsupported => 11,
         ErrorKind::DataCorrupted => 12,
         ErrorKind::PayloadTooLarge => 14,
-        // `Internal`, and kinds that a later library may add.
+        // `Internal`, and kinds that a later version of the library may add.
         _ => 13,
     }
 }
 
-/// Says on standard error what went wrong and what caused it.
+/// Prints a failure and its causes to standard error.
 pub(crate) fn report(failure: &Failure, json: bool) {
     let mut causes = Vec::new();
     let (kind, message) = match failure {
@@ -100,17 +102,17 @@ pub(crate) fn report(failure: &Failure, json: bool) {
             (error.kind().as_str(), error.to_string())
         }
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-        Failure::Ended | Failure::Told(_) => return,
+        Failure::Ended | Failure::AlreadyReported(_) => return,
         Failure::Output(error) => {
             (ErrorKind::ResourceExhausted.as_str(), format!("standard output cannot be written: {error}"))
         }
-        Failure::Different(1) => ("different", "1 value is different from what it must be".to_owned()),
-        Failure::Different(count) => ("different", format!("{count} values are different from what they must be")),
-        Failure::LeftOut(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
-        Failure::LeftOut(count) => ("left_out", format!("{count} rows were left out; all others are imported")),
-        Failure::Broken(1) => ("broken", "1 value breaks the schema".to_owned()),
-        Failure::Broken(count) => ("broken", format!("{count} values break the schema")),
-        Failure::Damaged(count) => {
+        Failure::WrongValues(1) => ("different", "1 value is different from what it must be".to_owned()),
+        Failure::WrongValues(count) => ("different", format!("{count} values are different from what they must be")),
+        Failure::SkippedRows(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
+        Failure::SkippedRows(count) => ("left_out", format!("{count} rows were left out; all others are imported")),
+        Failure::SchemaViolations(1) => ("broken", "1 value breaks the schema".to_owned()),
+        Failure::SchemaViolations(count) => ("broken", format!("{count} values break the schema")),
+        Failure::Differences(count) => {
             let found = plural(*count as u64, "difference");
             (ErrorKind::DataCorrupted.as_str(), format!("{found} between what is stored and what it was made of"))
         }
@@ -129,12 +131,12 @@ pub(crate) fn report(failure: &Failure, json: bool) {
     let mut err = anstream::stderr();
     let labelled = [("error", message)].into_iter().chain(causes.into_iter().map(|cause| ("  cause", cause)));
     for (label, line) in labelled {
-        // If even standard error is closed, there is nobody left to report to.
+        // If standard error is closed too, the failure cannot be reported.
         let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(&line));
     }
 }
 
-/// Says on standard error what may be wrong; a server says it in its log.
+/// Prints a warning to standard error, or in a server to its log.
 pub(crate) fn warn(message: &str, json: bool) {
     if tracing::dispatcher::has_been_set() {
         tracing::warn!("{message}");
@@ -142,12 +144,12 @@ pub(crate) fn warn(message: &str, json: bool) {
         let _ = writeln!(io::stderr(), "{}", compact(&json!({"warning": {"message": message}})));
     } else {
         let yellow = Style::new().bold().fg_color(Some(AnsiColor::Yellow.into()));
-        // If even standard error is closed, there is nobody left to report to.
+        // If standard error is closed too, the failure cannot be reported.
         let _ = writeln!(anstream::stderr(), "{yellow}warning:{yellow:#} {}", visible(message));
     }
 }
 
-/// A key in the way of a write; what is absent is left out.
+/// A conflict as JSON, without absent fields.
 fn conflict(conflict: &KeyConflict) -> Value {
     let cause = if conflict.cause == ConflictCause::Guard { "guard" } else { "changed" };
     let mut shown = Map::from_iter([("key".to_owned(), json!(conflict.key)), ("cause".to_owned(), json!(cause))]);
@@ -161,6 +163,12 @@ fn conflict(conflict: &KeyConflict) -> Value {
         shown.insert("writer".to_owned(), writer);
     }
     shown.into()
+}
+
+/// The error for a session that does not exist.
+pub(crate) fn no_session(key: &SessionKey) -> Error {
+    let message = format!("session not found: {key}; see: scratchbook sessions list --app {}", key.app_name());
+    Error::not_found(message)
 }
 
 /// Prints an error as JSON to standard error.

@@ -1,35 +1,38 @@
-//! The command `scratchbook`: serves a database, plays the demo, and looks at and changes what is in a database.
+//! The command `scratchbook`: serves a database, runs the demo, and reads and changes sessions and state.
 
 mod agents;
 mod args;
 mod backup;
 mod chat;
 mod config;
+mod context;
 mod database;
 mod delta;
 mod demo;
+mod encryption;
+mod environment;
 mod export;
+mod export_format;
 mod failure;
 mod import;
-mod lines;
 mod migrate;
 mod output;
-mod places;
+mod partial_file;
 mod progress;
 mod prune;
 mod reseal;
 mod schema;
-mod sealing;
 mod serve;
 mod sessions;
+mod shell;
 mod show;
 mod state;
 mod times;
 mod token;
-mod unfinished;
 mod usage;
 mod users;
 mod verify;
+mod walk;
 mod watch;
 mod wrap;
 
@@ -38,7 +41,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use args::{Cli, Command, Global, SchemaCommand, SessionsCommand, StateCommand, TokenCommand, UsersCommand};
+use args::{Cli, Command, SchemaCommand, SessionsCommand, StateCommand, TokenCommand, UsersCommand};
+use config::Setting;
+use context::{Context, DEFAULT_DATABASE};
 use database::Database;
 use failure::{Failure, report};
 use mimalloc::MiMalloc;
@@ -46,24 +51,24 @@ use output::Output;
 use scratchbook::{Error, ErrorKind};
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads that read hand what they allocate to threads that answer: an allocator that is made for it saves a third of a
-/// read by HTTP.
+/// Memory that one thread allocates for a read is freed by another that answers. An allocator made for this saves a third
+/// of the time of a read over HTTP.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How long a server that ends waits for who reads standard error.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+/// How long a server that ends waits for the reader of standard error.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(250);
 
 fn main() -> ExitCode {
-    let cli = match usage::parse() {
-        Ok(cli) => cli,
+    let (cli, settings) = match usage::parse() {
+        Ok(parsed) => parsed,
         Err(code) => return code,
     };
     let json = cli.global.json;
     let is_server = matches!(cli.command, Command::Serve(_));
     let outcome = runtime(&cli.command).and_then(|runtime| {
-        let outcome = runtime.block_on(until_interrupted(cli));
-        // Threads may still wait for a lock or an answer, and nobody for them.
+        let outcome = runtime.block_on(until_interrupted(cli, &settings));
+        // Threads may still wait for a lock or an answer that is no longer needed.
         runtime.shutdown_background();
         outcome
     });
@@ -82,117 +87,111 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what went wrong, unless nobody reads standard error: a server ends all the same.
+/// Reports a failure, but does not wait for long if nobody reads standard error.
 fn report_in_time(failure: Failure, json: bool) {
-    let (said, all) = mpsc::channel();
+    let (done, reported) = mpsc::channel();
     thread::spawn(move || {
         report(&failure, json);
-        // Nobody may wait any more.
-        let _ = said.send(());
+        // The receiver may have stopped waiting.
+        let _ = done.send(());
     });
-    let _ = all.recv_timeout(LAST_WORDS);
+    let _ = reported.recv_timeout(REPORT_TIMEOUT);
 }
 
-/// How many tasks a worker runs between two looks at the sockets. A large answer is made in one go of some ten
-/// milliseconds, and 61 of these, tokio's own number, are a second in which nobody sees that clients have gone.
-const TASKS_BETWEEN_LOOKS: u32 = 7;
+/// How many tasks a worker runs before it polls the sockets. Serializing a large answer takes about ten milliseconds
+/// without a pause; with tokio's default of 61 such tasks, it takes a second to notice that a client has gone.
+const TASKS_BETWEEN_POLLS: u32 = 7;
 
-/// A server has a worker for each core; whatever does one thing after the other needs none.
+/// A server has a worker for each core; every other command runs in one thread.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let mut runtime = match command {
         Command::Serve(_) => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
-    runtime.event_interval(TASKS_BETWEEN_LOOKS).enable_all().build().map_err(|e| {
+    runtime.event_interval(TASKS_BETWEEN_POLLS).enable_all().build().map_err(|e| {
         Error::new(ErrorKind::ResourceExhausted, "there are no threads or files left to begin with")
             .with_source(e)
             .into()
     })
 }
 
-async fn until_interrupted(cli: Cli) -> Result<(), Failure> {
+async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     if matches!(cli.command, Command::Serve(_) | Command::Chat(_)) {
-        // They hear signals themselves, and finish what was begun.
-        return Box::pin(run(cli)).await;
+        // These handle signals themselves, and finish what has begun.
+        return Box::pin(run(cli, settings)).await;
     }
-    let mut running = Box::pin(run(cli));
+    let mut running = Box::pin(run(cli, settings));
     tokio::select! {
-        // First, so that a command which tidies up when interrupted can do so.
+        // The command first, so that it can clean up when it is interrupted.
         biased;
         outcome = &mut running => outcome,
-        // What was being written is committed whole or not at all: there is nothing else to tidy up.
+        // A write is committed completely or not at all, so that there is nothing else to clean up.
         Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
     }
 }
 
-async fn run(mut cli: Cli) -> Result<(), Failure> {
+async fn run(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     let mut out = Output::new(cli.global.json);
-    if !matches!(cli.command, Command::Demo(_)) {
-        if cli.global.database.is_none() {
-            cli.global.database = database::of_environment()?;
-        }
-        sealing::of_environment(&mut cli.global)?;
-    }
-    cli.global.checked = schema::Schema::of(&cli)?;
-    let global = &cli.global;
-    match cli.command {
-        Command::Chat(args) => Box::pin(chat::chat(global, args, &mut out)).await,
-        Command::Serve(args) => Box::pin(serve::serve(global, *args, &mut out)).await,
+    let (context, command) = Context::new(cli)?;
+    let context = &context;
+    match command {
+        Command::Chat(args) => Box::pin(chat::chat(context, args, &mut out)).await,
+        Command::Serve(args) => Box::pin(serve::serve(context, *args, settings, &mut out)).await,
         Command::Demo(args) => {
             if args.list {
                 return demo::list(&mut out);
             }
-            let database = Database::open_or_create(global, "memory:").await?;
-            let place = scratchbook::without_password(database::uri(global, "memory:"));
+            let database = Database::open_or_create(context, "memory:").await?;
+            let place = scratchbook::store::without_password(context.uri("memory:"));
             Box::pin(demo::play(&database.sessions, &place, &args.scenarios, &mut out)).await?;
             database.close().await
         }
-        Command::Sessions { command } => Box::pin(run_sessions(global, command, &mut out)).await,
-        Command::State { command } => Box::pin(run_state(global, command, &mut out)).await,
+        Command::Sessions { command } => Box::pin(run_sessions(context, command, &mut out)).await,
+        Command::State { command } => Box::pin(run_state(context, command, &mut out)).await,
         Command::Token { command: TokenCommand::New(args) } => token::new(args, &mut out),
         Command::Users { command: UsersCommand::Erase(args) } => {
-            let database = Database::open(global).await?;
+            let database = Database::open(context).await?;
             users::erase(&database, args, &mut out).await?;
             database.close().await
         }
         Command::Watch(args) => {
-            let database = Database::open(global).await?;
+            let database = Database::open(context).await?;
             Box::pin(watch::watch(&database, args, &mut out)).await?;
             database.close().await
         }
         Command::Verify(args) => {
-            let database = Database::open(global).await?;
+            let database = Database::open(context).await?;
             Box::pin(verify::verify(&database, args, &mut out)).await?;
             database.close().await
         }
         Command::Prune(args) => {
-            let database = Database::open(global).await?;
+            let database = Database::open(context).await?;
             Box::pin(prune::prune(&database, args, &mut out)).await?;
             database.close().await
         }
         Command::Reseal(args) => {
-            let (database, sealed) = Database::open_to_reseal(global).await?;
+            let (database, sealed) = Database::open_to_reseal(context).await?;
             Box::pin(reseal::reseal(&database, &sealed, args, &mut out)).await?;
             database.close().await
         }
         Command::Schema { command: SchemaCommand::Check(args) } => {
-            Box::pin(schema::check(global, args, &mut out)).await
+            Box::pin(schema::check(context, args, &mut out)).await
         }
-        Command::Migrate(args) => migrate::migrate(global, args, &mut out).await,
-        Command::Backup(args) => backup::backup(global, args, &mut out).await,
-        Command::Import(args) => Box::pin(import::import(global, args, &mut out)).await,
-        Command::Export(args) => Box::pin(export::export(global, args, &mut out)).await,
+        Command::Migrate(args) => migrate::migrate(context, args, &mut out).await,
+        Command::Backup(args) => backup::backup(context, args, &mut out).await,
+        Command::Import(args) => Box::pin(import::import(context, args, &mut out)).await,
+        Command::Export(args) => Box::pin(export::export(context, args, &mut out)).await,
     }
 }
 
-async fn run_sessions(global: &Global, command: SessionsCommand, out: &mut Output) -> Result<(), Failure> {
+async fn run_sessions(context: &Context, command: SessionsCommand, out: &mut Output) -> Result<(), Failure> {
     if let SessionsCommand::Create(args) = command {
-        let creation = sessions::Creation::new(args)?;
-        let database = Database::open_or_create(global, database::DEFAULT).await?;
+        let creation = sessions::NewSession::new(args)?;
+        let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
         sessions::create(&database, creation, out).await?;
         return database.close().await;
     }
-    let database = Database::open(global).await?;
+    let database = Database::open(context).await?;
     match command {
         // Done above.
         SessionsCommand::Create(_) => {}
@@ -207,15 +206,15 @@ async fn run_sessions(global: &Global, command: SessionsCommand, out: &mut Outpu
     database.close().await
 }
 
-async fn run_state(global: &Global, command: StateCommand, out: &mut Output) -> Result<(), Failure> {
+async fn run_state(context: &Context, command: StateCommand, out: &mut Output) -> Result<(), Failure> {
     let reading = match command {
-        StateCommand::Set(args) => return set(global, state::Setting::new(args)?, out).await,
-        StateCommand::Increment(args) => return set(global, state::Setting::increment(args)?, out).await,
-        StateCommand::Append(args) => return set(global, state::Setting::append(args)?, out).await,
-        StateCommand::Merge(args) => return set(global, state::Setting::merge(args)?, out).await,
+        StateCommand::Set(args) => return set(context, state::StateWrite::new(args)?, out).await,
+        StateCommand::Increment(args) => return set(context, state::StateWrite::increment(args)?, out).await,
+        StateCommand::Append(args) => return set(context, state::StateWrite::append(args)?, out).await,
+        StateCommand::Merge(args) => return set(context, state::StateWrite::merge(args)?, out).await,
         other => other,
     };
-    let database = Database::open(global).await?;
+    let database = Database::open(context).await?;
     match reading {
         StateCommand::Get(args) => state::get(&database, args, out).await?,
         StateCommand::Unset(args) => state::unset(&database, args, out).await?,
@@ -230,11 +229,11 @@ async fn run_state(global: &Global, command: StateCommand, out: &mut Output) -> 
     database.close().await
 }
 
-async fn set(global: &Global, setting: state::Setting, out: &mut Output) -> Result<(), Failure> {
+async fn set(context: &Context, setting: state::StateWrite, out: &mut Output) -> Result<(), Failure> {
     let database = if setting.may_create() {
-        Database::open_or_create(global, database::DEFAULT).await?
+        Database::open_or_create(context, DEFAULT_DATABASE).await?
     } else {
-        Database::open(global).await?
+        Database::open(context).await?
     };
     state::set(&database, setting, out).await?;
     database.close().await

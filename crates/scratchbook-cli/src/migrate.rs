@@ -1,16 +1,17 @@
 //! `scratchbook migrate`.
 
-use scratchbook::{Migration, MigrationRun};
+use scratchbook::store::{Migration, MigrationRun};
 use serde_json::{Value, json};
 
-use crate::args::{Global, MigrateArgs};
-use crate::database::{checked_uri, within};
+use crate::args::MigrateArgs;
+use crate::context::Context;
+use crate::database::checked_uri;
 use crate::failure::Failure;
 use crate::output::{Format, Output};
 
-pub(crate) async fn migrate(global: &Global, args: MigrateArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Output) -> Result<(), Failure> {
     let (run, done) = if args.dry_run { (MigrationRun::Dry, "missing") } else { (MigrationRun::Real, "applied") };
-    let migrations = within(global.deadline, scratchbook::migrate(checked_uri(global)?, run)).await?;
+    let migrations = context.within(scratchbook::migrate(checked_uri(context)?, run)).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({done: migrations.iter().map(as_json).collect::<Vec<_>>()}))?);
     }

@@ -1,4 +1,4 @@
-//! Standard output: text with colours that a pipe does not get, or JSON.
+//! Standard output: text, with colours on a terminal, or JSON.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -13,16 +13,16 @@ use terminal_size::{Width, terminal_size_of};
 
 use crate::wrap::wrap;
 
-/// Where a command prints.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Output {
     format: Format,
     out: AutoStream<Stdout>,
-    /// The terminal's width; none in a pipe.
+    /// The width of the terminal; `None` in a pipe.
     width: Option<u16>,
 }
 
-/// How a command prints.
+/// The format of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
@@ -48,7 +48,7 @@ impl Output {
         self.format
     }
 
-    /// Prints a line of text, styled as its parts are; on a terminal broken between words.
+    /// Prints a line of text. On a terminal it is wrapped between words.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> io::Result<()> {
         let Some(width) = self.width else { return writeln!(self.out, "{line}") };
         for line in line.to_string().split('\n') {
@@ -57,12 +57,12 @@ impl Output {
         Ok(())
     }
 
-    /// Prints text as it is, not broken anew.
+    /// Prints text as it is, without wrapping it.
     pub(crate) fn text(&mut self, text: impl fmt::Display) -> io::Result<()> {
         writeln!(self.out, "{text}")
     }
 
-    /// Prints a piece of a line, at once.
+    /// Prints a part of a line and flushes it.
     pub(crate) fn piece(&mut self, text: impl fmt::Display) -> io::Result<()> {
         write!(self.out, "{text}")?;
         self.out.flush()
@@ -74,23 +74,23 @@ impl Output {
         writeln!(self.out, "{}", escape_controls(&text))
     }
 
-    /// Prints a value as JSON on one line, for who reads while more is to come.
+    /// Prints a value as JSON on one line and flushes it.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
         writeln!(self.out, "{}", compact(value))?;
         self.out.flush()
     }
 
-    /// Prints a value alone, as a script wants it: a string as it is, everything else as JSON on one line.
+    /// Prints a value for a script: a string as it is, any other value as JSON on one line.
     pub(crate) fn raw(&mut self, value: &Value) -> io::Result<()> {
         match value {
             Value::String(text) if io::stdout().is_terminal() => writeln!(io::stdout(), "{}", visible(text)),
-            // Not through the stream, which would take out what looks like colours.
+            // Not through the stream, which would remove text that looks like a style.
             Value::String(text) => writeln!(io::stdout(), "{text}"),
             value => writeln!(io::stdout(), "{}", compact(value)),
         }
     }
 
-    /// Prints a table; as wide as the terminal, or in a pipe as its longest values.
+    /// Prints a table. On a terminal it is as wide as the terminal, in a pipe as wide as its values.
     pub(crate) fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
         for line in table(header, rows, self.width) {
             writeln!(self.out, "{}", line.trim_end())?;
@@ -107,14 +107,14 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = Row>, width: Option<u16
     }
     table.load_style(presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    // The stream takes the styles out again where they are not wanted.
+    // The stream removes the styles if they are not wanted.
     table.enforce_styling();
     table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
     table.add_rows(rows);
     table.style_text_only();
     table.column_iter_mut().zip(header).for_each(|(column, name)| {
         column.set_padding((0, 2));
-        // An id that is to be copied, and what is as short as it can be, stay whole.
+        // Ids, which are copied, and short columns are not wrapped.
         if matches!(*name, "SESSION" | "UPDATED" | "KEYS" | "EVENT" | "WRITTEN") {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
@@ -122,51 +122,51 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = Row>, width: Option<u16
     table.lines().collect()
 }
 
-/// A text in a style.
+/// Applies a style to a text.
 pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// So many of something.
+/// A number with its noun, as in `2 events`.
 pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Somebody else's text on one line, without power over the terminal: control and format characters are escaped.
+/// Makes a text safe for one line of a terminal: control and format characters are escaped.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(has_power) {
+    if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if has_power(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if is_unsafe(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     Cow::Owned(shown)
 }
 
-/// Somebody else's text of several lines, as [`visible`]: line breaks and tabs stay.
+/// Makes a text safe for a terminal, as [`visible`], but keeps line breaks and tabs.
 pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     let is_layout = |c: char| c == '\n' || c == '\t';
-    if !text.chars().any(|c| has_power(c) && !is_layout(c)) {
+    if !text.chars().any(|c| is_unsafe(c) && !is_layout(c)) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.replace("\r\n", "\n").chars() {
-        if has_power(c) && !is_layout(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if is_unsafe(c) && !is_layout(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     Cow::Owned(shown)
 }
 
 /// A value as JSON on one line, as [`visible`].
 pub(crate) fn compact(value: &impl Serialize) -> String {
-    // Values of this program have text for keys, so that they can always be written.
+    // All maps in this program have text keys, so that serializing cannot fail.
     let text = serde_json::to_string(value).unwrap_or_default();
     escape_controls(&text).into_owned()
 }
 
-/// Whether a character can move, reorder, break or hide what stands around it: controls, line separators and
-/// Unicode's format controls, but for the joiners that scripts and emoji need (U+200C and U+200D).
-fn has_power(c: char) -> bool {
+/// Whether a character can move, reorder, break or hide the text around it: controls, line separators and Unicode's
+/// format controls, except for the joiners that scripts and emoji need (U+200C and U+200D).
+fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
@@ -176,10 +176,10 @@ fn has_power(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// JSON in which also what has power over a terminal is escaped: the same values.
+/// Escapes in JSON the characters that [`visible`] escapes. The values stay the same.
 fn escape_controls(json: &str) -> Cow<'_, str> {
-    // The line breaks between the values of pretty JSON stay; within strings they are escaped already.
-    let is_bare = |c: char| c != '\n' && has_power(c);
+    // The line breaks of pretty JSON stay; in strings they are escaped already.
+    let is_bare = |c: char| c != '\n' && is_unsafe(c);
     if !json.contains(is_bare) {
         return Cow::Borrowed(json);
     }

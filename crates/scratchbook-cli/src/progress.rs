@@ -1,4 +1,4 @@
-//! A bar on the terminal for what takes long.
+//! A progress bar on the terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use crate::output::Format;
 
-/// How far a command has come: seen on standard error where that is a terminal, and never beside JSON.
+/// The progress of a command. It is shown on standard error if that is a terminal, but not with JSON output.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -16,19 +16,19 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(what: &'static str, format: Format) -> Self {
         let target = match format {
-            // Draws nothing where standard error is no terminal.
+            // Draws nothing if standard error is no terminal.
             Format::Text => ProgressDrawTarget::stderr(),
             Format::Json => ProgressDrawTarget::hidden(),
         };
         Self::to(target, what)
     }
 
-    /// The same for a command whose output is the thing itself: where both would go to the terminal, there is none.
+    /// For a command that writes data to standard output: no bar if that is the terminal too.
     pub(crate) fn beside_standard_output(what: &'static str, format: Format) -> Self {
         if io::stdout().is_terminal() { Self::to(ProgressDrawTarget::hidden(), what) } else { Self::new(what, format) }
     }
 
-    /// The same where it is not known how much there is to do: it shows what it is told.
+    /// For work of unknown size: shows the text given to `show`.
     pub(crate) fn counting(what: &'static str, format: Format) -> Self {
         let Self { bar } = Self::new(what, format);
         Self { bar: styled(bar.with_prefix(what).with_message(""), "{spinner} {prefix} {msg}") }
@@ -41,17 +41,17 @@ impl Progress {
         Self { bar }
     }
 
-    /// Shows how far it has come, in words.
-    pub(crate) fn tell(&self, counts: String) {
+    /// Shows the progress in words.
+    pub(crate) fn show(&self, counts: String) {
         self.bar.set_message(counts);
     }
 
-    /// Prints something beside the bar.
+    /// Hides the bar while `print` writes to the terminal.
     pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
 
-    /// Says how much there is to do.
+    /// Sets the number of events to process.
     pub(crate) fn of(&self, events: u64) {
         self.bar.set_length(events);
         styled(self.bar.clone(), "{msg} [{wide_bar}] {human_pos}/{human_len} events, {eta} left");
@@ -61,14 +61,14 @@ impl Progress {
         self.bar.inc(events as u64);
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }
 
 fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
-    // A template that cannot be read would be a defect; the plain bar does as well.
+    // An invalid template would be a defect; the plain bar will do.
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style.progress_chars("=> ")),
         Err(_) => bar,

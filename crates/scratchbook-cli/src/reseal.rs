@@ -1,4 +1,4 @@
-//! `scratchbook reseal`: the state of a database sealed by the current key.
+//! `scratchbook reseal`: encrypts the state of a database with the current key.
 
 use futures_util::{TryStreamExt, future};
 use scratchbook::{Error, ErrorKind, SessionKey};
@@ -6,83 +6,88 @@ use serde_json::json;
 
 use crate::args::ResealArgs;
 use crate::database::Database;
+use crate::encryption::EncryptedSessions;
 use crate::failure::Failure;
 use crate::output::{BAD, DIM, Format, Output, plural, styled, visible};
-use crate::places::{Depth, Place, Selection, places};
 use crate::progress::Progress;
-use crate::sealing::Sealed;
+use crate::walk::{Depth, Entry, Selection, walk};
 
-/// How many sessions and owners are sealed at once. A store writes one after the other.
+/// How many sessions and owners are processed concurrently. A store writes one after the other.
 const AT_ONCE: usize = 4;
 
-/// Goes through a database as it is stored: a value that cannot be opened is in the way of no other.
+/// Walks through a database as it is stored, so that a value that cannot be decrypted does not stop the others.
 pub(crate) async fn reseal(
     database: &Database,
-    sealed: &Sealed,
+    sealed: &EncryptedSessions,
     args: ResealArgs,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
     let progress = Progress::counting("resealing", out.format());
-    let mut report = Report::default();
+    let mut report = ResealReport::default();
     let answers =
-        places(database, &selection, Depth::Sessions).map_ok(|place| one(sealed, place)).try_buffer_unordered(AT_ONCE);
+        walk(database, &selection, Depth::Sessions).map_ok(|entry| one(sealed, entry)).try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
     report.print(sealed.current_key(), out)
 }
 
-/// Something that has state of its own, and how many of its values were sealed again.
-struct Answer {
-    of: Of,
+/// An owner of state, and how many of its values were encrypted again.
+struct ResealOutcome {
+    of: OwnerKind,
     outcome: Result<u64, Error>,
 }
 
 #[derive(Clone, Copy)]
-enum Of {
+enum OwnerKind {
     App,
     User,
     Session,
 }
 
-/// Only what is said of one place is an answer; what concerns all, as a key that is missing, ends it.
-async fn one(sealed: &Sealed, place: Place) -> Result<Answer, Failure> {
-    let (of, outcome) = match place {
-        Place::Owner(owner) => {
-            let of = if owner.user_id().is_some() { Of::User } else { Of::App };
+/// Processes one entry. An error that concerns more than the entry, such as a missing key, ends the command.
+async fn one(sealed: &EncryptedSessions, entry: Entry) -> Result<ResealOutcome, Failure> {
+    let (of, outcome) = match entry {
+        Entry::Owner(owner) => {
+            let of = if owner.user_id().is_some() { OwnerKind::User } else { OwnerKind::App };
             (of, sealed.reseal_state(&owner).await)
         }
-        Place::Session(session) => (Of::Session, unless_deleted(sealed, session.key()).await),
-        Place::Named(key) => (Of::Session, sealed.reseal_session(&key).await),
-        Place::Unlisted(_, error) => (Of::User, Err(error)),
+        Entry::Session(session) => (OwnerKind::Session, unless_deleted(sealed, session.key()).await),
+        Entry::Named(key) => (OwnerKind::Session, sealed.reseal_session(&key).await),
+        Entry::Unlisted(_, error) => (OwnerKind::User, Err(error)),
     };
     match outcome {
         Err(error) if error.kind() != ErrorKind::DataCorrupted => Err(error.into()),
-        outcome => Ok(Answer { of, outcome }),
+        outcome => Ok(ResealOutcome { of, outcome }),
     }
 }
 
-/// Seals a session that was listed, and may have been deleted since.
-async fn unless_deleted(sealed: &Sealed, key: &SessionKey) -> Result<u64, Error> {
+/// Encrypts a listed session, which may have been deleted since.
+async fn unless_deleted(sealed: &EncryptedSessions, key: &SessionKey) -> Result<u64, Error> {
     match sealed.reseal_session(key).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
         outcome => outcome,
     }
 }
 
-/// What was sealed again, and of what.
+/// The counts of what was encrypted again.
 #[derive(Debug, Default)]
-struct Report {
+struct ResealReport {
     values: u64,
     apps: u64,
     users: u64,
     sessions: u64,
-    /// What is said of values that cannot be opened.
+    /// The errors for values that cannot be decrypted.
     unreadable: Vec<String>,
 }
 
-impl Report {
-    fn take(&mut self, Answer { of, outcome }: Answer, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+impl ResealReport {
+    fn take(
+        &mut self,
+        ResealOutcome { of, outcome }: ResealOutcome,
+        progress: &Progress,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
         let values = match outcome {
             Ok(values) => values,
             Err(error) => {
@@ -97,12 +102,12 @@ impl Report {
         if values > 0 {
             self.values += values;
             match of {
-                Of::App => self.apps += 1,
-                Of::User => self.users += 1,
-                Of::Session => self.sessions += 1,
+                OwnerKind::App => self.apps += 1,
+                OwnerKind::User => self.users += 1,
+                OwnerKind::Session => self.sessions += 1,
             }
         }
-        progress.tell(self.counts());
+        progress.show(self.counts());
         Ok(())
     }
 

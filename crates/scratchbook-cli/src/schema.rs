@@ -1,58 +1,21 @@
-//! `scratchbook schema check`, and the schema that writes are held to.
-
-use std::fs;
-use std::path::Path;
+//! `scratchbook schema check`.
 
 use futures_util::{StreamExt, pin_mut};
-use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, InMemorySessionService, Scope, SessionKey, SessionService, StateDelta,
-    StateOwner, StateSchema, WithStateSchema,
-};
+use scratchbook::layer::{StateSchema, WithStateSchema};
+use scratchbook::session::StateOwner;
+use scratchbook::{CreateSessionConfig, Error, InMemorySessionService, Scope, SessionKey, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
 
-use crate::args::{Cli, Global, SchemaCheckArgs};
+use crate::args::SchemaCheckArgs;
+use crate::context::{Context, read_schema};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, Format, GOOD, Output, plural, styled, visible};
-use crate::places::{Depth, Place, Selection, name_of, places};
 use crate::progress::Progress;
+use crate::walk::{Depth, Entry, Selection, name_of, walk};
 
-/// What the state of one app is held to.
-#[derive(Clone, Debug)]
-pub(crate) struct Schema {
-    pub(crate) app: String,
-    pub(crate) schema: StateSchema,
-}
-
-impl Schema {
-    /// The schema that is asked for; it has to be one before anything is done.
-    pub(crate) fn of(cli: &Cli) -> Result<Option<Self>, Error> {
-        let Some(file) = &cli.global.schema else { return Ok(None) };
-        let app = cli.command.app().ok_or_else(|| {
-            let message = "--schema is for commands on the state of one app: sessions, state, and chat with its --app; leave it out here";
-            Error::new(ErrorKind::InvalidArgument, message)
-        })?;
-        Ok(Some(Self { app, schema: read(file)? }))
-    }
-}
-
-fn read(file: &Path) -> Result<StateSchema, Error> {
-    let name = file.display();
-    let text = fs::read_to_string(file).map_err(|e| {
-        let (kind, what) = match e.kind() {
-            std::io::ErrorKind::NotFound => (ErrorKind::NotFound, "is not there; name a file with a schema"),
-            std::io::ErrorKind::PermissionDenied => (ErrorKind::PermissionDenied, "may not be read"),
-            std::io::ErrorKind::InvalidData => (ErrorKind::InvalidArgument, "is not UTF-8; a schema is JSON"),
-            std::io::ErrorKind::IsADirectory => (ErrorKind::InvalidArgument, "is a folder; name a file"),
-            _ => (ErrorKind::Unavailable, "cannot be read"),
-        };
-        Error::new(kind, format!("{name} {what}")).with_source(e)
-    })?;
-    StateSchema::from_json(&text).map_err(|e| e.context(name.to_string()))
-}
-
-pub(crate) async fn check(global: &Global, args: SchemaCheckArgs, out: &mut Output) -> Result<(), Failure> {
-    let schema = read(&args.file)?;
+pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Output) -> Result<(), Failure> {
+    let schema = read_schema(&args.file)?;
     let Some(app) = &args.app else {
         if out.format() == Format::Json {
             return Ok(out.json(&json!({"version": schema.version()}))?);
@@ -62,17 +25,17 @@ pub(crate) async fn check(global: &Global, args: SchemaCheckArgs, out: &mut Outp
         return Ok(out.line(styled(GOOD, text))?);
     };
     let selection = Selection::new(Some(app), args.user.as_deref(), None)?;
-    let database = Database::open(global).await?;
-    let mut check = Check::new(app, schema);
+    let database = Database::open(context).await?;
+    let mut check = SchemaCheck::new(app, schema);
     let progress = Progress::counting("checking", out.format());
     {
-        let places = places(&database, &selection, Depth::Sessions);
-        pin_mut!(places);
-        while let Some(place) = places.next().await {
-            let broken = check.place(&database, place?).await?;
-            progress.tell(plural(check.keys, "key"));
+        let entries = walk(&database, &selection, Depth::Sessions);
+        pin_mut!(entries);
+        while let Some(entry) = entries.next().await {
+            let broken = check.entry(&database, entry?).await?;
+            progress.show(plural(check.keys, "key"));
             if out.format() == Format::Text {
-                let lines = broken.iter().map(|Broken { of, message }| (visible(of), visible(message)));
+                let lines = broken.iter().map(|SchemaViolation { of, message }| (visible(of), visible(message)));
                 let mut print =
                     lines.map(|(of, what)| out.line(format_args!("{}  {of}: {what}", styled(BAD, "breaks"))));
                 progress.aside(|| print.try_for_each(|printed| printed))?;
@@ -88,47 +51,53 @@ pub(crate) async fn check(global: &Global, args: SchemaCheckArgs, out: &mut Outp
     check.print(out)
 }
 
-/// What breaks the schema, and where.
+/// A violation of the schema.
 #[derive(Debug)]
-struct Broken {
-    /// An app, a user, or a session.
+struct SchemaViolation {
+    /// The app, user or session.
     of: String,
     message: String,
 }
 
-struct Check {
+struct SchemaCheck {
     app: String,
     schema: StateSchema,
     keys: u64,
     sessions: u64,
-    broken: Vec<Broken>,
+    broken: Vec<SchemaViolation>,
 }
 
-impl Check {
+impl SchemaCheck {
     fn new(app: &str, schema: StateSchema) -> Self {
         Self { app: app.to_owned(), schema, keys: 0, sessions: 0, broken: Vec::new() }
     }
 
-    async fn place(&mut self, database: &Database, place: Place) -> Result<Vec<Broken>, Failure> {
-        Ok(match place {
-            Place::Owner(owner) => {
+    async fn entry(&mut self, database: &Database, entry: Entry) -> Result<Vec<SchemaViolation>, Failure> {
+        Ok(match entry {
+            Entry::Owner(owner) => {
                 let state = database.sessions.get_state(&owner).await?;
                 let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
                 self.state(&name_of(&owner), scope, &owner, state).await
             }
-            Place::Session(session) => {
+            Entry::Session(session) => {
                 self.sessions += 1;
                 let key: &SessionKey = session.key();
                 let state = session.state().scope_as(Scope::Session)?;
                 self.state(&key.to_string(), Scope::Session, &key.user(), state).await
             }
-            Place::Named(_) => Vec::new(),
-            Place::Unlisted(_, error) => return Err(error.into()),
+            Entry::Named(_) => Vec::new(),
+            Entry::Unlisted(_, error) => return Err(error.into()),
         })
     }
 
-    /// One scope: each key by itself, and then all of them as one object.
-    async fn state(&mut self, of: &str, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Vec<Broken> {
+    /// Checks one scope: each key by itself, and then all keys as one object.
+    async fn state(
+        &mut self,
+        of: &str,
+        scope: Scope,
+        owner: &StateOwner,
+        state: Map<String, Value>,
+    ) -> Vec<SchemaViolation> {
         self.keys += state.len() as u64;
         let mut found = Vec::new();
         for (name, value) in &state {
@@ -141,10 +110,10 @@ impl Check {
                 found.push(message);
             }
         }
-        found.into_iter().map(|message| Broken { of: of.to_owned(), message }).collect()
+        found.into_iter().map(|message| SchemaViolation { of: of.to_owned(), message }).collect()
     }
 
-    /// As a store that checks would take it, if all of it were written at once.
+    /// Checks a scope as a store with this schema would, if all keys were written at once.
     async fn as_a_whole(&self, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Result<(), Error> {
         if state.is_empty() {
             return Ok(());
@@ -160,7 +129,8 @@ impl Check {
     fn print(self, out: &mut Output) -> Result<(), Failure> {
         let version = self.schema.version();
         if out.format() == Format::Json {
-            let broken = self.broken.iter().map(|Broken { of, message }| json!({"of": of, "message": message}));
+            let broken =
+                self.broken.iter().map(|SchemaViolation { of, message }| json!({"of": of, "message": message}));
             let broken: Vec<_> = broken.collect();
             out.json(&json!({"version": version, "keys": self.keys, "broken": broken}))?;
         } else {
@@ -168,7 +138,7 @@ impl Check {
         }
         match self.broken.len() {
             0 => Ok(()),
-            count => Err(Failure::Broken(count)),
+            count => Err(Failure::SchemaViolations(count)),
         }
     }
 }

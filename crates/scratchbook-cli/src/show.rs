@@ -1,21 +1,23 @@
-//! How events, deltas and state look in text.
+//! Events, deltas and state as text.
 
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{Change, Content, Event, FunctionCall, FunctionResponse, Part, Scope, Session, StateDelta};
+use scratchbook::content::{FunctionCall, FunctionResponse, Part};
+use scratchbook::state::Change;
+use scratchbook::{Content, Event, Scope, Session, StateDelta};
 use serde_json::{Map, Value};
 
 use crate::output::{BAD, BOLD, DIM, Output, compact, styled, visible};
 
-/// How wide the name of a scope is: `session`.
+/// The width of the longest scope name, `session`.
 const SCOPE_WIDTH: usize = 7;
-/// Values beyond this are cut in text; --json has them whole.
+/// The maximum length of a value in text; --json shows values in full.
 const MAX_SHOWN: usize = 400;
-/// And beyond this where there is a line for all.
+/// The maximum length of a value that shares its line with others.
 const MAX_BRIEF: usize = 80;
 
-/// Prints who did what: `2  support_agent  Hello` and an answer's further lines below.
+/// Prints an event, as in `2  support_agent  Hello`, with further parts on lines of their own.
 pub(crate) fn event(out: &mut Output, event: &Event) -> io::Result<()> {
     let number = event.seq.map(|seq| seq.to_string()).unwrap_or_default();
     let author = styled(BOLD, visible(&event.author));
@@ -28,7 +30,7 @@ pub(crate) fn event(out: &mut Output, event: &Event) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints a delta by scope, one change a line.
+/// Prints a delta by scope, one change per line.
 pub(crate) fn delta(out: &mut Output, delta: &StateDelta) -> io::Result<()> {
     let mut label = "delta";
     for scope in Scope::ALL {
@@ -47,7 +49,7 @@ pub(crate) fn delta(out: &mut Output, delta: &StateDelta) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints title and labels, a line each where there are any.
+/// Prints the title and the labels, if there are any, on a line each.
 pub(crate) fn metadata(out: &mut Output, session: &Session) -> io::Result<()> {
     if let Some(title) = session.title() {
         out.line(styled(DIM, format_args!("      title  {}", visible(title))))?;
@@ -59,7 +61,7 @@ pub(crate) fn metadata(out: &mut Output, session: &Session) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints state by scope, a line for each scope that has keys.
+/// Prints state by scope, one line for each scope with keys.
 pub(crate) fn state(out: &mut Output, state: &Map<String, Value>) -> io::Result<()> {
     let mut label = "state";
     for scope in Scope::ALL {
@@ -77,7 +79,7 @@ pub(crate) fn state(out: &mut Output, state: &Map<String, Value>) -> io::Result<
     Ok(())
 }
 
-/// The name of a scope in its colour, padded.
+/// The name of a scope, coloured and padded.
 pub(crate) fn scope_name(scope: Scope) -> String {
     let colour = match scope {
         Scope::Session => AnsiColor::Cyan,
@@ -88,12 +90,12 @@ pub(crate) fn scope_name(scope: Scope) -> String {
     styled(Style::new().fg_color(Some(colour.into())), format_args!("{:SCOPE_WIDTH$}", scope.as_str()))
 }
 
-/// A value as JSON, cut where it is too long to be read.
+/// A value as JSON, truncated if it is too long to read.
 pub(crate) fn short(value: &Value) -> String {
     shortened(compact(value))
 }
 
-/// A text, cut where it is too long to be read.
+/// A text, truncated if it is too long to read.
 pub(crate) fn shortened(text: String) -> String {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}... ({} bytes; --json shows all)", &text[..end], text.len()),
@@ -101,26 +103,26 @@ pub(crate) fn shortened(text: String) -> String {
     }
 }
 
-/// A value as JSON, cut where it is one of several on a line.
+/// A value as JSON, truncated to share a line with others.
 pub(crate) fn brief(value: &Value) -> String {
     cut(compact(value))
 }
 
-/// The first thing that an event says, if it says anything.
+/// The first part of an event in words, if it has any.
 pub(crate) fn first_words(event: &Event) -> Option<String> {
     said(event).into_iter().next().map(cut)
 }
 
 fn cut(text: String) -> String {
     match text.char_indices().nth(MAX_BRIEF) {
-        // The style, if there is one, ends with the text.
+        // A style ends with the text.
         Some((end, _)) if text.contains('\u{1b}') => format!("{}...{DIM:#}", &text[..end]),
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
 }
 
-/// What an event is for that says nothing, such as a callback's.
+/// Describes an event without content, such as a callback's.
 fn without_words(event: &Event) -> &'static str {
     if event.actions.escalate == Some(true) {
         "ends its loop, without a message"
@@ -131,7 +133,7 @@ fn without_words(event: &Event) -> &'static str {
     }
 }
 
-/// What an event says, calls and answers, a line each.
+/// The texts, calls, responses and actions of an event, a line each.
 fn said(event: &Event) -> Vec<String> {
     let mut lines: Vec<_> = event.content.iter().flat_map(Content::parts).filter_map(part).collect();
     if let Some(code) = &event.error_code {
@@ -164,19 +166,19 @@ fn part(part: &Part) -> Option<String> {
     Some(styled(DIM, data_of(part)))
 }
 
-/// A call as one writes it: `add_to_cart({"item":"book"})`.
+/// A call as code: `add_to_cart({"item":"book"})`.
 pub(crate) fn call_of(call: &FunctionCall) -> String {
     let args = compact(&call.args.clone().unwrap_or_default());
     format!("{}({args})", visible(call.name.as_deref().unwrap_or_default()))
 }
 
-/// What a tool answers: `add_to_cart answers {"items":1}`.
+/// A tool's response: `add_to_cart answers {"items":1}`.
 pub(crate) fn answer_of(response: &FunctionResponse) -> String {
     let name = visible(response.name.as_deref().unwrap_or_default());
     format!("{name} answers {}", compact(&response.response.clone().unwrap_or_default()))
 }
 
-/// The kind of data that a part has: `[image/png]`.
+/// The MIME type of a part's data: `[image/png]`.
 pub(crate) fn data_of(part: &Part) -> String {
     let mime_type = part.inline_data.as_ref().and_then(|blob| blob.mime_type.as_deref()).unwrap_or("data");
     format!("[{}]", visible(mime_type))

@@ -1,4 +1,4 @@
-//! `scratchbook token`: what clients of a server log in by.
+//! `scratchbook token`: creates tokens with which clients log in to a server.
 
 use jiff::Timestamp;
 use scratchbook::Error;
@@ -9,7 +9,7 @@ use crate::args::NewTokenArgs;
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, Format, Output, styled};
 
-/// Makes a token and shows it, once.
+/// Creates a token and shows it once.
 pub(crate) fn new(args: NewTokenArgs, out: &mut Output) -> Result<(), Failure> {
     let mut token = NewToken::new(args.name).with_rights(args.rights);
     if let Some(app) = args.app {

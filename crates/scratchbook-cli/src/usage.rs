@@ -1,4 +1,4 @@
-//! What is said of a command line that cannot be understood.
+//! Parses the command line, and reports errors in it.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -8,21 +8,21 @@ use clap::error::ErrorKind;
 use serde_json::json;
 
 use crate::args::{Cli, DASHES};
-use crate::config::{self, Misread};
+use crate::config::{self, ParseFailure, Setting};
 use crate::failure;
 
-/// Reads the command line, or says what is wrong with it.
-pub(crate) fn parse() -> Result<Cli, ExitCode> {
-    config::parse().map_err(|misread| {
-        let error = match misread {
-            Misread::Usage(error) => error,
-            Misread::File(failure) => {
+/// Parses the command line, or reports what is wrong with it.
+pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ExitCode> {
+    config::parse().map_err(|parse_failure| {
+        let error = match parse_failure {
+            ParseFailure::Usage(error) => error,
+            ParseFailure::File(failure) => {
                 failure::report(&failure, wants_json());
                 return ExitCode::from(failure.exit_code());
             }
         };
         if !error.use_stderr() {
-            // --help and --version. A reader who has seen enough is no failure.
+            // --help and --version. It is no failure if the reader closes the pipe.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -35,7 +35,7 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
         } else {
             let _ = error.print();
             if let Some(hint) = hint {
-                // Where even standard error is closed, nobody is left to tell.
+                // If standard error is closed too, the hint cannot be printed.
                 let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("\n{hint}\n"));
             }
         }
@@ -43,7 +43,7 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
     })
 }
 
-/// Keys that begin with '-' are taken for options, unknown ones or, as with `-dash=1`, known ones given twice.
+/// The hint for keys that begin with '-', which are taken for unknown options or, as in `-dash=1`, for known ones.
 fn hint(error: &Error) -> Option<&'static str> {
     let takes_keys = std::env::args_os().any(|arg| arg == "state" || arg == "create");
     let is_option = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict);

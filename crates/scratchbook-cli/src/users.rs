@@ -1,8 +1,9 @@
-//! `scratchbook users`: erase.
+//! `scratchbook users erase`.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use scratchbook::{Error, ErrorKind, ListSessionsConfig, StateOwner};
+use scratchbook::session::{ListSessionsConfig, StateOwner};
+use scratchbook::{Error, ErrorKind};
 use serde_json::json;
 
 use crate::args::EraseArgs;
@@ -11,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::{Format, Output, plural, visible};
 
 pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output) -> Result<(), Failure> {
-    // The ids are looked at before anybody is asked about them.
+    // The ids are checked before the confirmation.
     StateOwner::user(&args.app, &args.user)?;
     let name = visible(&format!("{}/{}", args.app, args.user)).into_owned();
     let (sessions, keys) = count(database, &args.app, &args.user).await?;
@@ -19,7 +20,7 @@ pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output
     if !args.yes {
         confirm(&name, &there).await?;
     }
-    // Also where nothing is seen: a log or artifacts may have outlived the keys.
+    // Even if nothing is found: a log or artifacts may remain.
     database.sessions.delete_user(&args.app, &args.user).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({
@@ -32,7 +33,7 @@ pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output
     Ok(out.line(format_args!("erased the user {name}: {there}, with events, log and artifacts"))?)
 }
 
-/// How many sessions and how many keys of its own a user has.
+/// Counts a user's sessions and keys.
 async fn count(database: &Database, app: &str, user: &str) -> Result<(usize, usize), Failure> {
     let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(1000);
     let mut sessions = 0;
@@ -47,15 +48,15 @@ async fn count(database: &Database, app: &str, user: &str) -> Result<(usize, usi
     Ok((sessions, database.sessions.get_state(&StateOwner::user(app, user)?).await?.len()))
 }
 
-/// Asks on the terminal; anything but yes is a no.
+/// Asks for confirmation on the terminal. Any other answer than yes means no.
 async fn confirm(name: &str, there: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let message =
             format!("erasing the user {name} cannot be undone, and there is no terminal to ask on; add --yes");
-        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        return Err(Error::invalid(message).into());
     }
     let question = format!("Erase the user {name} wholly ({there})? This cannot be undone. [y/N] ");
-    // On a thread of its own, so that Ctrl-C is seen while it waits.
+    // On another thread, so that Ctrl-C works while it waits.
     let answered = tokio::task::spawn_blocking(move || {
         let mut err = io::stderr();
         write!(err, "{question}")?;

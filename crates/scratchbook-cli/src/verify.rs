@@ -1,27 +1,28 @@
-//! `scratchbook verify`: whether what is stored is what events and logs come to.
+//! `scratchbook verify`: compares stored state with the state that events and logs give.
 
 use std::collections::HashSet;
 
 use futures_util::{TryStreamExt, future};
-use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt, StateOwner, Verified};
+use scratchbook::session::{StateOwner, Verified};
+use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
-use crate::places::{Depth, Place, Selection, places};
 use crate::progress::Progress;
+use crate::walk::{Depth, Entry, Selection, walk};
 
-/// How many sessions and owners are verified at once: a store has several readers, and a server is some way off.
+/// How many sessions and owners are verified concurrently: a store has several readers, and a server has some latency.
 const AT_ONCE: usize = 8;
 
 pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Output) -> Result<(), Failure> {
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
     let progress = Progress::counting("verifying", out.format());
-    let mut report = Report::default();
-    let answers = places(database, &selection, Depth::Sessions)
-        .map_ok(|place| check(database, place))
+    let mut report = VerifyReport::default();
+    let answers = walk(database, &selection, Depth::Sessions)
+        .map_ok(|entry| check(database, entry))
         .try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
@@ -31,82 +32,82 @@ pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Outp
     report.print(out)
 }
 
-/// What was verified, and what came of it.
-struct Answer {
-    of: Of,
+/// A verified owner or session, and the outcome.
+struct VerifyOutcome {
+    of: Verifiable,
     outcome: Result<Option<Verified>, Error>,
 }
 
-enum Of {
+enum Verifiable {
     Owner(StateOwner),
     Session(SessionKey),
-    /// The sessions of a user that cannot be listed.
+    /// A user whose sessions cannot be listed.
     Rest(StateOwner),
 }
 
-/// Only what is said of one place is an answer; what concerns all, as a server that is gone, ends it.
-async fn check(database: &Database, place: Place) -> Result<Answer, Failure> {
-    let (of, outcome) = match place {
-        Place::Owner(owner) => {
+/// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
+async fn check(database: &Database, entry: Entry) -> Result<VerifyOutcome, Failure> {
+    let (of, outcome) = match entry {
+        Entry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;
-            (Of::Owner(owner), outcome.map(Some))
+            (Verifiable::Owner(owner), outcome.map(Some))
         }
-        Place::Session(session) => of_session(database, session.key().clone()).await,
-        Place::Named(key) => of_session(database, key).await,
-        Place::Unlisted(user, error) => (Of::Rest(user), Err(error)),
+        Entry::Session(session) => of_session(database, session.key().clone()).await,
+        Entry::Named(key) => of_session(database, key).await,
+        Entry::Unlisted(user, error) => (Verifiable::Rest(user), Err(error)),
     };
     match outcome {
         Err(error) if !matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::Conflict) => Err(error.into()),
-        outcome => Ok(Answer { of, outcome }),
+        outcome => Ok(VerifyOutcome { of, outcome }),
     }
 }
 
-async fn of_session(database: &Database, key: SessionKey) -> (Of, Result<Option<Verified>, Error>) {
+async fn of_session(database: &Database, key: SessionKey) -> (Verifiable, Result<Option<Verified>, Error>) {
     let outcome = database.sessions.verify_session(&key).await;
-    (Of::Session(key), outcome)
+    (Verifiable::Session(key), outcome)
 }
 
 #[derive(Debug, Default)]
-struct Report {
+struct VerifyReport {
     apps: u64,
     users: u64,
     sessions: u64,
     events: u64,
-    /// In the logs of users' and apps' state.
+    /// Changes in the state logs of users and apps.
     changes: u64,
     differences: Vec<Value>,
     undecided: Vec<Value>,
-    /// A row of an app's state that cannot be read is met again with each session.
-    told: HashSet<String>,
+    /// The reported errors: an unreadable row of an app's state gives the same error for each session.
+    reported: HashSet<String>,
 }
 
-impl Report {
-    fn take(&mut self, answer: Answer, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
-        let Answer { of, outcome } = answer;
+impl VerifyReport {
+    fn take(&mut self, answer: VerifyOutcome, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+        let VerifyOutcome { of, outcome } = answer;
         let events = match outcome {
-            // Deleted since it was listed.
+            // It was deleted since it was listed.
             Ok(None) => return Ok(()),
             Ok(Some(verified)) => verified.events,
             Err(error) => {
-                self.tell(&of, &error, progress, out)?;
+                self.report(&of, &error, progress, out)?;
                 0
             }
         };
         match of {
-            Of::Session(_) => (self.sessions, self.events) = (self.sessions + 1, self.events + events),
-            Of::Owner(owner) if owner.user_id().is_some() => {
+            Verifiable::Session(_) => (self.sessions, self.events) = (self.sessions + 1, self.events + events),
+            Verifiable::Owner(owner) if owner.user_id().is_some() => {
                 (self.users, self.changes) = (self.users + 1, self.changes + events);
             }
-            Of::Owner(_) => (self.apps, self.changes) = (self.apps + 1, self.changes + events),
-            Of::Rest(_) => {}
+            Verifiable::Owner(_) => (self.apps, self.changes) = (self.apps + 1, self.changes + events),
+            Verifiable::Rest(_) => {}
         }
-        progress.tell(self.counts());
+        progress.show(self.counts());
         Ok(())
     }
 
-    fn tell(&mut self, of: &Of, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+    fn report(&mut self, of: &Verifiable, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
         let message = error.to_string();
-        if !self.told.insert(message.clone()) {
+        if !self.reported.insert(message.clone()) {
             return Ok(());
         }
         let differs = error.kind() == ErrorKind::DataCorrupted;
@@ -115,17 +116,17 @@ impl Report {
             progress.aside(|| out.line(format_args!("{label}  {}", visible(&message))))?;
         }
         let (app, user, session) = match of {
-            Of::Session(key) => (key.app_name(), Some(key.user_id()), Some(key.session_id())),
-            Of::Owner(owner) | Of::Rest(owner) => (owner.app_name(), owner.user_id(), None),
+            Verifiable::Session(key) => (key.app_name(), Some(key.user_id()), Some(key.session_id())),
+            Verifiable::Owner(owner) | Verifiable::Rest(owner) => (owner.app_name(), owner.user_id(), None),
         };
         let list = if differs { &mut self.differences } else { &mut self.undecided };
         list.push(json!({"appName": app, "userId": user, "sessionId": session, "message": message}));
         Ok(())
     }
 
-    /// Whether nothing was there of what was asked for by name.
+    /// Whether nothing exists under the name on the command line.
     fn is_of_nothing(&self, selection: &Selection) -> bool {
-        let nothing = self.sessions + self.changes == 0 && self.told.is_empty();
+        let nothing = self.sessions + self.changes == 0 && self.reported.is_empty();
         nothing
             && match selection {
                 Selection::Everything => false,
@@ -165,7 +166,7 @@ impl Report {
                 );
                 Err(Error::new(ErrorKind::Conflict, message).into())
             }
-            _ => Err(Failure::Damaged(wrong)),
+            _ => Err(Failure::Differences(wrong)),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! `scratchbook watch`: what is committed, as it comes.
+//! `scratchbook watch`: follows a change feed.
 
 use std::io;
 use std::time::Duration;
 
-use scratchbook::{
-    Change, FeedCommit, FeedEntry, RemovalKind, Scope, SessionServiceExt, StateChange, StateOwner, Watch, Watched,
-};
+use scratchbook::session::{FeedCommit, FeedEntry, RemovalKind, StateChange, StateOwner, Watch, Watched};
+use scratchbook::state::Change;
+use scratchbook::{Scope, SessionServiceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -13,11 +13,11 @@ use crate::args::WatchArgs;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible};
-use crate::places::Selection;
 use crate::show;
 use crate::times::time;
+use crate::walk::Selection;
 
-/// How often in a row a store that cannot be reached is tried again, a second after each.
+/// How often a store that cannot be reached is tried again, with a second between two attempts.
 const TRIES: u32 = 60;
 
 pub(crate) async fn watch(database: &Database, args: WatchArgs, out: &mut Output) -> Result<(), Failure> {
@@ -121,7 +121,7 @@ fn as_json(entry: &FeedEntry) -> Value {
             "count": removal.count,
             "time": removal.time,
         }),
-        // What a later library may add.
+        // Kinds that a later version of the library may add.
         _ => json!({"type": "other", "cursor": cursor}),
     }
 }
@@ -133,7 +133,7 @@ fn change_as_json(change: &StateChange) -> Value {
         "author": change.author,
         "time": change.time,
     });
-    // A key that was removed has no value; null is one.
+    // A removed key has no value. Null is a value.
     match &change.value {
         Some(value) => shown["value"] = value.clone(),
         None => shown["removed"] = true.into(),
@@ -141,7 +141,7 @@ fn change_as_json(change: &StateChange) -> Value {
     shown
 }
 
-/// Who did what to whom: `2026-11-21T10:00:00Z  alice/s1  3  agent  step = 2`.
+/// An entry as a line: `2026-11-21T10:00:00Z  alice/s1  3  agent  step = 2`.
 fn line(entry: &FeedEntry) -> String {
     match &entry.commit {
         FeedCommit::Event { session, event } => {

@@ -1,11 +1,11 @@
-//! Breaks lines between words where a terminal is narrow.
+//! Wraps lines between words to the width of the terminal.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar;
 
-/// A line broken so that each part fits into the width where its words do, the later parts indented a little more
-/// than the first. A word that is too long stays whole: whoever copies it gets all of it.
+/// Wraps a line to a width. The following lines are indented a little more than the first. A word that is too long is not
+/// broken, so that it can be copied.
 pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     if columns(line) <= width {
         return Cow::Borrowed(line);
@@ -15,7 +15,7 @@ pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     let indent = " ".repeat((margin + 2).min(width / 2));
     let mut wrapped = line[..start].to_owned();
     let mut at = margin;
-    // What stands before a word: the blanks between it and the last one.
+    // The blanks between the last word and the next one.
     let mut blanks = String::new();
     let mut first = true;
     for word in line[start..].split(' ') {
@@ -39,7 +39,7 @@ pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(wrapped)
 }
 
-/// Where the first word begins, after blanks and styles.
+/// The position of the first word, after blanks and styles.
 fn blank_start(line: &str) -> usize {
     let mut in_style = false;
     line.find(|c| match c {
@@ -56,13 +56,13 @@ fn blank_start(line: &str) -> usize {
     .unwrap_or(line.len())
 }
 
-/// How many columns a text takes; styles take none.
+/// The number of columns that a text takes. Styles take none.
 fn columns(text: &str) -> usize {
     let mut chars = text.chars();
     let mut columns = 0;
     while let Some(c) = chars.next() {
         if c == '\u{1b}' {
-            // A style: other people's escapes were made visible before.
+            // A style. Escapes in other texts were made visible before.
             chars.by_ref().find(|c| *c == 'm');
         } else {
             columns += c.width().unwrap_or(0);

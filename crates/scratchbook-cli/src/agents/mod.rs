@@ -1,6 +1,6 @@
-//! The agents that are hosted and talked to: those of files, or the demo's.
+//! The agents that `serve` hosts and `chat` talks to: from files, or the built-in ones.
 //!
-//! - `demo/`: the agents of this program. `models.rs`: models by name, behind HTTP.
+//! - `demo/`: the built-in agents. `models.rs`: remote models by name.
 
 mod demo;
 mod models;
@@ -8,41 +8,43 @@ mod models;
 use std::path::Path;
 use std::sync::Arc;
 
-use scratchbook::{Agent, AgentCatalog, Llm, Result, load_agent, load_agents};
+use scratchbook::agent::{AgentCatalog, load_agent, load_agents};
+use scratchbook::model::Llm;
+use scratchbook::{Agent, Result};
 
 pub(crate) use models::hosted;
 
-/// The apps of this program by name. They answer by a script where no model is given.
+/// The built-in apps by name. Their scripts answer if no model is given.
 ///
 /// # Errors
 ///
-/// Where one of them cannot be built.
+/// If one of them cannot be built.
 pub(crate) fn demo(model: Option<Arc<dyn Llm>>) -> Result<Vec<(&'static str, Arc<dyn Agent>)>> {
     demo::apps(model.as_ref()).into_iter().collect()
 }
 
-/// The apps of a folder of Agent Configs by name; with a model named, all their agents have that one.
+/// Loads the apps of a folder of Agent Configs. If `model` names a model, all their agents use it.
 ///
 /// # Errors
 ///
-/// Where a file of an agent cannot be used.
+/// If an agent's file is invalid.
 pub(crate) fn of_folder(folder: &Path, model: Option<&str>) -> Result<Vec<(String, Arc<dyn Agent>)>> {
     load_agents(folder, &catalog(model))
 }
 
-/// The agent of an Agent Config; with a model named, it and those below it have that one.
+/// Loads the agent of an Agent Config. If `model` names a model, it and its sub-agents use it.
 ///
 /// # Errors
 ///
-/// Where the file cannot be used.
+/// If the file is invalid.
 pub(crate) fn of_file(file: &Path, model: Option<&str>) -> Result<Arc<dyn Agent>> {
     load_agent(file, &catalog(model))
 }
 
-/// What files may name here: models by their names, and the models and tools of the demo. Others take a program of one's
-/// own.
+/// The names that files can use: remote models, and the models and tools of the built-in agents. Other tools need a
+/// program of your own.
 ///
-/// No model is the default: whoever forgot to name one would talk to an echo.
+/// There is no default model: an agent that names none is an error.
 fn catalog(model: Option<&str>) -> AgentCatalog {
     let catalog = AgentCatalog::new().model(demo::ECHO, demo::echo()).model(demo::SHOP, demo::shop());
     let catalog = catalog.models_from(|name| hosted(name).map(Some));

@@ -1,14 +1,15 @@
-//! Models behind HTTP, by name.
+//! Remote models by name.
 
 use std::sync::Arc;
 
-use scratchbook::{Llm, RemoteLlm, Result};
+use scratchbook::Result;
+use scratchbook::model::{Llm, RemoteLlm};
 
-/// The model of a name, such as `gemini-2.5-flash` or `ollama::llama3`, with its key from the environment.
+/// Returns the model of a name such as `gemini-2.5-flash` or `ollama::llama3`, with its key from the environment.
 ///
 /// # Errors
 ///
-/// As [`RemoteLlm::new`]: `FailedPrecondition` where its key is not set.
+/// Those of [`RemoteLlm::new`]: `FailedPrecondition` if its key is not set.
 pub(crate) fn hosted(name: &str) -> Result<Arc<dyn Llm>> {
     Ok(Arc::new(RemoteLlm::new(name)?))
 }

@@ -1,4 +1,4 @@
-//! What can be written after `scratchbook chat`.
+//! The arguments of `scratchbook chat`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use super::named;
 pub(super) const CHAT_EXAMPLES: &str = "\
 Examples:
   scratchbook chat
-  scratchbook chat --model gemini-2.5-flash            # its key is in GOOGLE_API_KEY
+  scratchbook chat --model gemini-2.5-flash            # with its key in GOOGLE_API_KEY
   scratchbook chat --agent agents/shop/root_agent.yaml --model ollama::llama3
   scratchbook chat --agents agents --app shop --user ann --session s1
   echo 'Add two apples' | scratchbook chat --database memory:";
 
-/// The app that is talked to where none is named.
+/// The app if none is named.
 const DEMO: &str = "demo";
 
 /// The file that makes a folder an app, as in ADK.
@@ -22,35 +22,35 @@ const ROOT: &str = "root_agent.yaml";
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// Talk to the agent of this file, ADK's Agent Config. Its app is called as the folder is, where the file is a
-    /// root_agent.yaml, or else as the file
+    /// Talk to the agent in this file, an ADK Agent Config. The app is named after the file, or after its folder if the
+    /// file is root_agent.yaml
     #[arg(long, value_name = "FILE", conflicts_with_all = ["app", "agents"])]
     pub(crate) agent: Option<PathBuf>,
-    /// The app: demo or story, or one of --agents [default: demo, or the only one]
+    /// The app: demo, story, or one of those in --agents [default: demo, or the only app in --agents]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Talk to an agent of this folder: a folder for each app with a root_agent.yaml, ADK's Agent Config
+    /// Talk to an agent in this folder, which has a folder for each app with an ADK Agent Config, root_agent.yaml
     #[arg(long, value_name = "DIR")]
     pub(crate) agents: Option<PathBuf>,
-    /// Have every agent answer by this model, whatever its file names: gemini-2.5-flash, openai::NAME, ollama::NAME
+    /// Use this model for every agent, instead of the one its file names: gemini-2.5-flash, openai::NAME, ollama::NAME
     #[arg(long, short, value_parser = named)]
     pub(crate) model: Option<String>,
-    /// Go on with this session, or begin it; a new one, if none is named
+    /// Continue this session, or create it if it does not exist [default: a new session]
     #[arg(long, short, value_name = "ID", value_parser = named)]
     pub(crate) session: Option<String>,
-    /// Who is talking
+    /// The user
     #[arg(long, short, value_name = "ID", default_value = ChatArgs::USER, value_parser = named)]
     pub(crate) user: String,
-    /// Show no values of keys that begin so, and let no instruction insert them: user:pin; may be given several times
+    /// Hide the values of keys that begin with this, on the screen and in instructions: user:pin; can be repeated
     #[arg(long, value_name = "PREFIX", value_parser = named)]
     pub(crate) secret: Vec<String>,
 }
 
 impl ChatArgs {
-    /// Whose conversations these are where nobody is named; as in ADK's dev interface.
+    /// The user if none is named, as in ADK's dev interface.
     pub(crate) const USER: &'static str = "user";
 
-    /// The app, as far as it is known before a folder is looked at.
+    /// The app, if it is known without reading the folder.
     pub(crate) fn app_name(&self) -> Option<String> {
         match (&self.agent, &self.app, &self.agents) {
             (Some(file), ..) => Some(app_of(file)),
@@ -61,7 +61,7 @@ impl ChatArgs {
     }
 }
 
-/// The app of a file, by the names around it.
+/// The app of an agent's file.
 fn app_of(file: &Path) -> String {
     let full = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let is_root = full.file_name().is_some_and(|name| name == ROOT);

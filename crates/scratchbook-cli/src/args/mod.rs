@@ -1,7 +1,8 @@
-//! What can be written on the command line.
+//! The arguments on the command line.
 
 mod chat;
-mod kept;
+mod maintenance;
+mod scenario;
 mod serve;
 mod sessions;
 mod state;
@@ -12,79 +13,75 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use scratchbook::SessionKey;
 
-use crate::demo::Scenario;
 use crate::failure::EXIT_CODES;
-use crate::schema::Schema;
 
 pub(crate) use chat::ChatArgs;
-pub(crate) use kept::{PruneArgs, ResealArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use maintenance::{PruneArgs, ResealArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use scenario::Scenario;
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
 };
 pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
-    MergeArgs, SetArgs, StateCommand, UnsetArgs, Writing,
+    MergeArgs, SetArgs, StateCommand, UnsetArgs, WriteOptions,
 };
 pub(crate) use token::{NewTokenArgs, TokenCommand};
-pub(crate) use values::{Label, Moment};
+pub(crate) use values::{Label, PointInTime};
 
-/// How to write what would be taken for an option.
+/// The hint for keys and values that look like options.
 pub(crate) const DASHES: &str =
-    "A key or value that begins with '-' goes after '--': scratchbook state set --app APP -- -dash=1";
+    "Write a key or value that begins with '-' after '--': scratchbook state set --app APP -- -dash=1";
 
-/// The heading over what every command takes.
+/// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
 
 /// Durable sessions and scoped state for AI agents.
 ///
-/// Serves ADK's HTTP API over a database, and looks at and changes the sessions and the state in one. Everything is addressed in
-/// full: a session by --app, --user and --session, a user by --app and --user, an app by --app.
+/// Serves ADK's HTTP API over a database, and reads and changes the sessions and the state in it. A session is named by
+/// --app, --user and --session, a user by --app and --user, an app by --app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// Options of every command.
+/// The options that every command has.
 #[derive(Debug, Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalOptions {
     /// The database: sqlite://PATH, postgresql://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, or
     /// memory: [default: $SCRATCHBOOK_DATABASE, or else sqlite://scratchbook.db; for demo, memory:]
     #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI")]
     pub(crate) database: Option<String>,
-    /// Print JSON instead of text, errors too
+    /// Print JSON instead of text, also for errors
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Give up on any single call to the database after so many seconds [default for serve: $SCRATCHBOOK_DEADLINE]
+    /// Time out each call to the database after this many seconds [default for serve: $SCRATCHBOOK_DEADLINE]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
-    /// Refuse writes to the state of the command's app that break this schema: a JSON document, see schema check
+    /// Refuse writes to the app's state that violate this schema, a JSON file; see `scratchbook schema check --help`
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
-    /// Open what is sealed, and seal what is written, by the keys of this file; only its owner should be able to read it
+    /// Encrypt and decrypt with the keys in this file, which only its owner should be able to read
     /// [default: $SCRATCHBOOK_KEYRING; for demo, none]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
-    /// With a keyring, what happens to values that are stored in the clear [default: $SCRATCHBOOK_PLAIN_VALUES, or else
-    /// read]
+    /// With a keyring, how to treat values that are stored unencrypted [default: $SCRATCHBOOK_PLAIN_VALUES, or else read]
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "WHAT")]
     pub(crate) plain_values: Option<Plain>,
-    /// The schema, once it was read.
-    #[arg(skip)]
-    pub(crate) checked: Option<Schema>,
 }
 
-/// What happens to values in the clear.
+/// How values that are stored unencrypted are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Plain {
-    /// They are read as they are: they are from before there was a keyring
+    /// Read them: they were written before there was a keyring
     Read,
-    /// They are errors: everything was sealed from the beginning
+    /// Fail: everything was encrypted from the beginning
     Refused,
 }
 
@@ -92,34 +89,34 @@ pub(crate) enum Plain {
 pub(crate) enum Command {
     /// Serve ADK's HTTP API over a database, with agents to talk to
     ///
-    /// Makes the database where it is missing, prints where to look, and serves until Ctrl-C or SIGTERM: what was begun is
-    /// then finished, and a second signal ends it at once.
+    /// Creates the database if it does not exist, prints its URL, and serves until Ctrl-C or SIGTERM. It then finishes the
+    /// requests that have begun; a second signal ends it at once.
     #[command(after_help = serve::SERVE_HELP)]
     Serve(Box<ServeArgs>),
     /// Talk to an agent in the terminal
     ///
-    /// Answers come as they are made; tool calls and changes of the state stand beside them. The conversation is a session:
-    /// --session goes on with one. Ctrl-C ends an answer and keeps the session; twice, or Ctrl-D, it ends the conversation.
-    /// What is piped in is taken line by line; --json prints each event as a line. Exits as the last answer went.
+    /// Answers are shown as they are generated, with tool calls and state changes beside them. The conversation is a session;
+    /// --session continues one. Ctrl-C stops an answer and keeps the session; Ctrl-C twice, or Ctrl-D, ends the conversation.
+    /// Piped input is read line by line; --json prints each event as a line. The exit code is that of the last answer.
     #[command(after_help = chat::CHAT_EXAMPLES)]
     Chat(ChatArgs),
-    /// Play scenarios as real agent runs, without a network, and check what they leave in the state
+    /// Run example scenarios offline with real agents, and check the state they produce
     ///
-    /// Shows each event, its delta by scope and the state after it, and checks the values that must come out.
-    /// Sessions are new in each run; users and apps get their starting values where they have none, so that on
-    /// a file the next run finds what the last one left. Exits with 1 where a value is different.
+    /// Shows each event, its delta by scope and the state after it, and checks the expected values. Each run creates new
+    /// sessions. Users and apps keep their values in a database file, so that the next run continues from them. The exit
+    /// code is 1 if a value differs.
     Demo(DemoArgs),
-    /// Create, list, show, label, fork, rewind and delete sessions, and have them expire
+    /// Create, list, show, label, fork, rewind, expire and delete sessions
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
     },
-    /// Read and change the state of a session, a user or an app; see what it was, and who wrote it
+    /// Read and change the state of a session, a user or an app, and show its history
     State {
         #[command(subcommand)]
         command: StateCommand,
     },
-    /// Make tokens, by which clients of a server log in
+    /// Create tokens with which clients log in to a server
     Token {
         #[command(subcommand)]
         command: TokenCommand,
@@ -129,74 +126,74 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: UsersCommand,
     },
-    /// Follow what is committed: to a session, or to all sessions and keys of a user or an app
+    /// Follow the change feed of a session, or of all sessions and keys of a user or an app
     ///
-    /// Prints a line for each event, each session made with state, and each change made outside of events. With --json
-    /// each line is an object with its `cursor`, and a last line of the type `end` has where to go on; Ctrl-C is a good
-    /// end.
-    #[command(after_help = kept::WATCH_EXAMPLES)]
+    /// Prints a line for each event, for each session created with state, and for each change made outside of events. With
+    /// --json, each line is an object with its `cursor`, and the last line, of type `end`, has the cursor to continue from.
+    /// The exit code after Ctrl-C is 0.
+    #[command(after_help = maintenance::WATCH_EXAMPLES)]
     Watch(WatchArgs),
-    /// Compute all state anew from events and logs, and compare it with what is stored
+    /// Recompute all state from events and logs, and compare it with the stored state
     ///
-    /// Names each difference and goes on. It may run while others write. Exits with 12 where anything differs.
-    #[command(after_help = kept::VERIFY_EXAMPLES)]
+    /// Prints each difference and continues. Others can write at the same time. The exit code is 12 if anything differs.
+    #[command(after_help = maintenance::VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
-    /// Delete what is not needed any more: expired sessions, old events, old entries of the logs of state
+    /// Delete expired sessions, old events and old entries of state logs
     ///
-    /// Goes in small steps, so that others can write meanwhile. State stays as it is, and so do the numbers of the
-    /// events that are kept. What is pruned is gone: state at earlier events, and the history of keys, end there.
-    #[command(after_help = kept::PRUNE_EXAMPLES)]
+    /// Works in small commits, so that others can write at the same time. The state and the numbers of the remaining events
+    /// do not change. Pruning cannot be undone: the state at pruned events and the history of keys before them are lost.
+    #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
-    /// Seal all state by the keyring's current key: what other keys have sealed, and what is in the clear
+    /// Encrypt all state with the keyring's current key: values under other keys, and unencrypted values
     ///
-    /// Goes in small commits, while others read and write; what was interrupted is done by doing it again. Each process
-    /// must have the new key in its keyring before this is run. Events, initial states, logs, artifacts, titles and labels
-    /// stay as they are: keep the old keys in the keyring, or export everything and import it into a new database.
-    #[command(after_help = kept::RESEAL_EXAMPLES)]
+    /// Works in small commits while others read and write; to complete an interrupted run, run it again. Before you run it,
+    /// add the new key to the keyring of every process. Events, initial states, logs, artifacts, titles and labels keep their
+    /// keys: keep the old keys in the keyring, or export everything and import it into a new database.
+    #[command(after_help = maintenance::RESEAL_EXAMPLES)]
     Reseal(ResealArgs),
-    /// Look at schemas for state
+    /// Check schemas for state
     Schema {
         #[command(subcommand)]
         command: SchemaCommand,
     },
-    /// Make the tables, or bring them up to date; every other command does so too, unless the URI says migrate=check
+    /// Create the tables or upgrade them
     ///
-    /// With --dry-run the SQL is printed and nothing is changed: for a database whose tables another role makes.
+    /// Every other command does this too, unless the URI has migrate=check. --dry-run only prints the SQL, for a database
+    /// whose tables another role creates.
     Migrate(MigrateArgs),
-    /// Copy a SQLite database to a new file, as it is at this moment, while it is in use
+    /// Copy a SQLite database to a new file while it is in use
     Backup(BackupArgs),
-    /// Bring over sessions and state: from google-adk's databases, or from a file that export has made
+    /// Import sessions and state from a google-adk database, or from a file written by export
     ///
-    /// Sessions keep their ids, events, order, times and state. What is in the database already with the same content
-    /// is passed over, so that an import which was interrupted is completed by doing it again. Rows that no store may
-    /// hold are told and left out, and the exit code is then 1. The source is not written to. Nobody else should write
-    /// to the users and apps that are imported meanwhile.
+    /// Sessions keep their ids, events, order, times and state. Content that the database has already is skipped, so that
+    /// an interrupted import can be run again. Invalid rows are reported and skipped, and the exit code is then 1. The source
+    /// is not changed. During the import, nobody else should write to the imported users and apps.
     Import(ImportArgs),
-    /// Write sessions, state and artifacts as lines of JSON, to a file or to standard output
+    /// Export sessions, state and artifacts as JSON Lines, to a file or to standard output
     ///
-    /// `scratchbook import --from jsonl` reads them. Sessions that are written to meanwhile may be missed: for a copy
-    /// of a SQLite file in use, there is backup.
+    /// `scratchbook import --from jsonl` reads them. Sessions that change during the export may be missing; to copy a SQLite
+    /// file in use, use backup.
     Export(ExportArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// What is read
+    /// The kind of source
     #[arg(long, value_enum, value_name = "KIND")]
-    pub(crate) from: Source,
-    /// A file, or a database's URL as google-adk takes it: postgresql://..., sqlite:///PATH; - is standard input
+    pub(crate) from: ImportFormat,
+    /// A file, a database URL in google-adk's form (postgresql://..., sqlite:///PATH), or - for standard input
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
 }
 
-/// What can be imported.
+/// A kind of source to import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Source {
-    /// A file of google-adk's SqliteSessionService
+pub(crate) enum ImportFormat {
+    /// A file written by google-adk's SqliteSessionService
     AdkSqlite,
-    /// A database of google-adk's DatabaseSessionService: SQLite or PostgreSQL, schema version 1
+    /// A database written by google-adk's DatabaseSessionService: SQLite or PostgreSQL, schema version 1
     AdkDatabase,
-    /// A file that `scratchbook export` has made
+    /// A file written by `scratchbook export`
     Jsonl,
 }
 
@@ -208,24 +205,24 @@ pub(crate) struct ExportArgs {
     /// Only this user of the app, without the app's own state
     #[arg(long, short, value_parser = named, requires = "app")]
     pub(crate) user: Option<String>,
-    /// The file to make; one that exists is refused. Standard output, if none is named
+    /// The file to create, which must not exist [default: standard output]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// The scenarios to play; all, if none is named
+    /// The scenarios to run [default: all]
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenarios: Vec<Scenario>,
-    /// Name the scenarios instead of playing them
+    /// List the scenarios instead of running them
     #[arg(long, conflicts_with = "scenarios")]
     pub(crate) list: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
-    /// Erase a user wholly: sessions, events, state, log and artifacts. This cannot be undone
+    /// Erase all data of a user: sessions, events, state, log and artifacts. This cannot be undone
     Erase(EraseArgs),
 }
 
@@ -237,26 +234,26 @@ pub(crate) struct EraseArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
-    /// Do not ask; needed where there is no terminal to ask on
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// The file to make; one that exists is refused
+    /// The file to create, which must not exist
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// Print the SQL that is missing instead of running it
+    /// Print the missing SQL instead of running it
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// A session in full.
+/// The options that name a session.
 #[derive(Debug, Args)]
 pub(crate) struct SessionAddress {
     /// The app
@@ -270,13 +267,13 @@ pub(crate) struct SessionAddress {
     pub(crate) session: String,
 }
 
-/// Whose state: a session's, a user's or an app's, by how much of the address is given.
+/// The options that name the owner of a state: a session, a user or an app.
 #[derive(Debug, Args)]
 pub(crate) struct StateAddress {
     /// The app
     #[arg(long, short, value_parser = named)]
     pub(crate) app: String,
-    /// The user; without --session the keys are the user's, written without 'user:'
+    /// The user; without --session, the keys are the user's and are written without 'user:'
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
     /// The session
@@ -284,8 +281,14 @@ pub(crate) struct StateAddress {
     pub(crate) session: Option<String>,
 }
 
+impl SessionAddress {
+    pub(crate) fn key(&self) -> scratchbook::Result<SessionKey> {
+        SessionKey::new(&self.app, &self.user, &self.session)
+    }
+}
+
 impl Command {
-    /// The app that the command is about; none where it may be about several.
+    /// Returns the app if the command concerns a single one.
     pub(crate) fn app(&self) -> Option<String> {
         match self {
             Self::Chat(args) => args.app_name(),
@@ -296,7 +299,7 @@ impl Command {
     }
 }
 
-/// A name that is not empty: an empty one comes of a variable of the shell that is not set.
+/// Parses a name. It must not be empty, which hints at an unset shell variable.
 fn named(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("it is empty; is a variable of the shell not set?".to_owned());

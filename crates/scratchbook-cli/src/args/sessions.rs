@@ -1,20 +1,18 @@
-//! What can be written after `scratchbook sessions`.
+//! The arguments of `scratchbook sessions`.
 
 use clap::{Args, Subcommand};
 
-use super::values::{self, Label, Moment, Span};
+use super::values::{self, Label, PointInTime, Span};
 use super::{Assignments, DASHES, SessionAddress, named};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// Create a session; the database file too, where there is none
+    /// Create a session, and the database file if it does not exist
     ///
-    /// KEY=VALUE gives it its first state; user: and app: keys are the user's and the app's.
+    /// KEY=VALUE sets its initial state. Keys with the prefix user: or app: belong to the user or the app.
     #[command(after_help = DASHES)]
     Create(CreateArgs),
-    /// List the sessions of an app or of one of its users, the one updated longest ago first
-    ///
-    /// --title and --label leave out all others; --label may be given several times, for sessions that have all of them.
+    /// List the sessions of an app or of one of its users, the least recently updated first
     #[command(after_help = "\
 Examples:
   scratchbook sessions list --app shop --user alice --newest-first
@@ -22,34 +20,35 @@ Examples:
     List(ListArgs),
     /// Show a session: its state by scope and its last events
     Show(ShowArgs),
-    /// Delete sessions with their events and their own state; the state of user and app stays
+    /// Delete sessions with their events and their own state; the user's and the app's state stay
     Delete(DeleteArgs),
-    /// Take a session back to before an invocation: an event gives its own keys the values they had then
+    /// Rewind a session to the state before an invocation, with a new event
     ///
-    /// Keys that were not there are removed, and artifacts get their versions of then as new ones. The user's and the
-    /// app's keys stay, and so do the events. `sessions show --json` names the invocation of each event.
+    /// The session's own keys get the values that they had, and keys that did not exist are removed. Artifacts get a new
+    /// version with the content that they had. The keys of the user and the app stay, and so do all events. The invocation
+    /// of each event is in `sessions show --json`.
     #[command(after_help = "\
 Example:
   scratchbook sessions rewind --app shop --user alice --session s1 e-0d8f2c")]
     Rewind(RewindArgs),
-    /// Make a new session of the same user with the events and the state that a session had
+    /// Fork a session: create a new session of the same user with its events and state
     ///
-    /// The session's artifacts come along with all their versions. The user's and the app's keys are shared, as among
-    /// all sessions.
+    /// The session's artifacts are copied with all their versions. Like all sessions, both share the keys of the user and
+    /// the app.
     #[command(after_help = "\
 Examples:
   scratchbook sessions fork --app shop --user alice --session s1
   scratchbook sessions fork --app shop --user alice --session s1 --at 12 --id what-if")]
     Fork(ForkArgs),
-    /// Change the title and the labels of a session; they are no state, and the session's update time stays
+    /// Change the title and the labels of a session; its update time does not change
     #[command(after_help = "\
 Examples:
   scratchbook sessions update --app shop --user alice --session s1 --title 'Lost parcel' --label status=open
   scratchbook sessions update --app shop --user alice --session s1 --title '' --remove-label status")]
     Update(UpdateArgs),
-    /// Say when a session expires; from then on it is as if it had been deleted
+    /// Set when a session expires; from then on, it behaves as if deleted
     ///
-    /// `scratchbook prune --expired` frees what expired sessions occupy.
+    /// `scratchbook prune --expired` frees the space of expired sessions.
     #[command(after_help = "\
 Examples:
   scratchbook sessions expire --app shop --user alice --session s1 --in 30d
@@ -59,7 +58,6 @@ Examples:
 }
 
 impl SessionsCommand {
-    /// The app.
     pub(super) fn app(&self) -> &str {
         match self {
             Self::Create(args) => &args.app,
@@ -82,16 +80,16 @@ pub(crate) struct CreateArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
-    /// The session's id; one is made if none is given
+    /// The session's id [default: a new id]
     #[arg(long, short, value_parser = named)]
     pub(crate) session: Option<String>,
-    /// How long it lives: 30d, 12h, "1 week"
+    /// Let the session expire after this time: 30d, 12h, "1 week"
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) time_to_live: Option<Span>,
-    /// What people know it by
+    /// A title, for people
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// What programs find it by; may be given several times
+    /// A label, for programs; can be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::label)]
     pub(crate) labels: Vec<Label>,
     #[command(flatten)]
@@ -106,19 +104,19 @@ pub(crate) struct ListArgs {
     /// Only this user's sessions
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// Only sessions with this text in their title, in upper or lower case
+    /// Only sessions whose title contains this text, ignoring case
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Only sessions with this label; may be given several times
+    /// Only sessions with this label; can be repeated for sessions that have all of them
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::label)]
     pub(crate) labels: Vec<Label>,
-    /// The session updated last comes first
+    /// List the most recently updated session first
     #[arg(long)]
     pub(crate) newest_first: bool,
-    /// How many sessions at most, 1 to 1000
+    /// The maximum number of sessions, 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Go on after the page that ended with this token
+    /// Continue after the page that returned this token
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }
@@ -127,7 +125,7 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
-    /// How many of the last events
+    /// Show this many of the last events
     #[arg(long, short, value_name = "N", default_value_t = 10)]
     pub(crate) events: usize,
 }
@@ -140,7 +138,7 @@ pub(crate) struct DeleteArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
-    /// The session; may be given several times
+    /// The session; can be repeated
     #[arg(long = "session", short, value_name = "SESSION", required = true)]
     pub(crate) sessions: Vec<String>,
 }
@@ -149,7 +147,7 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct RewindArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
-    /// The invocation that is to be undone, with all that came after it
+    /// The first invocation to undo
     #[arg(value_name = "INVOCATION", value_parser = named)]
     pub(crate) invocation: String,
 }
@@ -158,10 +156,10 @@ pub(crate) struct RewindArgs {
 pub(crate) struct ForkArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
-    /// The number of the last event that is taken over, 0 for none; all, if it is not said
+    /// The number of the last event to copy, 0 for none [default: all events]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// The new session's id; one is made if none is given
+    /// The new session's id [default: a new id]
     #[arg(long, value_name = "NEW", value_parser = named)]
     pub(crate) id: Option<String>,
 }
@@ -171,20 +169,20 @@ pub(crate) struct UpdateArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
     #[command(flatten)]
-    pub(crate) changes: Changes,
+    pub(crate) changes: MetadataChanges,
 }
 
-/// What is changed of a session; something has to be.
+/// The changes to a session, at least one.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Changes {
+pub(crate) struct MetadataChanges {
     /// The new title; '' removes it
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Set a label; may be given several times
+    /// Set a label; can be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::label)]
     pub(crate) labels: Vec<Label>,
-    /// Remove a label; may be given several times
+    /// Remove a label; can be repeated
     #[arg(long = "remove-label", value_name = "KEY")]
     pub(crate) removed: Vec<String>,
 }
@@ -194,20 +192,20 @@ pub(crate) struct ExpireArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
     #[command(flatten)]
-    pub(crate) when: When,
+    pub(crate) when: ExpiryOptions,
 }
 
 /// When a session expires.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct When {
-    /// So long from now: 30d, 12h, "1 week"
+pub(crate) struct ExpiryOptions {
+    /// After this time from now: 30d, 12h, "1 week"
     #[arg(long = "in", value_name = "SPAN", value_parser = values::span)]
     pub(crate) span: Option<Span>,
-    /// At a time: 2027-01-01T00:00:00Z; UTC where no offset is said
+    /// At this time: 2027-01-01T00:00:00Z; without an offset it is UTC
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
-    pub(crate) at: Option<Moment>,
-    /// Not at all
+    pub(crate) at: Option<PointInTime>,
+    /// Never
     #[arg(long)]
     pub(crate) never: bool,
 }

@@ -1,4 +1,4 @@
-//! What can be written after `scratchbook state`.
+//! The arguments of `scratchbook state`.
 
 use clap::{Args, Subcommand};
 
@@ -6,56 +6,56 @@ use super::{DASHES, SessionAddress, StateAddress};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
-    /// Print values: of a session (with its user's and app's keys), of a user, or of an app
+    /// Print the state of a session (with the user's and the app's keys), of a user, or of an app
     #[command(after_help = DASHES)]
     Get(GetArgs),
-    /// Set keys: of a session through an event, of a user or an app outside of any session
+    /// Set keys of a session, which appends an event, or of a user or an app
     ///
-    /// A VALUE is JSON, or else a plain string: 3, true, null, '["a"]', hello. What starts like JSON's lists,
-    /// objects or strings has to be JSON; --string takes any VALUE as a string.
+    /// A VALUE is JSON or else a plain string: 3, true, null, '["a"]', hello. A VALUE that begins with [, { or a double
+    /// quote must be valid JSON; --string takes every VALUE as a string.
     #[command(after_help = DASHES)]
     Set(SetArgs),
-    /// Add to numbers, in one commit that counts whoever else adds; a key that is absent counts as 0
+    /// Add to numbers atomically; a missing key counts as 0
     ///
-    /// Of whole numbers comes a whole number, or an error where it does not fit 64 bits.
+    /// Integers give an integer, or an error if it does not fit in 64 bits.
     #[command(after_help = DASHES)]
     Increment(IncrementArgs),
-    /// Put values at the end of lists; a key that is absent counts as an empty one
+    /// Append values to lists; a missing key counts as an empty list
     ///
-    /// A VALUE is read as by set. A key may be given several times.
+    /// A VALUE is read as in set. A key can be repeated.
     #[command(after_help = DASHES)]
     Append(AppendArgs),
-    /// Merge JSON objects into maps, as JSON Merge Patch (RFC 7386) says: null takes a member out
+    /// Merge JSON objects into values by JSON Merge Patch (RFC 7386); null removes a member
     ///
-    /// What is no map, or absent, counts as an empty one; a patch that is no object replaces the value.
+    /// A value that is missing or no object counts as an empty object; a patch that is no object replaces the value.
     #[command(after_help = DASHES)]
     Merge(MergeArgs),
-    /// Remove keys, the same way; one that is not there is told
+    /// Remove keys; missing keys are reported
     #[command(after_help = DASHES)]
     Unset(UnsetArgs),
-    /// List keys with their values, page by page, in byte order
+    /// List keys with their values in byte order, page by page
     #[command(after_help = "\
 Examples:
   scratchbook state list --app shop --user alice --prefix cart
   scratchbook state list --app shop --user alice --session s1 --prefix user:")]
     List(ListStateArgs),
-    /// Print a session's merged state as it stood after an event, 0 for its creation
+    /// Print the state of a session after an event; 0 is its creation
     #[command(after_help = "\
 Example:
   scratchbook state at --app shop --user alice --session s1 12")]
     At(AtArgs),
-    /// Print what changed in a session's merged state between two of its events, either way round
+    /// Print the changes of a session's state between two events, in either direction
     #[command(after_help = "\
 Example:
   scratchbook state diff --app shop --user alice --session s1 0 12")]
     Diff(DiffArgs),
-    /// Print what was written to a key and by whom, the latest first
+    /// Print the writes to a key and their authors, the latest first
     #[command(after_help = "\
 Examples:
   scratchbook state history --app shop --user alice --session s1 step
   scratchbook state history --app shop --user alice theme --limit 5")]
     History(HistoryArgs),
-    /// Print who wrote each key of a session's merged state
+    /// Print who last wrote each key of a session's state
     #[command(after_help = "\
 Example:
   scratchbook state blame --app shop --user alice --session s1")]
@@ -63,7 +63,6 @@ Example:
 }
 
 impl StateCommand {
-    /// The app.
     pub(super) fn app(&self) -> &str {
         match self {
             Self::Get(GetArgs { owner, .. })
@@ -85,10 +84,10 @@ impl StateCommand {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// Only these keys, which must be there; with --session their prefix counts (user:theme)
+    /// Only these keys, which must exist; with --session, write their prefix (user:theme)
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// Print the value of the one KEY alone, a string without quotes: for scripts
+    /// For scripts: print only the value of the one KEY, a string without quotes
     #[arg(long, conflicts_with = "json", requires = "keys")]
     pub(crate) raw: bool,
 }
@@ -100,55 +99,55 @@ pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(crate) values: Assignments,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct IncrementArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// What to add to; by 1, or by N, which may be negative or a decimal (count, count=5, user:credit=-0.5)
+    /// The key and how much to add, 1 by default; N can be negative or a decimal (count, count=5, user:credit=-0.5)
     #[arg(value_name = "KEY[=N]", required = true)]
     pub(crate) keys: Vec<String>,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AppendArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// What to append, one value each
+    /// The key and the value to append
     #[arg(value_name = "KEY=VALUE", required = true)]
     pub(crate) items: Vec<String>,
     /// Take every VALUE as a string
     #[arg(long)]
     pub(crate) string: bool,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// What to merge (profile={"city": "Rome", "zip": null})
+    /// The key and the patch (profile={"city": "Rome", "zip": null})
     #[arg(value_name = "KEY=PATCH", required = true)]
     pub(crate) patches: Vec<String>,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
-/// Who writes, and on what condition.
+/// The author and the conditions of a write.
 #[derive(Debug, Args)]
-pub(crate) struct Writing {
-    /// Write only if the key has this value at that moment, or else nothing at all; may be given several times
+pub(crate) struct WriteOptions {
+    /// Write only if the key has this value at the moment of the commit; can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) expect: Vec<String>,
-    /// Write only if the key is absent at that moment; may be given several times
+    /// Write only if the key is absent at the moment of the commit; can be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) expect_absent: Vec<String>,
-    /// Who is said to have written it
+    /// The author of the write
     #[arg(long, default_value = "user")]
     pub(crate) author: String,
 }
@@ -156,14 +155,13 @@ pub(crate) struct Writing {
 /// Keys and their values.
 #[derive(Debug, Args)]
 pub(crate) struct Assignments {
-    /// What to set; up to the first '=' it is the key, of a session with its prefix (user:theme=dark)
+    /// The key and the value to set; the key ends at the first '='. With --session, write its prefix (user:theme=dark)
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) assignments: Vec<String>,
     /// Take every VALUE as a string
     #[arg(long)]
     pub(crate) string: bool,
-    /// A JSON object of keys and values to set as well, for keys with '=' and for programs; - reads it from
-    /// standard input
+    /// A JSON object with more keys and values to set, for keys with '=' and for programs; - reads standard input
     #[arg(long, value_name = "JSON")]
     pub(crate) delta: Option<String>,
 }
@@ -172,10 +170,10 @@ pub(crate) struct Assignments {
 pub(crate) struct UnsetArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// The keys to remove; with --session their prefix counts (user:theme)
+    /// The keys to remove; with --session, write their prefix (user:theme)
     #[arg(value_name = "KEY", required = true)]
     pub(crate) keys: Vec<String>,
-    /// Who is said to have removed it
+    /// The author of the write
     #[arg(long, default_value = "user")]
     pub(crate) author: String,
 }
@@ -184,13 +182,13 @@ pub(crate) struct UnsetArgs {
 pub(crate) struct ListStateArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// Only keys that begin so; with --session their scope counts (user:cart)
+    /// Only keys that begin with this; with --session, write their prefix (user:cart)
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// How many keys at most, 1 to 1000
+    /// The maximum number of keys, 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Go on after the page that ended with this token
+    /// Continue after the page that returned this token
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }
@@ -208,10 +206,10 @@ pub(crate) struct AtArgs {
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
-    /// The number of the event before, 0 for the creation
+    /// The number of the first event, 0 for the creation
     #[arg(value_name = "BEFORE")]
     pub(crate) before: u64,
-    /// The number of the event after
+    /// The number of the second event
     #[arg(value_name = "AFTER")]
     pub(crate) after: u64,
 }
@@ -220,10 +218,10 @@ pub(crate) struct DiffArgs {
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// The key; with --session its prefix counts (user:theme)
+    /// The key; with --session, write its prefix (user:theme)
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
-    /// How many writes at most
+    /// The maximum number of writes
     #[arg(long, short, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
 }

@@ -1,4 +1,4 @@
-//! What can be written after `scratchbook token`.
+//! The arguments of `scratchbook token`.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use scratchbook_server::Right;
 
 use super::named;
-use super::values::{self, Moment};
+use super::values::{self, PointInTime};
 
 pub(super) const NEW_EXAMPLES: &str = "\
 Examples:
@@ -16,30 +16,30 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token to log in by
+    /// Create a token for a client
     ///
-    /// Prints the token, which is kept nowhere, and its entry for the file of `scratchbook serve --tokens FILE`, which
-    /// holds its hash. A token ends when its entry is taken from the file: no restart is needed.
+    /// Prints the token, which is stored nowhere, and its entry, which holds its hash. Add the entry to the FILE of
+    /// `scratchbook serve --tokens FILE`; to revoke the token, remove it from the file. Neither needs a restart.
     #[command(after_help = NEW_EXAMPLES)]
     New(NewTokenArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NewTokenArgs {
-    /// What it is called in logs
+    /// The token's name in logs
     #[arg(long, short, value_parser = named)]
     pub(crate) name: String,
-    /// Only this app; all, if none is named
+    /// Restrict the token to this app [default: all apps]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Only this user; all, if none is named
+    /// Restrict the token to this user [default: all users]
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// What it may: read, write, app (to write keys of the whole app), admin (what concerns all users)
+    /// The token's rights: read, write, app (write the app's keys), admin (operations on all users)
     #[arg(long, value_name = "RIGHT,...", value_delimiter = ',', default_value = "read,write",
         value_parser = Right::from_str)]
     pub(crate) rights: Vec<Right>,
-    /// When it ends
+    /// When the token expires
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
-    pub(crate) expires: Option<Moment>,
+    pub(crate) expires: Option<PointInTime>,
 }

@@ -1,4 +1,4 @@
-//! Times, spans of time and places, as they are written on the command line.
+//! Values on the command line: times, durations, labels, and positions in a change feed.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp};
-use scratchbook::{FeedCursor, FeedStart};
+use scratchbook::session::{FeedCursor, FeedStart};
 
-/// How long something is.
+/// A duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
 impl Span {
-    /// So long before now.
-    pub(crate) fn ago(self) -> Moment {
-        Moment(Timestamp::now().checked_sub(self.0).unwrap_or(Timestamp::MIN))
+    /// The time this long before now.
+    pub(crate) fn ago(self) -> PointInTime {
+        PointInTime(Timestamp::now().checked_sub(self.0).unwrap_or(Timestamp::MIN))
     }
 }
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) Timestamp);
+pub(crate) struct PointInTime(pub(crate) Timestamp);
 
-impl Moment {
+impl PointInTime {
     /// In seconds since 1970, to the microsecond.
     pub(crate) fn seconds(self) -> f64 {
         self.0.as_microsecond() as f64 / 1e6
@@ -37,11 +37,11 @@ pub(crate) struct Label {
     pub(crate) value: String,
 }
 
-/// From where a feed is read.
+/// Where to start in a change feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Start(pub(crate) FeedStart);
 
-/// Reads a span: `30d`, `1h 30m`, `2 weeks`, and ISO 8601's `P30D`.
+/// Parses a duration: `30d`, `1h 30m`, `2 weeks`, and ISO 8601's `P30D`.
 pub(super) fn span(text: &str) -> Result<Span, String> {
     const RIGHT: &str = "write a span such as 30d, 12h, 90s or \"1 week\"";
     let span: jiff::Span = text.parse().map_err(|_| RIGHT.to_owned())?;
@@ -55,21 +55,21 @@ pub(super) fn span(text: &str) -> Result<Span, String> {
     }
 }
 
-/// Reads a time: RFC 3339's, or a date with or without a time of day, in UTC.
-pub(super) fn moment(text: &str) -> Result<Moment, String> {
+/// Parses a time: in RFC 3339's form, or a date with or without a time of day in UTC.
+pub(super) fn moment(text: &str) -> Result<PointInTime, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(Moment(time));
+        return Ok(PointInTime(time));
     }
     let in_utc = text.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
-    in_utc.map(|time| Moment(time.timestamp())).map_err(|_| "write a time such as 2027-01-01T00:00:00Z".to_owned())
+    in_utc.map(|time| PointInTime(time.timestamp())).map_err(|_| "write a time such as 2027-01-01T00:00:00Z".to_owned())
 }
 
-/// Reads a number of the type, which is one that cannot be 0.
+/// Parses a number of a type that excludes 0.
 pub(super) fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "it is a whole number, at least 1".to_owned())
 }
 
-/// Reads a label. Its name ends at the first `=`.
+/// Parses a label. Its name ends at the first `=`.
 pub(super) fn label(text: &str) -> Result<Label, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok(Label { name: name.to_owned(), value: value.to_owned() }),
@@ -77,7 +77,7 @@ pub(super) fn label(text: &str) -> Result<Label, String> {
     }
 }
 
-/// Reads a place in a feed.
+/// Parses a position in a change feed.
 pub(super) fn from(text: &str) -> Result<Start, String> {
     match text {
         "beginning" => Ok(Start(FeedStart::Beginning)),
@@ -113,7 +113,7 @@ mod tests {
     fn times_without_an_offset_are_utc() {
         let expected: Timestamp = "2027-01-01T00:00:00Z".parse().unwrap();
         for text in ["2027-01-01", "2027-01-01T00:00", "2027-01-01 00:00:00", "2027-01-01T01:00:00+01:00"] {
-            assert_eq!(moment(text), Ok(Moment(expected)), "{text}");
+            assert_eq!(moment(text), Ok(PointInTime(expected)), "{text}");
         }
         for text in ["", "tomorrow", "1798761600", "2027-13-01", "12:00"] {
             assert!(moment(text).is_err(), "{text}");

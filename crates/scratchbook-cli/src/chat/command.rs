@@ -1,20 +1,19 @@
-//! What can be said to the program itself: lines that begin with a slash.
+//! The lines of a conversation: messages, and commands that begin with a slash.
 
-/// What `/help` says.
+/// The answer to `/help`.
 pub(super) const HELP: &str = "\
-/state [BEGINNING]  the state, or its keys that begin so
-/history            what was said in this session
-/answer VALUE       answers a tool that waits for an answer: JSON, or text
-/retry              asks for the answer again, after Ctrl-C or a failure
-/new                begins a new session
-/quit               ends, as Ctrl-D does; the session stays
+/state [BEGINNING]  show the state, or the keys that begin with BEGINNING
+/history            show the messages of this session
+/answer VALUE       answer a tool that waits for an answer, with JSON or text
+/retry              ask for the answer again, after Ctrl-C or a failure
+/new                begin a new session
+/quit               end, as Ctrl-D does; the session stays
 
-Ctrl-C ends an answer. A message that begins with a slash is written with two.";
+Ctrl-C stops an answer. Begin a message that starts with a slash with two slashes.";
 
-/// A line, understood.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
-    /// Nothing.
+pub(super) enum ParsedLine<'a> {
     Blank,
     /// A message to the agent.
     Message(&'a str),
@@ -25,29 +24,29 @@ pub(super) enum Said<'a> {
     Retry,
     New,
     Quit,
-    /// A command that there is not.
+    /// A command that does not exist.
     Unknown(&'a str),
 }
 
-/// Understands a line.
-pub(super) fn understand(line: &str) -> Said<'_> {
+/// Parses a line.
+pub(super) fn parse(line: &str) -> ParsedLine<'_> {
     let line = line.trim();
     let Some(command) = line.strip_prefix('/') else {
-        return if line.is_empty() { Said::Blank } else { Said::Message(line) };
+        return if line.is_empty() { ParsedLine::Blank } else { ParsedLine::Message(line) };
     };
     if command.starts_with('/') {
-        return Said::Message(command);
+        return ParsedLine::Message(command);
     }
     let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     match (name, rest.trim()) {
-        ("help" | "?", "") => Said::Help,
-        ("state", beginning) => Said::State(beginning),
-        ("history", "") => Said::History,
-        ("answer", value) if !value.is_empty() => Said::Answer(value),
-        ("retry", "") => Said::Retry,
-        ("new", "") => Said::New,
-        ("quit" | "exit", "") => Said::Quit,
-        _ => Said::Unknown(line),
+        ("help" | "?", "") => ParsedLine::Help,
+        ("state", beginning) => ParsedLine::State(beginning),
+        ("history", "") => ParsedLine::History,
+        ("answer", value) if !value.is_empty() => ParsedLine::Answer(value),
+        ("retry", "") => ParsedLine::Retry,
+        ("new", "") => ParsedLine::New,
+        ("quit" | "exit", "") => ParsedLine::Quit,
+        _ => ParsedLine::Unknown(line),
     }
 }
 
@@ -58,23 +57,23 @@ mod tests {
     #[test]
     fn lines_are_messages_unless_they_begin_with_one_slash() {
         for (line, said) in [
-            ("  ", Said::Blank),
-            (" Add two apples ", Said::Message("Add two apples")),
-            ("//etc is a folder", Said::Message("/etc is a folder")),
-            ("/help", Said::Help),
-            ("/state", Said::State("")),
-            ("/state  user: ", Said::State("user:")),
-            ("/history", Said::History),
-            ("/answer {\"ok\": true}", Said::Answer("{\"ok\": true}")),
-            ("/answer", Said::Unknown("/answer")),
-            ("/retry", Said::Retry),
-            ("/new", Said::New),
-            ("/exit", Said::Quit),
-            ("/quit now", Said::Unknown("/quit now")),
-            ("/etc", Said::Unknown("/etc")),
-            ("/", Said::Unknown("/")),
+            ("  ", ParsedLine::Blank),
+            (" Add two apples ", ParsedLine::Message("Add two apples")),
+            ("//etc is a folder", ParsedLine::Message("/etc is a folder")),
+            ("/help", ParsedLine::Help),
+            ("/state", ParsedLine::State("")),
+            ("/state  user: ", ParsedLine::State("user:")),
+            ("/history", ParsedLine::History),
+            ("/answer {\"ok\": true}", ParsedLine::Answer("{\"ok\": true}")),
+            ("/answer", ParsedLine::Unknown("/answer")),
+            ("/retry", ParsedLine::Retry),
+            ("/new", ParsedLine::New),
+            ("/exit", ParsedLine::Quit),
+            ("/quit now", ParsedLine::Unknown("/quit now")),
+            ("/etc", ParsedLine::Unknown("/etc")),
+            ("/", ParsedLine::Unknown("/")),
         ] {
-            assert_eq!(understand(line), said, "{line}");
+            assert_eq!(parse(line), said, "{line}");
         }
     }
 }

@@ -1,98 +1,110 @@
-//! A conversation: messages and answers in turns, in one session after the other.
+//! The loop of a conversation. `/new` continues it in a new session.
 
 use std::sync::Arc;
 
+use scratchbook::agent::RunConfig;
+use scratchbook::content::FunctionCall;
+use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::{
-    Content, Environment, ErrorKind, Event, FunctionCall, GetSessionConfig, RunConfig, RunRequest, Runner, Scope,
-    Session, SessionKey, SessionServiceExt, SystemEnvironment,
+    Content, ErrorKind, Event, GetSessionConfig, RunRequest, Runner, Scope, Session, SessionKey, SessionServiceExt,
 };
 use serde_json::{Map, Value, json};
 
-use super::calls::{self, Confirmed, OpenCalls};
-use super::command::{HELP, Said, understand};
-use super::farewell::Farewell;
-use super::input::{Input, Line};
-use super::partner::Partner;
-use super::past::{is_message, last_exchanges, standing};
-use super::screen::{PROMPT, Screen, USER};
-use super::turn::{self, Ended};
+use super::agent::ChatAgent;
+use super::calls::{self, PendingCalls, USER, YesOrNo};
+use super::command::{self, HELP, ParsedLine};
+use super::history::{is_message, last_exchanges, without_rewound};
+use super::input::{Input, InputLine};
+use super::resume::ResumeCommand;
+use super::screen::{PROMPT, Screen};
+use super::turn::{self, TurnOutcome};
 use crate::failure::{Failure, report};
 use crate::output::{Format, plural, visible};
 
-/// How much of a session is read to go on with it, in events.
+/// How many events of a session are read to continue it.
 const RECENT: usize = 200;
-/// How many exchanges are shown when a session goes on, and by `/history`.
+/// How many exchanges are shown when a session is continued, and by `/history`.
 const SHOWN: usize = 3;
 const HISTORY: usize = 20;
 
-/// A conversation under way.
+/// A conversation in progress.
 pub(super) struct Conversation<'a> {
     runner: Runner,
     key: SessionKey,
     screen: Screen<'a>,
-    farewell: Farewell,
-    calls: OpenCalls,
-    /// Whether calls that wait for the user were asked about since the last turn.
+    resume: ResumeCommand,
+    calls: PendingCalls,
+    /// Whether the user was asked for confirmations since the last run.
     asked: bool,
-    /// Whether the session is there already.
+    /// Whether the session exists already.
     exists: bool,
     /// How the last answer failed, if it did.
     failed: Option<ErrorKind>,
-    /// How often Ctrl-C was pressed since something was said.
+    /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,
-    /// Who reads along.
     reader: Reader,
-    /// A line that came where a yes or a no was asked for, and is neither.
-    unheard: Option<String>,
+    /// A line that came in place of a yes or a no, and is read next.
+    unread: Option<String>,
 }
 
-/// Who reads along.
+/// The reader of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// Somebody at a terminal.
+    /// A person at a terminal.
     Person,
     /// A program, or a file.
     Pipe,
 }
 
-/// Whether there is more to come.
+/// Whether the conversation continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    GoOn,
+enum Flow {
+    Continue,
     End,
 }
 
 impl<'a> Conversation<'a> {
-    pub(super) fn new(runner: Runner, key: SessionKey, screen: Screen<'a>, farewell: Farewell, reader: Reader) -> Self {
-        let calls = OpenCalls::default();
+    pub(super) fn new(
+        runner: Runner,
+        key: SessionKey,
+        screen: Screen<'a>,
+        resume: ResumeCommand,
+        reader: Reader,
+    ) -> Self {
+        let calls = PendingCalls::default();
         Self {
             runner,
             key,
             screen,
-            farewell,
+            resume,
             calls,
             asked: false,
             exists: false,
             failed: None,
             interrupts: 0,
             reader,
-            unheard: None,
+            unread: None,
         }
     }
 
-    /// Says who is there, and what was said last.
-    pub(super) async fn greet(&mut self, partner: &Partner, place: &str, input: &mut Input) -> Result<(), Failure> {
+    /// Shows the agent, the session and its last exchanges.
+    pub(super) async fn greet(
+        &mut self,
+        chat_agent: &ChatAgent,
+        place: &str,
+        input: &mut Input,
+    ) -> Result<(), Failure> {
         let session = self.session(GetSessionConfig::default().with_num_recent_events(RECENT)).await?;
-        let past = session.as_ref().map(|session| standing(session.events())).unwrap_or_default();
+        let past = session.as_ref().map(|session| without_rewound(session.events())).unwrap_or_default();
         past.iter().for_each(|event| self.calls.note(event));
         self.exists = session.is_some();
-        let (app, agent, model) = (&partner.app, partner.agent.name(), partner.model());
+        let (app, agent, model) = (&chat_agent.app, chat_agent.agent.name(), chat_agent.model());
         let (id, count) = (self.key.session_id(), session.as_ref().map_or(0, Session::seq));
         self.screen.json(&json!({
             "type": "session", "appName": app, "userId": self.key.user_id(), "sessionId": id, "events": count,
-            "agent": agent, "model": model, "note": partner.note,
+            "agent": agent, "model": model, "note": chat_agent.note,
         }))?;
-        let description = partner.agent.description();
+        let description = chat_agent.agent.description();
         let description = if description.is_empty() { String::new() } else { format!(": {}", visible(description)) };
         self.screen.heading(&visible(app), &description)?;
         if let Some(model) = model {
@@ -100,7 +112,7 @@ impl<'a> Conversation<'a> {
         }
         let events = if session.is_some() { plural(count, "event") } else { "new".to_owned() };
         self.screen.aside(&format!("  session  {}, {events}, in {}", visible(id), visible(place)))?;
-        if let Some(note) = &partner.note {
+        if let Some(note) = &chat_agent.note {
             self.screen.note(&visible(note))?;
         }
         if self.reader == Reader::Person {
@@ -110,48 +122,48 @@ impl<'a> Conversation<'a> {
         self.show(last_exchanges(&past, SHOWN))
     }
 
-    /// Takes turns until somebody has had enough.
+    /// Runs the conversation until its end.
     pub(super) async fn hold(&mut self, input: &mut Input) -> Result<(), Failure> {
         let ended = loop {
             let next = match self.ask(input).await? {
                 Some(answer) => self.say(answer).await?,
-                None if self.interrupts > 1 => Next::End,
+                None if self.interrupts > 1 => Flow::End,
                 None => match self.next(input).await? {
-                    Line::Said(line) => self.obey(&line).await?,
-                    Line::Interrupted => self.interrupted()?,
-                    Line::End => Next::End,
+                    InputLine::Text(line) => self.obey(&line).await?,
+                    InputLine::Interrupted => self.interrupted()?,
+                    InputLine::End => Flow::End,
                 },
             };
             if self.interrupts > 0 && self.reader == Reader::Pipe {
                 break Err(Failure::Interrupted);
             }
-            if next == Next::End {
+            if next == Flow::End {
                 break Ok(());
             }
         };
-        self.part()?;
+        self.end()?;
         match self.failed {
-            // Where nobody saw it, the exit code says so.
-            Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::Told(kind))),
+            // A program learns of the failure by the exit code.
+            Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::AlreadyReported(kind))),
             _ => ended,
         }
     }
 
-    async fn next(&mut self, input: &mut Input) -> Result<Line, Failure> {
-        match self.unheard.take() {
-            Some(line) => Ok(Line::Said(line)),
+    async fn next(&mut self, input: &mut Input) -> Result<InputLine, Failure> {
+        match self.unread.take() {
+            Some(line) => Ok(InputLine::Text(line)),
             None => input.next(PROMPT).await,
         }
     }
 
-    /// Does what a line asks for.
-    async fn obey(&mut self, line: &str) -> Result<Next, Failure> {
+    /// Carries out a line.
+    async fn obey(&mut self, line: &str) -> Result<Flow, Failure> {
         self.interrupts = 0;
-        match understand(line) {
-            Said::Blank => {}
-            Said::Message(text) => return self.say(text.into()).await,
-            Said::Help => self.screen.aside(HELP)?,
-            Said::State(beginning) => {
+        match command::parse(line) {
+            ParsedLine::Blank => {}
+            ParsedLine::Message(text) => return self.say(text.into()).await,
+            ParsedLine::Help => self.screen.aside(HELP)?,
+            ParsedLine::State(beginning) => {
                 let state = self.state().await?;
                 let state: Map<_, _> = state.into_iter().filter(|(key, _)| key.starts_with(beginning)).collect();
                 match state.is_empty() {
@@ -159,55 +171,55 @@ impl<'a> Conversation<'a> {
                     false => self.screen.state(&state)?,
                 }
             }
-            Said::History => {
+            ParsedLine::History => {
                 let session = self.session(GetSessionConfig::default()).await?;
-                let past = session.map(|session| standing(session.events())).unwrap_or_default();
+                let past = session.map(|session| without_rewound(session.events())).unwrap_or_default();
                 self.show(last_exchanges(&past, HISTORY))?;
             }
-            Said::Answer(value) => {
+            ParsedLine::Answer(value) => {
                 let answer = self.calls.waiting().next().map(|call| calls::answer(call, value));
                 match answer {
                     Some(answer) => return self.say(answer).await,
                     None => self.screen.aside("Nothing waits for an answer.")?,
                 }
             }
-            // Without a message, a run goes on from what the session holds.
-            Said::Retry if self.exists => return self.run(RunRequest::default()).await,
-            Said::Retry => self.screen.aside("Nothing was said yet.")?,
-            Said::New => {
-                self.part()?;
+            // Without a message, a run continues from the events of the session.
+            ParsedLine::Retry if self.exists => return self.run(RunRequest::default()).await,
+            ParsedLine::Retry => self.screen.aside("Nothing was said yet.")?,
+            ParsedLine::New => {
+                self.end()?;
                 self.key = SessionKey::new(self.key.app_name(), self.key.user_id(), &SystemEnvironment.new_id())?;
-                (self.calls, self.exists) = (OpenCalls::default(), false);
+                (self.calls, self.exists) = (PendingCalls::default(), false);
                 self.screen.aside(&format!("A new session begins: {}", self.key.session_id()))?;
             }
-            Said::Quit => return Ok(Next::End),
-            Said::Unknown(command) => {
-                self.screen.aside(&format!("There is no {}. /help says what there is.", visible(command)))?;
+            ParsedLine::Quit => return Ok(Flow::End),
+            ParsedLine::Unknown(command) => {
+                self.screen.aside(&format!("There is no {}. /help shows the commands.", visible(command)))?;
             }
         }
-        Ok(Next::GoOn)
+        Ok(Flow::Continue)
     }
 
-    /// Says something to the agent, and shows what comes of it.
-    async fn say(&mut self, message: Content) -> Result<Next, Failure> {
+    /// Sends a message to the agent, and shows the run.
+    async fn say(&mut self, message: Content) -> Result<Flow, Failure> {
         self.calls.note(&Event::new(USER).with_content(message.clone()));
         self.run(RunRequest::message(message)).await
     }
 
-    async fn run(&mut self, request: RunRequest) -> Result<Next, Failure> {
+    async fn run(&mut self, request: RunRequest) -> Result<Flow, Failure> {
         let request = request.with_config(RunConfig::default().with_streaming());
         let run = self.runner.run(self.key.user_id(), self.key.session_id(), request);
         (self.exists, self.asked, self.failed) = (true, false, None);
         match turn::follow(run, &mut self.calls, &mut self.screen).await? {
-            Ended::Done => {}
-            Ended::Refused => self.failed = Some(ErrorKind::FailedPrecondition),
-            Ended::Failed(error) => {
+            TurnOutcome::Done => {}
+            TurnOutcome::Refused => self.failed = Some(ErrorKind::FailedPrecondition),
+            TurnOutcome::Failed(error) => {
                 self.failed = Some(error.kind());
                 report(&error.into(), self.screen.format() == Format::Json);
             }
-            Ended::CutOff => {
+            TurnOutcome::CutOff => {
                 self.interrupts += 1;
-                self.screen.aside("Cut off. What was said and done before stays in the session.")?;
+                self.screen.aside("Cut off. What was committed before stays in the session.")?;
             }
         }
         let waiting = self.calls.waiting().filter_map(|call| call.name.as_deref()).map(visible);
@@ -217,11 +229,11 @@ impl<'a> Conversation<'a> {
             self.screen.aside(&format!("Waiting for an answer, given by /answer VALUE: {names}"))?;
         }
         self.screen.gap()?;
-        Ok(Next::GoOn)
+        Ok(Flow::Continue)
     }
 
-    /// Asks about calls that may only be made if the user says so; the message with what is said. Nothing where there is
-    /// nothing to ask, or no answer.
+    /// Asks the user to confirm calls, and returns the message with the answers. Returns `None` if no call needs a
+    /// confirmation, or if one is not answered.
     async fn ask(&mut self, input: &mut Input) -> Result<Option<Content>, Failure> {
         let asking = self.calls.confirmations();
         if std::mem::replace(&mut self.asked, true) || asking.is_empty() {
@@ -231,57 +243,57 @@ impl<'a> Conversation<'a> {
         for call in asking {
             match self.confirm(&call, input).await? {
                 Some(said) => answers.push((call, said)),
-                // All of one run are answered at once, or none.
+                // The calls of a run are answered together.
                 None => return Ok(None),
             }
         }
         Ok(Some(calls::confirmed(&answers)))
     }
 
-    /// Asks until it is a yes or a no, or nobody wants to say.
-    async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<Confirmed>, Failure> {
+    /// Asks for a yes or a no. Returns `None` if there is no answer.
+    async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<YesOrNo>, Failure> {
         self.screen.question(call)?;
-        // What was typed before the question was seen is no answer to it.
-        input.forget_typed_ahead();
+        // Text typed before the question appeared is no answer to it.
+        input.discard_typed_ahead();
         loop {
             match input.next("y/n> ").await? {
-                Line::Said(line) => {
+                InputLine::Text(line) => {
                     self.interrupts = 0;
-                    if let Some(said) = Confirmed::understand(&line) {
+                    if let Some(said) = YesOrNo::parse(&line) {
                         return Ok(Some(said));
                     }
-                    // Lines of a pipe were written for whatever comes.
+                    // The lines of a pipe were written before the question.
                     if self.reader == Reader::Pipe {
                         self.screen.aside("That is no y or n; the question stays open.")?;
-                        self.unheard = Some(line);
+                        self.unread = Some(line);
                         return Ok(None);
                     }
                     self.screen.aside("Say y or n.")?;
                 }
-                Line::Interrupted => {
+                InputLine::Interrupted => {
                     self.interrupted()?;
                     return Ok(None);
                 }
-                Line::End => return Ok(None),
+                InputLine::End => return Ok(None),
             }
         }
     }
 
-    fn interrupted(&mut self) -> Result<Next, Failure> {
+    fn interrupted(&mut self) -> Result<Flow, Failure> {
         self.interrupts += 1;
         if self.interrupts > 1 || self.reader == Reader::Pipe {
-            return Ok(Next::End);
+            return Ok(Flow::End);
         }
         self.screen.aside("Once more, or Ctrl-D, ends the conversation.")?;
-        Ok(Next::GoOn)
+        Ok(Flow::Continue)
     }
 
-    /// Says how to come back.
-    fn part(&mut self) -> Result<(), Failure> {
+    /// Shows the command that continues the session.
+    fn end(&mut self) -> Result<(), Failure> {
         if !self.exists {
             return Ok(());
         }
-        let (id, command) = (self.key.session_id(), self.farewell.command(&self.key));
+        let (id, command) = (self.key.session_id(), self.resume.command(&self.key));
         self.screen.json(&json!({"type": "end", "sessionId": id, "goOnWith": command}))?;
         let text = match command {
             Some(command) => format!("The session is {}; go on with: {}", visible(id), visible(&command)),
@@ -304,7 +316,7 @@ impl<'a> Conversation<'a> {
         Ok(self.runner.session_service().get_session(&self.key, &config).await?)
     }
 
-    /// The state as the agents see it, also before anything was said.
+    /// The state as the agents see it, even if the session does not exist yet.
     async fn state(&self) -> Result<Map<String, Value>, Failure> {
         if let Some(session) = self.session(GetSessionConfig::state_only()).await? {
             return Ok(session.state().to_map());

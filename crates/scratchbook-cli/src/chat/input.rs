@@ -1,4 +1,4 @@
-//! What the user types, or what is piped in: line by line.
+//! The input of a conversation, line by line.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -10,30 +10,30 @@ use scratchbook::{Error, ErrorKind};
 use crate::failure::Failure;
 use crate::output::Format;
 
-/// How many lines can be called back.
+/// How many lines the line editor remembers.
 const HISTORY: usize = 500;
 
-/// Where lines come from.
+/// The source of the lines.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A terminal with a line editor, which is away while a line is typed.
+    /// A terminal with a line editor, which is `None` while another thread reads a line with it.
     Terminal(Option<Box<Editor<(), MemHistory>>>),
     /// Anything else.
     Pipe,
 }
 
-/// What came.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    Said(String),
+pub(super) enum InputLine {
+    Text(String),
     /// Ctrl-C.
     Interrupted,
-    /// Ctrl-D, or the end of what is piped in.
+    /// Ctrl-D, or the end of a pipe.
     End,
 }
 
 impl Input {
-    /// A line editor where somebody sits at a terminal, and no program reads along.
+    /// Opens a line editor if the input and the output are terminals and the output is text.
     pub(super) fn open(format: Format) -> Result<Self, Failure> {
         if format == Format::Json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Ok(Self::Pipe);
@@ -44,43 +44,42 @@ impl Input {
         Ok(Self::Terminal(Some(Box::new(editor))))
     }
 
-    /// Whether somebody types.
+    /// Whether a person types the lines.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self, Self::Terminal(_))
     }
 
-    /// Lines that were said before, the oldest first: they can be called back.
+    /// Adds earlier lines to the line editor's history, the oldest first.
     pub(super) fn recall<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
         if let Self::Terminal(Some(editor)) = self {
             for line in lines {
-                // A line that is not remembered is no loss.
+                // It does no harm if a line is not added.
                 let _ = editor.add_history_entry(line);
             }
         }
     }
 
-    /// Forgets what was typed and not read yet.
-    pub(super) fn forget_typed_ahead(&self) {
+    /// Discards text that was typed but not read yet.
+    pub(super) fn discard_typed_ahead(&self) {
         #[cfg(unix)]
         if self.is_terminal() {
-            // Where it cannot be done, there is nothing to forget.
+            // If this fails, the terminal keeps the text, which is then read as the answer.
             let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
         }
     }
 
-    /// The next line, asked for by a prompt where somebody types.
-    pub(super) async fn next(&mut self, prompt: &'static str) -> Result<Line, Failure> {
+    /// Reads the next line, after a prompt on a terminal.
+    pub(super) async fn next(&mut self, prompt: &'static str) -> Result<InputLine, Failure> {
         match self {
             Self::Terminal(editor) => {
-                let Some(mut taken) = editor.take() else { return Ok(Line::End) };
+                let Some(mut taken) = editor.take() else { return Ok(InputLine::End) };
                 let typing = tokio::task::spawn_blocking(move || (taken.readline(prompt), taken));
-                let (line, given_back) =
-                    typing.await.map_err(|_| Error::new(ErrorKind::Internal, "the line editor panicked"))?;
+                let (line, given_back) = typing.await.map_err(|_| Error::internal("the line editor panicked"))?;
                 *editor = Some(given_back);
                 match line {
-                    Ok(line) => Ok(Line::Said(line)),
-                    Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
-                    Err(ReadlineError::Eof) => Ok(Line::End),
+                    Ok(line) => Ok(InputLine::Text(line)),
+                    Err(ReadlineError::Interrupted) => Ok(InputLine::Interrupted),
+                    Err(ReadlineError::Eof) => Ok(InputLine::End),
                     Err(error) => Err(unusable(error).into()),
                 }
             }
@@ -88,10 +87,10 @@ impl Input {
                 let reading = tokio::task::spawn_blocking(read_line);
                 tokio::select! {
                     biased;
-                    Ok(()) = tokio::signal::ctrl_c() => Ok(Line::Interrupted),
+                    Ok(()) = tokio::signal::ctrl_c() => Ok(InputLine::Interrupted),
                     line = reading => {
-                        let line = line.map_err(|_| Error::new(ErrorKind::Internal, "reading a line panicked"))?;
-                        Ok(line?.map_or(Line::End, Line::Said))
+                        let line = line.map_err(|_| Error::internal("reading a line panicked"))?;
+                        Ok(line?.map_or(InputLine::End, InputLine::Text))
                     }
                 }
             }
@@ -99,7 +98,7 @@ impl Input {
     }
 }
 
-/// A line of standard input without its end; `None` where there is none.
+/// Reads a line of standard input without its line break; `None` at the end.
 fn read_line() -> Result<Option<String>, Error> {
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line).map_err(|e| {

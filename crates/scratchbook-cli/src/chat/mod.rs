@@ -1,62 +1,65 @@
-//! `scratchbook chat`: a conversation with an agent in the terminal, which is a session.
+//! `scratchbook chat`: a conversation with an agent in the terminal. Each conversation is a session.
 //!
-//! - `partner.rs`: who is talked to. `conversation.rs`: message and answer in turns; `turn.rs`: one of them.
-//! - `input.rs`: what is typed; `command.rs`: what of it is for this program. `screen.rs`: what is shown.
-//! - `calls.rs`: calls that wait for the user. `past.rs`: what was said before. `farewell.rs`: how to come back.
+//! - `agent.rs`: the agent. `conversation.rs`: the loop of the conversation. `turn.rs`: one run of the agent.
+//! - `input.rs`: reading lines. `command.rs`: parsing them. `screen.rs`: showing events.
+//! - `calls.rs`: calls that wait for the user. `history.rs`: earlier messages. `resume.rs`: the command that continues.
 
+mod agent;
 mod calls;
 mod command;
 mod conversation;
-mod farewell;
+mod history;
 mod input;
-mod partner;
-mod past;
+mod resume;
 mod screen;
 mod turn;
 
 use std::sync::Arc;
 
-use scratchbook::{
-    ArtifactService, Environment, Runner, SecretKeys, SessionKey, SessionService, SystemEnvironment, WithSecretKeys,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::layer::WithSecretKeys;
+use scratchbook::session::SecretKeys;
+use scratchbook::{Runner, SessionKey, SessionService};
 
-use crate::args::{ChatArgs, Global};
+use crate::args::ChatArgs;
+use crate::context::{Context, DEFAULT_DATABASE};
 use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::output::Output;
+use agent::ChatAgent;
 use conversation::{Conversation, Reader};
-use farewell::Farewell;
 use input::Input;
-use partner::Partner;
-use screen::{Names, Screen};
+use resume::ResumeCommand;
+use screen::{AgentNames, Screen};
 
-/// Talks until the user has had enough.
-pub(crate) async fn chat(global: &Global, args: ChatArgs, out: &mut Output) -> Result<(), Failure> {
-    let partner = Partner::of(&args)?;
+/// Runs a conversation.
+pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) -> Result<(), Failure> {
+    let agent = ChatAgent::of(&args)?;
     let id = args.session.clone().unwrap_or_else(|| SystemEnvironment.new_id());
-    let key = SessionKey::new(&partner.app, &args.user, &id)?;
+    let key = SessionKey::new(&agent.app, &args.user, &id)?;
     let mut input = Input::open(out.format())?;
-    let place = scratchbook::without_password(database::checked_uri(global)?);
-    let database = Database::open_or_create(global, database::DEFAULT).await?;
+    let place = scratchbook::store::without_password(database::checked_uri(context)?);
+    let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
 
     let secret = SecretKeys::new(&args.secret);
     let sessions: Arc<dyn SessionService> =
         Arc::new(WithSecretKeys::new(Arc::clone(&database.sessions), secret.clone()));
     let artifacts: Arc<dyn ArtifactService> = Arc::clone(&database.artifacts);
-    let runner = Runner::builder(&partner.app, Arc::clone(&partner.agent), sessions).artifacts(artifacts);
+    let runner = Runner::builder(&agent.app, Arc::clone(&agent.agent), sessions).artifacts(artifacts);
     let runner = runner.auto_create_session().build()?;
 
-    let names = if partner.agent.sub_agents().is_empty() { Names::One } else { Names::Several };
+    let names = if agent.agent.sub_agents().is_empty() { AgentNames::One } else { AgentNames::Several };
     let screen = Screen::new(out, secret, names);
-    let farewell = Farewell::new(global, &args);
+    let resume = ResumeCommand::new(context, &args);
     let reader = if input.is_terminal() { Reader::Person } else { Reader::Pipe };
-    let mut conversation = Conversation::new(runner, key, screen, farewell, reader);
+    let mut conversation = Conversation::new(runner, key, screen, resume, reader);
     let held = async {
-        conversation.greet(&partner, &place, &mut input).await?;
+        conversation.greet(&agent, &place, &mut input).await?;
         conversation.hold(&mut input).await
     };
     let held = held.await;
-    // What was accepted is finished, however it ended.
+    // Accepted writes are finished, however the conversation ended.
     database.close().await?;
     held
 }

@@ -1,68 +1,67 @@
-//! How a conversation looks: what is said stands at the edge, what is done beside it, indented and dim.
+//! Shows a conversation: messages at the margin, calls and state changes indented and dimmed.
 
 use std::io;
 
-use scratchbook::{Change, Content, Event, FunctionCall, Part, SecretKeys};
+use scratchbook::content::{FunctionCall, Part};
+use scratchbook::session::SecretKeys;
+use scratchbook::state::Change;
+use scratchbook::{Content, Event};
 use serde_json::{Value, json};
 
-use super::calls::{self, is_confirmation};
+use super::calls::{self, USER, is_confirmation};
 use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible, visible_lines};
 use crate::show;
 
-/// What stands in the place of a value that is not to be shown.
+/// Replaces a hidden value.
 const HIDDEN: &str = "[secret]";
 
-/// What the user is asked with for a message.
+/// The prompt for a message.
 pub(super) const PROMPT: &str = "> ";
 
-/// Who is talking to the agents, as events name them.
-pub(super) const USER: &str = "user";
-
-/// Ends of names under which ADK keeps credentials in the state.
+/// Suffixes of the keys under which ADK keeps credentials in the state.
 const CREDENTIALS: [&str; 2] = ["_existing_exchanged_credential", "_token_cache"];
 
-/// Where a conversation is shown.
+/// The output of a conversation.
 pub(super) struct Screen<'a> {
     out: &'a mut Output,
     secret: SecretKeys,
-    /// Whether who speaks is to be named.
-    names: Names,
-    /// Who spoke last.
+    names: AgentNames,
+    /// The author of the last message.
     speaker: Option<String>,
-    /// What is shown already of the answer that is coming.
+    /// The shown part of the current answer, and of its thoughts.
     said: String,
     thought: String,
-    /// What the line was begun with, where it has something on it.
-    begun: Option<Kind>,
+    /// The kind of text on the current line, unless the line is empty.
+    begun: Option<TextKind>,
 }
 
-/// What a model's text is.
+/// A kind of text from a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TextKind {
     Thought,
     Answer,
 }
 
-/// Whether who speaks is to be named.
+/// Whether messages show their agent's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
-    /// There is but one agent.
+pub(super) enum AgentNames {
+    /// There is only one agent.
     One,
     /// There are several.
     Several,
 }
 
 impl<'a> Screen<'a> {
-    pub(super) fn new(out: &'a mut Output, secret: SecretKeys, names: Names) -> Self {
+    pub(super) fn new(out: &'a mut Output, secret: SecretKeys, names: AgentNames) -> Self {
         Self { out, secret, names, speaker: None, said: String::new(), thought: String::new(), begun: None }
     }
 
-    /// Where a conversation is shown as JSON, each event is a line.
+    /// The output's format. With JSON, each event is a line.
     pub(super) fn format(&self) -> Format {
         self.out.format()
     }
 
-    /// Who is talked to.
+    /// Shows the app.
     pub(super) fn heading(&mut self, app: &str, rest: &str) -> io::Result<()> {
         match self.format() {
             Format::Text => self.out.line(format_args!("{}{rest}", styled(BOLD, app))),
@@ -70,7 +69,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What should not be overlooked.
+    /// Shows an important note.
     pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
         match self.format() {
             Format::Text => self.out.line(format_args!("{} {text}", styled(BOLD, "note:"))),
@@ -78,7 +77,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What is no part of the conversation: for people alone.
+    /// Shows text that is not part of the conversation, to people only.
     pub(super) fn aside(&mut self, text: &str) -> io::Result<()> {
         self.end_line()?;
         match self.format() {
@@ -87,7 +86,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// A line for programs alone.
+    /// Prints a line for programs only.
     pub(super) fn json(&mut self, value: &Value) -> io::Result<()> {
         match self.format() {
             Format::Text => Ok(()),
@@ -95,7 +94,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Room between two exchanges.
+    /// Prints an empty line between two exchanges.
     pub(super) fn gap(&mut self) -> io::Result<()> {
         self.end_line()?;
         self.speaker = None;
@@ -105,7 +104,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// State by scope.
+    /// Shows state by scope.
     pub(super) fn state(&mut self, state: &serde_json::Map<String, Value>) -> io::Result<()> {
         let shown = state.iter().map(|(key, value)| {
             let value = if self.hides(key) { HIDDEN.into() } else { value.clone() };
@@ -118,7 +117,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What was said before, by the user as it was typed.
+    /// Shows an earlier message, the user's as it was typed.
     pub(super) fn said_before(&mut self, event: &Event) -> io::Result<()> {
         let text = event.content.as_ref().map(Content::text).unwrap_or_default();
         if self.format() == Format::Json || text.is_empty() {
@@ -129,24 +128,24 @@ impl<'a> Screen<'a> {
             return self.out.text(format_args!("{} {}", styled(DIM, PROMPT.trim()), visible_lines(&text)));
         }
         self.named(event)?;
-        self.write(Kind::Answer, &text)?;
+        self.write(TextKind::Answer, &text)?;
         self.end_line()
     }
 
-    /// An event as it comes: a piece of an answer, or a whole one.
+    /// Shows an event of a run: a part of a streamed answer, or a complete one.
     pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
         if self.format() == Format::Json {
             let kind = if event.is_partial() { "piece" } else { "event" };
             return self.out.json_line(&json!({"type": kind, "event": self.without_secrets(event)}));
         }
         if event.is_partial() {
-            // Of agents that speak at the same time only whole answers can be read.
+            // Agents in parallel branches would interleave their text, so that only complete answers are shown.
             return if event.branch.is_none() { self.piece(event) } else { Ok(()) };
         }
         self.whole(event)
     }
 
-    /// A failure that an event tells of.
+    /// Shows an error in an event.
     pub(super) fn failure(&mut self, event: &Event) -> io::Result<()> {
         self.end_line()?;
         let (code, message) = (event.error_code.as_deref(), event.error_message.as_deref());
@@ -156,8 +155,7 @@ impl<'a> Screen<'a> {
         if self.format() == Format::Json { Ok(()) } else { self.out.line(styled(BAD, text)) }
     }
 
-    /// Asks whether a call may be made, which is shown whole: what is cut off would be agreed to unseen. The answer goes
-    /// where the cursor is.
+    /// Asks whether a call may be made. The call is shown in full, so that nothing is confirmed unseen.
     pub(super) fn question(&mut self, call: &FunctionCall) -> io::Result<()> {
         self.end_line()?;
         let (original, hint) = calls::asked(call);
@@ -171,7 +169,7 @@ impl<'a> Screen<'a> {
         self.out.line(format_args!("{} {}?", styled(BOLD, "May it call"), what))
     }
 
-    /// Ends a line that was begun.
+    /// Ends the current line, unless it is empty.
     pub(super) fn end_line(&mut self) -> io::Result<()> {
         if self.begun.take().is_some() { self.out.text("") } else { Ok(()) }
     }
@@ -180,7 +178,7 @@ impl<'a> Screen<'a> {
         for part in event.content.iter().flat_map(Content::parts) {
             let Some(text) = part.text.as_deref().filter(|text| !text.is_empty()) else { continue };
             self.named(event)?;
-            let kind = Kind::of(part);
+            let kind = TextKind::of(part);
             self.write(kind, text)?;
             self.shown(kind).push_str(text);
         }
@@ -189,11 +187,11 @@ impl<'a> Screen<'a> {
 
     fn whole(&mut self, event: &Event) -> io::Result<()> {
         let parts = || event.content.iter().flat_map(Content::parts);
-        for kind in [Kind::Thought, Kind::Answer] {
+        for kind in [TextKind::Thought, TextKind::Answer] {
             let shown = std::mem::take(self.shown(kind));
-            let of_kind = parts().filter(|part| Kind::of(part) == kind);
+            let of_kind = parts().filter(|part| TextKind::of(part) == kind);
             let text: String = of_kind.filter_map(|part| part.text.as_deref()).collect();
-            // One that came out otherwise than its pieces is shown anew.
+            // An answer that differs from its streamed parts is shown again.
             let Some(rest) = text.strip_prefix(shown.as_str()) else {
                 self.end_line()?;
                 self.write(kind, &text)?;
@@ -208,7 +206,7 @@ impl<'a> Screen<'a> {
             if let Some(call) = part.function_call.as_ref().filter(|call| !is_confirmation(call)) {
                 self.margin(&show::shortened(show::call_of(call)))?;
             }
-            // That a call waits for the user's consent is told by asking.
+            // A call that needs a confirmation is shown by the question.
             let asks = |id: &String| event.actions.requested_tool_confirmations.contains_key(id);
             let response = part.function_response.as_ref();
             if let Some(response) = response.filter(|response| !response.id.as_ref().is_some_and(asks)) {
@@ -242,7 +240,7 @@ impl<'a> Screen<'a> {
     }
 
     fn named(&mut self, event: &Event) -> io::Result<()> {
-        if self.names == Names::One || self.speaker.as_ref() == Some(&event.author) {
+        if self.names == AgentNames::One || self.speaker.as_ref() == Some(&event.author) {
             return Ok(());
         }
         self.end_line()?;
@@ -250,15 +248,15 @@ impl<'a> Screen<'a> {
         self.out.line(styled(BOLD, visible(&event.author)))
     }
 
-    /// What is shown already of the answer that is coming.
-    fn shown(&mut self, kind: Kind) -> &mut String {
+    /// The shown part of the current answer.
+    fn shown(&mut self, kind: TextKind) -> &mut String {
         match kind {
-            Kind::Thought => &mut self.thought,
-            Kind::Answer => &mut self.said,
+            TextKind::Thought => &mut self.thought,
+            TextKind::Answer => &mut self.said,
         }
     }
 
-    fn write(&mut self, kind: Kind, text: &str) -> io::Result<()> {
+    fn write(&mut self, kind: TextKind, text: &str) -> io::Result<()> {
         if self.begun.is_some_and(|begun| begun != kind) {
             self.end_line()?;
         }
@@ -267,8 +265,8 @@ impl<'a> Screen<'a> {
         }
         self.begun = (!text.ends_with('\n')).then_some(kind);
         match kind {
-            Kind::Thought => self.out.piece(styled(DIM, visible_lines(text))),
-            Kind::Answer => self.out.piece(visible_lines(text)),
+            TextKind::Thought => self.out.piece(styled(DIM, visible_lines(text))),
+            TextKind::Answer => self.out.piece(visible_lines(text)),
         }
     }
 
@@ -285,14 +283,14 @@ impl<'a> Screen<'a> {
         let mut shown = event.clone();
         let set = event.actions.state_delta.iter().filter(|(_, change)| change.value().is_some());
         for (key, _) in set.filter(|(key, _)| self.hides(key)) {
-            // The key was accepted before, and this value always is.
+            // The key is valid, and so is this value.
             let _ = shown.actions.state_delta.set(key, HIDDEN);
         }
         shown
     }
 }
 
-impl Kind {
+impl TextKind {
     fn of(part: &Part) -> Self {
         if part.thought == Some(true) { Self::Thought } else { Self::Answer }
     }

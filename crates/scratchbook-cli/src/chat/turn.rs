@@ -1,65 +1,66 @@
-//! One message and what comes of it.
+//! One run of the agent.
 
 use std::pin::pin;
 
 use futures_util::StreamExt;
-use scratchbook::{Error, Event, EventStream};
+use scratchbook::agent::EventStream;
+use scratchbook::{Error, Event};
 
-use super::calls::OpenCalls;
+use super::calls::PendingCalls;
 use super::screen::Screen;
 use crate::failure::Failure;
 
-/// How a turn ended.
+/// The outcome of a run.
 #[derive(Debug)]
-pub(super) enum Ended {
-    /// As it should.
+pub(super) enum TurnOutcome {
+    /// It was completed.
     Done,
-    /// With an error of the agent, of its model, or of the store.
+    /// The agent, its model or the store failed.
     Failed(Error),
-    /// With what the model says of its own failure, such as that its answer was blocked.
+    /// The model reported an error in an event, such as a blocked answer.
     Refused,
-    /// By Ctrl-C.
+    /// Ctrl-C stopped it.
     CutOff,
 }
 
-/// Shows a run as it comes, until it is over or somebody has had enough.
+/// Shows the events of a run until it ends or Ctrl-C stops it.
 pub(super) async fn follow(
     mut run: EventStream,
-    calls: &mut OpenCalls,
+    calls: &mut PendingCalls,
     screen: &mut Screen<'_>,
-) -> Result<Ended, Failure> {
+) -> Result<TurnOutcome, Failure> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
-    // An event that tells of a failure, which an error may follow that tells of the same.
+    // An event with an error, which the run's own error may repeat.
     let mut failed: Option<Event> = None;
     loop {
         let item = tokio::select! {
             biased;
             Ok(()) = &mut interrupted => {
                 screen.end_line()?;
-                return Ok(Ended::CutOff);
+                return Ok(TurnOutcome::CutOff);
             }
             item = run.next() => item,
         };
         match item {
             Some(Ok(event)) => {
-                if let Some(told) = failed.take() {
-                    screen.failure(&told)?;
+                if let Some(earlier) = failed.take() {
+                    screen.failure(&earlier)?;
                 }
                 calls.note(&event);
                 screen.event(&event)?;
-                // A piece is told again by the whole.
+                // The complete event repeats the error of a part.
                 failed = (event.error_code.is_some() && !event.is_partial()).then_some(event);
             }
             Some(Err(error)) => {
                 screen.end_line()?;
-                return Ok(Ended::Failed(error));
+                return Ok(TurnOutcome::Failed(error));
             }
             None => {
-                if let Some(told) = &failed {
-                    screen.failure(told)?;
+                if let Some(event) = &failed {
+                    screen.failure(event)?;
                 }
                 screen.end_line()?;
-                return Ok(if failed.is_some() { Ended::Refused } else { Ended::Done });
+                return Ok(if failed.is_some() { TurnOutcome::Refused } else { TurnOutcome::Done });
             }
         }
     }

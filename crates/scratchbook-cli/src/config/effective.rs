@@ -1,4 +1,4 @@
-//! What is used, and where it comes from.
+//! The settings in effect, and where each comes from.
 
 use std::any::TypeId;
 use std::io;
@@ -10,33 +10,33 @@ use serde_json::{Map, Number, Value, json};
 
 use super::{GLOBAL_VARIABLES, options, shown};
 use crate::args::Cli;
-use crate::database;
+use crate::context::DEFAULT_DATABASE;
 use crate::output::{Format, Output};
 
-/// The options whose values may have a password in them.
+/// The options whose values can contain a password.
 const URIS: [&str; 2] = ["database", "otlp_endpoint"];
 
-/// An option, its values and their source.
+/// A setting: an option, its values and their source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) name: String,
-    /// None where the option is not set; passwords are hidden.
+    /// Empty if the option is not set. Passwords are removed.
     pub(crate) values: Vec<Value>,
-    /// Whether it may have several values.
+    /// Whether the option can have several values.
     is_list: bool,
-    pub(crate) source: Source,
+    pub(crate) source: SettingSource,
 }
 
-/// Where a value comes from.
+/// The source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum SettingSource {
     Flag,
     Environment(String),
     File,
     Default,
 }
 
-impl Source {
+impl SettingSource {
     fn describe(&self) -> String {
         match self {
             Self::Flag => "command line".to_owned(),
@@ -47,7 +47,7 @@ impl Source {
     }
 }
 
-/// The settings of a server as they were matched.
+/// Reads the settings of a server from the parsed arguments.
 pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting> {
     let command = Cli::command();
     let settings = options(&command).filter_map(|arg| {
@@ -55,25 +55,25 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
         let id = arg.get_id().as_str();
         let raw = serve.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy());
         let mut values: Vec<_> = match arg.get_action() {
-            // Of the words that the environment has for it.
+            // The environment has several words for true.
             ArgAction::SetTrue => vec![json!(serve.get_flag(id))],
             _ if URIS.contains(&id) => raw.map(|value| json!(shown::uri(&value))).collect(),
             _ if is_text(arg) => raw.map(|value| json!(value)).collect(),
             _ => raw.map(|value| number(&value).unwrap_or_else(|| json!(value))).collect(),
         };
         let source = match serve.value_source(id) {
-            Some(ValueSource::CommandLine) => Source::Flag,
+            Some(ValueSource::CommandLine) => SettingSource::Flag,
             Some(ValueSource::EnvVariable) => {
                 let of_global =
                     GLOBAL_VARIABLES.iter().find(|(global, _)| *global == id).map(|(_, name)| (*name).to_owned());
                 let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
-                Source::Environment(variable.or(of_global).unwrap_or_default())
+                SettingSource::Environment(variable.or(of_global).unwrap_or_default())
             }
-            _ if from_file.contains(&name) => Source::File,
-            _ => Source::Default,
+            _ if from_file.contains(&name) => SettingSource::File,
+            _ => SettingSource::Default,
         };
         if id == "database" && values.is_empty() {
-            values.push(json!(database::DEFAULT));
+            values.push(json!(DEFAULT_DATABASE));
         }
         let is_list = matches!(arg.get_action(), ArgAction::Append);
         Some(Setting { name, values, is_list, source })
@@ -81,7 +81,7 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
     settings.collect()
 }
 
-/// Prints settings as a file that sets them, with the sources beside; or as JSON.
+/// Prints settings as a config file, with their sources in comments, or as JSON.
 pub(crate) fn print(settings: &[Setting], out: &mut Output) -> io::Result<()> {
     if out.format() == Format::Json {
         let shown = settings.iter().map(|setting| {
@@ -96,7 +96,7 @@ pub(crate) fn print(settings: &[Setting], out: &mut Output) -> io::Result<()> {
     }
     for Setting { name, values, is_list, source } in settings {
         let source = source.describe();
-        // JSON's strings, numbers, true and false are TOML's too.
+        // Strings, numbers, true and false are the same in JSON and TOML.
         let written: Vec<_> = values.iter().map(Value::to_string).collect();
         let line = match written.as_slice() {
             values if *is_list => format!("{name} = [{}]", values.join(", ")),
@@ -112,7 +112,7 @@ pub(crate) fn print(settings: &[Setting], out: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether any text is a value of an option.
+/// Whether every text is a valid value of an option.
 fn is_text(arg: &Arg) -> bool {
     let kind = arg.get_value_parser().type_id();
     kind == TypeId::of::<String>() || kind == TypeId::of::<PathBuf>()

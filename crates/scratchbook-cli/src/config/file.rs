@@ -1,4 +1,4 @@
-//! A file with values for options: TOML, each key the name of an option.
+//! The config file: TOML, whose keys are names of options.
 
 use std::fs;
 use std::io;
@@ -11,56 +11,56 @@ use toml::de::{DeTable, DeValue};
 
 use super::{SERVE, options};
 
-/// How alike a name must be to be what was meant.
+/// How similar a name must be to be suggested.
 const ALIKE: f64 = 0.75;
 
-/// Gives options the file's values as defaults; and the names of the options it has.
+/// Makes the file's values the defaults of their options. Returns the command and the names of these options.
 pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<String>), Error> {
     let name = file.display().to_string();
     let text = fs::read_to_string(file).map_err(|e| unreadable(&name, e))?;
-    let lines = Lines { name: &name, text: &text };
+    let lines = FileText { name: &name, text: &text };
     let table = DeTable::parse(&text).map_err(|e| {
         let place = e.span().map_or_else(|| name.clone(), |span| lines.place(span.start));
-        invalid(format!("{place}: this is not TOML: {}", one_line(e.message())))
+        Error::invalid(format!("{place}: this is not TOML: {}", one_line(e.message())))
     })?;
     let mut found = Vec::new();
     flatten(&mut found, "", table.get_ref(), &lines)?;
-    // Tables come in the order of their keys' names, people read from the top.
+    // Tables come in the order of their names; errors are reported in the order of the file.
     found.sort_by_key(|found| found.at);
-    for (n, Found { option, place, values, .. }) in found.iter().enumerate() {
+    for (n, FileSetting { option, place, values, .. }) in found.iter().enumerate() {
         if let Some(earlier) = found[..n].iter().find(|earlier| earlier.option == *option) {
             let message = format!("{place}: '{option}' is set already, at {}; write it once", earlier.place);
-            return Err(invalid(message));
+            return Err(Error::invalid(message));
         }
         command = set(command, option, place, values)?;
     }
     Ok((command, found.into_iter().map(|found| found.option).collect()))
 }
 
-/// A value of a file.
-struct Found {
-    /// How many bytes into the file.
+/// A setting in the file.
+struct FileSetting {
+    /// The position in the file, in bytes.
     at: usize,
     option: String,
-    /// The file and the line.
+    /// The file and the line, for messages.
     place: String,
     values: Vec<String>,
 }
 
-struct Lines<'a> {
+struct FileText<'a> {
     name: &'a str,
     text: &'a str,
 }
 
-impl Lines<'_> {
+impl FileText<'_> {
     fn place(&self, at: usize) -> String {
         let line = self.text.get(..at).unwrap_or_default().matches('\n').count() + 1;
         format!("{}:{line}", self.name)
     }
 }
 
-/// The values of a table and those within it, whose names begin with its own.
-fn flatten(found: &mut Vec<Found>, prefix: &str, table: &DeTable<'_>, lines: &Lines<'_>) -> Result<(), Error> {
+/// Collects the settings of a table and of the tables in it, whose names it prefixes.
+fn flatten(found: &mut Vec<FileSetting>, prefix: &str, table: &DeTable<'_>, lines: &FileText<'_>) -> Result<(), Error> {
     for (key, value) in table {
         let option = format!("{prefix}{}", key.get_ref().replace('_', "-"));
         let place = lines.place(key.span().start);
@@ -72,23 +72,23 @@ fn flatten(found: &mut Vec<Found>, prefix: &str, table: &DeTable<'_>, lines: &Li
             DeValue::Array(items) => items.iter().map(|item| text(item, &place)).collect::<Result<_, _>>()?,
             _ => vec![text(value, &place)?],
         };
-        found.push(Found { at: key.span().start, option, place, values });
+        found.push(FileSetting { at: key.span().start, option, place, values });
     }
     Ok(())
 }
 
-/// A value as it would be written on the command line.
+/// A value as on the command line.
 fn text(value: &Spanned<DeValue<'_>>, place: &str) -> Result<String, Error> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => Ok(number.to_string()),
         DeValue::Float(number) => Ok(number.to_string()),
         DeValue::Boolean(yes) => Ok(yes.to_string()),
-        _ => Err(invalid(format!("{place}: a value is a string, a number, true or false, or a list of them"))),
+        _ => Err(Error::invalid(format!("{place}: a value is a string, a number, true or false, or a list of them"))),
     }
 }
 
-/// Makes the values the default of an option, once they are found to be values of it.
+/// Checks the values of an option, and makes them its default.
 fn set(command: Command, option: &str, place: &str, values: &[String]) -> Result<Command, Error> {
     let Some(arg) = options(&command).find(|arg| arg.get_long() == Some(option)) else {
         return Err(unknown(&command, option, place));
@@ -97,7 +97,7 @@ fn set(command: Command, option: &str, place: &str, values: &[String]) -> Result
     if is_switch {
         let right = matches!(values, [value] if matches!(value.as_str(), "true" | "false"));
         if !right {
-            return Err(invalid(format!("{place}: '{option}' is true or false")));
+            return Err(Error::invalid(format!("{place}: '{option}' is true or false")));
         }
     } else {
         check(&command, option, place, values)?;
@@ -109,7 +109,7 @@ fn set(command: Command, option: &str, place: &str, values: &[String]) -> Result
     Ok(command.mut_subcommand(SERVE, |serve| serve.mut_arg(id, |arg| arg.default_values(values))))
 }
 
-/// Has the command read the values, as if they were written after it.
+/// Checks values by parsing them as if they were on the command line.
 fn check(command: &Command, option: &str, place: &str, values: &[String]) -> Result<(), Error> {
     let words = [command.get_name().to_owned(), SERVE.to_owned()];
     let words = words.into_iter().chain(values.iter().map(|value| format!("--{option}={value}")));
@@ -119,7 +119,7 @@ fn check(command: &Command, option: &str, place: &str, values: &[String]) -> Res
             let said = error.render().to_string();
             let said = said.split("\n\nUsage").next().unwrap_or(&said).split("\n\nFor more").next().unwrap_or_default();
             let said = said.trim_start_matches("error: ");
-            Err(invalid(format!("{place}: {}", one_line(said))))
+            Err(Error::invalid(format!("{place}: {}", one_line(said))))
         }
     }
 }
@@ -132,10 +132,10 @@ fn unknown(command: &Command, option: &str, place: &str) -> Error {
         Some(name) => format!("did you mean '{name}'?"),
         None => format!("there are {}", names.join(", ")),
     };
-    invalid(format!("{place}: there is no setting '{option}'; {hint}"))
+    Error::invalid(format!("{place}: there is no setting '{option}'; {hint}"))
 }
 
-/// What a parser says in lines, as one.
+/// Joins the lines of a parser's message.
 fn one_line(said: &str) -> String {
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -149,8 +149,4 @@ fn unreadable(name: &str, error: io::Error) -> Error {
         _ => (ErrorKind::Unavailable, "cannot be read"),
     };
     Error::new(kind, format!("{name} {what}")).with_source(error)
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

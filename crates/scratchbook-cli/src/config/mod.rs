@@ -1,9 +1,9 @@
 //! The options of `scratchbook serve` from four places: the command line, the environment, a file, and defaults.
 //!
-//! Each is defined once, as an option of the command. The parser of the command line knows the first two places; what
-//! a file says becomes the default of the option, so that its values are read by the same rules.
+//! Each is defined once, as an option of the command. The parser of the command line reads the first two places. A value
+//! in the file becomes the default of its option, so that the same rules apply to it.
 //!
-//! `file.rs` reads a file; `effective.rs` says what is used and why, `shown.rs` without passwords.
+//! `file.rs` reads the file, `effective.rs` shows the settings in effect, and `shown.rs` removes passwords from URIs.
 
 mod effective;
 mod file;
@@ -13,25 +13,25 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::args::{Cli, Command};
+use crate::args::Cli;
+use crate::environment;
 use crate::failure::Failure;
-use crate::sealing;
 
 pub(crate) use effective::{Setting, print};
 
-/// The name of the command whose options these are.
+/// The command that has these options.
 const SERVE: &str = "serve";
 
-/// Options of every command that a server takes from the environment too, as its own, and their variables.
+/// Global options that a server takes from the environment as well, with their variables.
 const GLOBAL_VARIABLES: [(&str, &str); 4] = [
-    ("database", "SCRATCHBOOK_DATABASE"),
-    ("deadline", "SCRATCHBOOK_DEADLINE"),
-    ("keyring", sealing::KEYRING),
-    ("plain_values", sealing::PLAIN_VALUES),
+    ("database", environment::DATABASE),
+    ("deadline", environment::DEADLINE),
+    ("keyring", environment::KEYRING),
+    ("plain_values", environment::PLAIN_VALUES),
 ];
 
-/// Commands, and options of every command that mean nothing to them.
-const WITHOUT: [(&str, &str); 10] = [
+/// Commands and global options that do not apply to them.
+const NOT_APPLICABLE: [(&str, &str); 10] = [
     (SERVE, "schema"),
     ("token", "database"),
     ("token", "schema"),
@@ -44,24 +44,24 @@ const WITHOUT: [(&str, &str); 10] = [
     ("backup", "plain_values"),
 ];
 
-/// Why a command line cannot be followed.
+/// An error in the command line.
 #[derive(Debug)]
-pub(crate) enum Misread {
-    /// It cannot be understood, or asks for help.
+pub(crate) enum ParseFailure {
+    /// The command line is invalid, or asks for help.
     Usage(clap::Error),
-    /// The file it names cannot be used.
+    /// The config file is invalid.
     File(Failure),
 }
 
-impl From<clap::Error> for Misread {
+impl From<clap::Error> for ParseFailure {
     fn from(error: clap::Error) -> Self {
         Self::Usage(error)
     }
 }
 
-/// Reads the command line and, for a server, the environment and the file.
-pub(crate) fn parse() -> Result<Cli, Misread> {
-    let command = WITHOUT.into_iter().fold(Cli::command(), |command, (name, id)| hide(command, name, id));
+/// Parses the command line and, for a server, the environment and the config file. Returns a server's settings, too.
+pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ParseFailure> {
+    let command = NOT_APPLICABLE.into_iter().fold(Cli::command(), |command, (name, id)| hide(command, name, id));
     let command = command.mut_subcommand(SERVE, |serve| serve.mut_args(unless_empty));
     let mut matches = command.clone().try_get_matches()?;
     let mut from_file = Vec::new();
@@ -71,32 +71,29 @@ pub(crate) fn parse() -> Result<Cli, Misread> {
             .into_iter()
             .fold(command, |command, (id, name)| command.mut_arg(id, |arg| unless_empty(arg.env(name))));
         if let Some(file) = file {
-            (command, from_file) = file::apply(command, &file).map_err(|e| Misread::File(e.into()))?;
+            (command, from_file) = file::apply(command, &file).map_err(|e| ParseFailure::File(e.into()))?;
         }
         matches = command.try_get_matches()?;
     }
-    let mut cli = Cli::from_arg_matches(&matches)?;
-    if let (Command::Serve(args), Some(serve)) = (&mut cli.command, matches.subcommand_matches(SERVE)) {
-        args.settings = effective::settings(serve, &from_file);
-    }
-    Ok(cli)
+    let settings = matches.subcommand_matches(SERVE).map(|serve| effective::settings(serve, &from_file));
+    Ok((Cli::from_arg_matches(&matches)?, settings.unwrap_or_default()))
 }
 
-/// Leaves an option of every command out of the help of one, and of those below it.
+/// Hides a global option in the help of a command and its subcommands.
 fn hide(command: clap::Command, name: &str, id: &str) -> clap::Command {
-    // A command is given the options of every command that it has not already.
+    // A command inherits only the global options that it does not define itself.
     let hidden = command.get_arguments().find(|arg| arg.get_id() == id).map(|arg| arg.clone().hide(true));
     command.mut_subcommand(name, |command| command.args(hidden))
 }
 
-/// A variable that is set to nothing is not set: that is how files for containers leave one out.
+/// Treats an empty variable as not set, since container files cannot leave one out.
 fn unless_empty(arg: clap::Arg) -> clap::Arg {
     let is_empty = arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
-    // The parser cannot be told to forget a variable; one without a name has no value.
+    // clap cannot remove a variable from an option. A variable without a name has no value.
     if is_empty { arg.env("").hide_env(true) } else { arg }
 }
 
-/// The options that can be set: all but those that are about this one call.
+/// The options that can be set in the environment and the file: all but those that concern a single call.
 fn options(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
     let global = command.get_arguments().filter(|arg| {
         let id = arg.get_id().as_str();

@@ -1,13 +1,15 @@
-//! Alice wins a game and Bob plays his first; a tool keeps their leaderboard. A tournament is another app: it has
+//! Alice wins a game and Bob plays his first one; a tool keeps the leaderboard. A tournament is another app, which shares
 //! neither the game's settings nor the players' wins.
 
 use schemars::JsonSchema;
-use scratchbook::{FunctionTool, LlmAgent, LlmResponse, ScriptedLlm, ToolContext};
+use scratchbook::LlmAgent;
+use scratchbook::agent::{FunctionTool, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::before::Before;
-use super::stage::{Scene, Stage};
+use super::scenario_run::{DemoSession, ScenarioRun};
+use super::state_before::StateBefore;
 use crate::failure::Failure;
 
 const GAME: &str = "game_app";
@@ -15,89 +17,88 @@ const TOURNAMENT: &str = "tournament_app";
 const ALICE: &str = "player_alice";
 const BOB: &str = "player_bob";
 
-pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
-    // All of it is read before anything is written: what leaks from one owner to another is then not expected.
-    let alice_before = stage.before(GAME, ALICE).await?;
-    let bob_before = stage.before(GAME, BOB).await?;
-    let tournament_before = stage.before(TOURNAMENT, ALICE).await?;
+pub(super) async fn play(run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
+    // All state is read before the first write, so that a leak between owners is found.
+    let alice_before = run.before(GAME, ALICE).await?;
+    let bob_before = run.before(GAME, BOB).await?;
+    let tournament_before = run.before(TOURNAMENT, ALICE).await?;
     let max_level = alice_before.or("app:max_level", 100);
 
-    let alice = alice_wins(stage, &alice_before).await?;
-    bob_plays(stage, &bob_before, &max_level).await?;
-    tournament(stage, &alice, &tournament_before).await?;
+    let alice = alice_wins(run, &alice_before).await?;
+    bob_plays(run, &bob_before, &max_level).await?;
+    tournament(run, &alice, &tournament_before).await?;
 
-    let after = stage.stored(&alice).await?;
+    let after = run.stored(&alice).await?;
     let board = after.state().get("app:leaderboard");
-    stage.check("Alice on the leaderboard", board.and_then(|board| board.get(ALICE)), 5000)?;
-    stage.check("Bob on the leaderboard", board.and_then(|board| board.get(BOB)), best(&bob_before, 3200))?;
-    stage.check("the game's own max level", after.state().get("app:max_level"), max_level)
+    run.check("Alice on the leaderboard", board.and_then(|board| board.get(ALICE)), 5000)?;
+    run.check("Bob on the leaderboard", board.and_then(|board| board.get(BOB)), best(&bob_before, 3200))?;
+    run.check("the game's own max level", after.state().get("app:max_level"), max_level)
 }
 
-async fn alice_wins(stage: &mut Stage<'_>, before: &Before) -> Result<Scene, Failure> {
+async fn alice_wins(run: &mut ScenarioRun<'_>, before: &StateBefore) -> Result<DemoSession, Failure> {
     let won = LlmResponse::call("record_score", json!({"score": 5000}));
-    let runner =
-        stage.runner(GAME, game_agent(["Level 2!".into(), "Level 3!".into(), won, "You have won!".into()])?)?;
+    let runner = run.runner(GAME, game_agent(["Level 2!".into(), "Level 3!".into(), won, "You have won!".into()])?)?;
     let given = json!({
         "current_level": 1, "score": 0, "lives": 3,
         "user:total_wins": 10, "user:high_score": 5000, "user:preferred_difficulty": "medium",
         "app:max_level": 100, "app:leaderboard_enabled": true,
     });
-    let mut scene = stage.begin(GAME, ALICE, given).await?;
-    let start = stage.stored(&scene).await?;
-    stage.check("wins so far", start.state().get("user:total_wins"), before.or("user:total_wins", 10))?;
+    let mut session = run.begin(GAME, ALICE, given).await?;
+    let start = run.stored(&session).await?;
+    run.check("wins so far", start.state().get("user:total_wins"), before.or("user:total_wins", 10))?;
 
     let delta = json!({"current_level": 2, "score": 1000, "temp:level_completion_time": 120});
-    stage.say(&mut scene, &runner, "Complete level 1", delta).await?;
-    stage.say(&mut scene, &runner, "Complete level 2", json!({"current_level": 3, "score": 2500, "lives": 2})).await?;
+    run.say(&mut session, &runner, "Complete level 1", delta).await?;
+    run.say(&mut session, &runner, "Complete level 2", json!({"current_level": 3, "score": 2500, "lives": 2})).await?;
     let delta = json!({"current_level": 4, "score": 5000, "user:total_wins": 11, "user:high_score": 5000});
-    stage.say(&mut scene, &runner, "Win the game", delta).await?;
+    run.say(&mut session, &runner, "Win the game", delta).await?;
 
-    let done = stage.stored(&scene).await?;
-    stage.check("final level", done.state().get("current_level"), 4)?;
-    stage.check("final score", done.state().get("score"), 5000)?;
-    stage.check("lives", done.state().get("lives"), 2)?;
-    stage.check("wins", done.state().get("user:total_wins"), 11)?;
-    stage.check("high score", done.state().get("user:high_score"), 5000)?;
+    let done = run.stored(&session).await?;
+    run.check("final level", done.state().get("current_level"), 4)?;
+    run.check("final score", done.state().get("score"), 5000)?;
+    run.check("lives", done.state().get("lives"), 2)?;
+    run.check("wins", done.state().get("user:total_wins"), 11)?;
+    run.check("high score", done.state().get("user:high_score"), 5000)?;
 
-    let next = stage.begin(GAME, ALICE, json!({})).await?;
-    let next = stage.stored(&next).await?;
+    let next = run.begin(GAME, ALICE, json!({})).await?;
+    let next = run.stored(&next).await?;
     let level = next.state().get("current_level").cloned().unwrap_or_else(|| json!(1));
     let score = next.state().get("score").cloned().unwrap_or_else(|| json!(0));
-    stage.check("level in a new game", Some(&level), 1)?;
-    stage.check("score in a new game", Some(&score), 0)?;
-    stage.check("the wins stay", next.state().get("user:total_wins"), 11)?;
-    stage.check("the high score stays", next.state().get("user:high_score"), 5000)?;
-    stage.check("max level", next.state().get("app:max_level"), before.or("app:max_level", 100))?;
-    Ok(scene)
+    run.check("level in a new game", Some(&level), 1)?;
+    run.check("score in a new game", Some(&score), 0)?;
+    run.check("the wins stay", next.state().get("user:total_wins"), 11)?;
+    run.check("the high score stays", next.state().get("user:high_score"), 5000)?;
+    run.check("max level", next.state().get("app:max_level"), before.or("app:max_level", 100))?;
+    Ok(session)
 }
 
-async fn bob_plays(stage: &mut Stage<'_>, before: &Before, max_level: &Value) -> Result<(), Failure> {
+async fn bob_plays(run: &mut ScenarioRun<'_>, before: &StateBefore, max_level: &Value) -> Result<(), Failure> {
     let scored = LlmResponse::call("record_score", json!({"score": 3200}));
-    let runner = stage.runner(GAME, game_agent([scored, "3200 points, well played!".into()])?)?;
-    let mut scene = stage.begin(GAME, BOB, json!({"current_level": 1, "score": 0, "lives": 3})).await?;
-    let start = stage.stored(&scene).await?;
+    let runner = run.runner(GAME, game_agent([scored, "3200 points, well played!".into()])?)?;
+    let mut session = run.begin(GAME, BOB, json!({"current_level": 1, "score": 0, "lives": 3})).await?;
+    let start = run.stored(&session).await?;
     let wins = start.state().get("user:total_wins").cloned().unwrap_or_else(|| json!(0));
-    stage.check("Bob's wins are not Alice's", Some(&wins), before.count("user:total_wins"))?;
+    run.check("Bob's wins are not Alice's", Some(&wins), before.count("user:total_wins"))?;
     let preference = (start.state().get("user:preferred_difficulty"), before.get("user:preferred_difficulty"));
-    stage.compare("Bob's preference is not Alice's", preference.0, preference.1)?;
-    stage.check("Bob has the app's max level", start.state().get("app:max_level"), max_level.clone())?;
-    stage.say(&mut scene, &runner, "Game over", json!({"score": 3200, "lives": 0})).await?;
-    let done = stage.stored(&scene).await?;
-    stage.check("Bob's high score", done.state().get("user:high_score"), best(before, 3200))
+    run.compare("Bob's preference is not Alice's", preference.0, preference.1)?;
+    run.check("Bob has the app's max level", start.state().get("app:max_level"), max_level.clone())?;
+    run.say(&mut session, &runner, "Game over", json!({"score": 3200, "lives": 0})).await?;
+    let done = run.stored(&session).await?;
+    run.check("Bob's high score", done.state().get("user:high_score"), best(before, 3200))
 }
 
-async fn tournament(stage: &mut Stage<'_>, alice: &Scene, before: &Before) -> Result<(), Failure> {
-    let scene = stage.begin(TOURNAMENT, ALICE, json!({"current_level": 1, "app:max_level": 20})).await?;
-    let stored = stage.stored(&scene).await?;
-    stage.check_none("no wins in the tournament", stored.state().get("user:total_wins"))?;
-    stage.check("the tournament's max level", stored.state().get("app:max_level"), before.or("app:max_level", 20))?;
-    stage.check_none("no leaderboard in the tournament", stored.state().get("app:leaderboard"))?;
-    let game = stage.stored(alice).await?;
-    stage.check("Alice's wins in the game", game.state().get("user:total_wins"), 11)
+async fn tournament(run: &mut ScenarioRun<'_>, alice: &DemoSession, before: &StateBefore) -> Result<(), Failure> {
+    let session = run.begin(TOURNAMENT, ALICE, json!({"current_level": 1, "app:max_level": 20})).await?;
+    let stored = run.stored(&session).await?;
+    run.check_none("no wins in the tournament", stored.state().get("user:total_wins"))?;
+    run.check("the tournament's max level", stored.state().get("app:max_level"), before.or("app:max_level", 20))?;
+    run.check_none("no leaderboard in the tournament", stored.state().get("app:leaderboard"))?;
+    let game = run.stored(alice).await?;
+    run.check("Alice's wins in the game", game.state().get("user:total_wins"), 11)
 }
 
-/// Bob's best game: this one, unless he had a better one.
-fn best(before: &Before, score: u64) -> u64 {
+/// Bob's high score: this one or a higher one from before.
+fn best(before: &StateBefore, score: u64) -> u64 {
     before.count("user:high_score").max(score)
 }
 

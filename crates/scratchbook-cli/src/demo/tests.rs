@@ -1,27 +1,31 @@
-//! The demo's checks can fail: a store that gives wrong values is found out.
+//! The demo's checks fail for a store that returns wrong values.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use scratchbook::error::KeyWriter;
+use scratchbook::session::{
+    CommitNotices, Committed, Expiry, FeedPage, FeedStart, ForkConfig, InitialState, ListSessionsConfig,
+    ListSessionsResponse, ListStateConfig, PutStateOptions, SessionUpdate, StateChange, StateOwner, StatePage,
+};
 use scratchbook::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Event, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InMemorySessionService, InitialState, KeyWriter, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, PutStateOptions, Result, Session, SessionKey, SessionService, SessionUpdate, StateChange,
-    StateDelta, StateMap, StateOwner, StatePage,
+    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, InMemorySessionService, Result, Session, SessionKey,
+    SessionService, StateDelta, StateMap,
 };
 use serde_json::{Map, Value, json};
 
-use super::stage::{Record, Stage};
-use super::{Scenario, play};
+use super::scenario_run::{RunRecord, ScenarioRun};
+use super::{play, play_one};
+use crate::args::Scenario;
 use crate::failure::Failure;
 use crate::output::Output;
 
 /// Changes the state of a session as it is read.
 type Wrong = fn(&SessionKey, &mut Map<String, Value>, &Map<String, Value>);
 
-/// A store that gives the state of sessions wrongly; what `user:` and `app:` keys Alice's game has, it knows.
+/// A store that returns wrong state of sessions, which it makes of the right state and of the shared keys of Alice's game.
 #[derive(Debug)]
 struct WrongStore {
     store: InMemorySessionService,
@@ -167,12 +171,12 @@ fn store(wrong: Wrong) -> Arc<dyn SessionService> {
     Arc::new(WrongStore { store: InMemorySessionService::new(), wrong })
 }
 
-/// Which checks of a scenario fail.
+/// The failing checks of a scenario.
 async fn failing(scenario: Scenario, wrong: Wrong) -> Vec<String> {
     let (sessions, mut out) = (store(wrong), Output::new(true));
-    let mut stage = Stage::new(&sessions, &mut out);
-    scenario.play(&mut stage).await.unwrap();
-    let Record { checks, .. } = stage.finish();
+    let mut run = ScenarioRun::new(&sessions, &mut out);
+    play_one(scenario, &mut run).await.unwrap();
+    let RunRecord { checks, .. } = run.finish();
     let failing = checks.iter().filter(|check| check["ok"] == false);
     failing.map(|check| check["what"].as_str().unwrap().to_owned()).collect()
 }
@@ -232,6 +236,6 @@ async fn a_wrong_value_at_the_start_is_found() {
 async fn a_wrong_value_ends_with_exit_code_1() {
     let (sessions, mut out) = (store(leak_between_users), Output::new(true));
     let failure = play(&sessions, "memory:", &[Scenario::Game], &mut out).await.unwrap_err();
-    assert!(matches!(failure, Failure::Different(n) if n > 0), "{failure:?}");
+    assert!(matches!(failure, Failure::WrongValues(n) if n > 0), "{failure:?}");
     assert_eq!(failure.exit_code(), 1);
 }

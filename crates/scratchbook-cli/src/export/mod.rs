@@ -1,35 +1,36 @@
-//! `scratchbook export`: what is in the database, as lines of JSON.
+//! `scratchbook export`: writes sessions, state and artifacts as JSON Lines.
 
+mod exporter;
 #[cfg(test)]
 mod tests;
-mod walk;
 mod writer;
 
-use scratchbook::SessionKey;
 use serde_json::json;
 
-use crate::args::{ExportArgs, Global};
+use crate::args::ExportArgs;
+use crate::context::Context;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{Format, Output, visible};
+use crate::partial_file::PartialFile;
 use crate::progress::Progress;
-use crate::unfinished::Unfinished;
-use walk::{Selection, Walk};
+use crate::walk::Selection;
+use exporter::Exporter;
 use writer::LineWriter;
 
-pub(crate) async fn export(global: &Global, args: ExportArgs, out: &mut Output) -> Result<(), Failure> {
-    let selection = Selection::new(args.app.as_deref(), args.user.as_deref())?;
-    let database = Database::open(global).await?;
+pub(crate) async fn export(context: &Context, args: ExportArgs, out: &mut Output) -> Result<(), Failure> {
+    let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), None)?;
+    let database = Database::open(context).await?;
     let Some(file) = &args.file else {
         let mut lines = LineWriter::standard_output(Progress::beside_standard_output("exporting", out.format()));
-        Walk::new(&database, &mut lines).all(&selection).await?;
+        Exporter::new(&database, &mut lines).all(&selection).await?;
         lines.end()?;
         return database.close().await;
     };
-    let unfinished = Unfinished::new(file);
+    let unfinished = PartialFile::new(file);
     let mut lines = LineWriter::create(file, Progress::new("exporting", out.format()))?;
     let walked = tokio::select! {
-        walked = Box::pin(Walk::new(&database, &mut lines).all(&selection)) => walked,
+        walked = Box::pin(Exporter::new(&database, &mut lines).all(&selection)) => walked,
         Ok(()) = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
     };
     walked?;
@@ -49,9 +50,4 @@ pub(crate) async fn export(global: &Global, args: ExportArgs, out: &mut Output) 
         counts.events,
         counts.artifacts
     ))?)
-}
-
-/// By which the artifacts of a user are asked for: they are seen from every session, one that is not there too.
-pub(crate) fn any_session(app: &str, user: &str) -> Result<SessionKey, scratchbook::Error> {
-    SessionKey::new(app, user, "-")
 }

@@ -1,22 +1,24 @@
-//! From store to store and back, with what the command line cannot make: artifacts, long sessions, other authors.
+//! Exports and imports between stores, with content that the command line cannot create: artifacts, long sessions and
+//! several authors.
 
 use std::path::Path;
 
-use scratchbook::{
-    AppendOptions, ArtifactService, CreateSessionConfig, Event, Part, SessionKey, SessionService, StateDelta, connect,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionService, StateDelta, connect};
 use serde_json::{Map, Value, json};
 
-use super::walk::{Selection, Walk};
+use super::exporter::Exporter;
 use super::writer::LineWriter;
 use crate::database::Database;
 use crate::import;
 use crate::output::Format;
 use crate::progress::Progress;
+use crate::walk::Selection;
 
 async fn export(database: &Database, file: &Path) -> String {
     let mut lines = LineWriter::create(file, Progress::new("exporting", Format::Json)).unwrap();
-    Walk::new(database, &mut lines).all(&Selection::Everything).await.unwrap();
+    Exporter::new(database, &mut lines).all(&Selection::Everything).await.unwrap();
     lines.end().unwrap();
     std::fs::read_to_string(file).unwrap()
 }
@@ -31,7 +33,7 @@ async fn fill(database: &Database) {
         let event = Event::new("agent").with_timestamp(f64::from(3_000 - n) + 0.1).with_state_delta(delta);
         sessions.append(long.key(), event, AppendOptions::default()).await.unwrap();
     }
-    // As deep as an event can be: a line around it must not be too deep to be read.
+    // The deepest possible event: the line around it must still be readable.
     let deep = (0..99).fold(json!("deep"), |value, _| json!([value]));
     let event = Event::new("agent").with_state_delta(StateDelta::new().with("deep", deep).unwrap());
     sessions.append(long.key(), event, AppendOptions::default()).await.unwrap();
@@ -46,7 +48,7 @@ async fn fill(database: &Database) {
 }
 
 #[tokio::test]
-async fn every_store_gives_back_what_another_had() {
+async fn an_export_of_one_store_is_the_same_in_every_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let first = Database::of(connect("memory:").await.unwrap());
@@ -68,7 +70,7 @@ async fn every_store_gives_back_what_another_had() {
     }
 }
 
-/// More events than go in at once: written piece by piece, and completed where that was interrupted.
+/// More events than fit in one commit. An interrupted import is completed.
 #[tokio::test]
 async fn a_very_long_session_comes_back_too() {
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +92,7 @@ async fn a_very_long_session_comes_back_too() {
 }
 
 #[tokio::test]
-async fn another_artifact_of_the_same_name_is_told() {
+async fn another_artifact_of_the_same_name_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.jsonl");
     let [from, to] = [0, 1].map(|_| async { Database::of(connect("memory:").await.unwrap()) });

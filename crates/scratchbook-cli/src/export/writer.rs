@@ -1,4 +1,4 @@
-//! Where the lines go.
+//! Writes the lines of an export.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use scratchbook::{Error, ErrorKind};
 
+use crate::export_format::{Counts, ExportLine, FORMAT, VERSION};
 use crate::failure::Failure;
-use crate::lines::{Counts, FORMAT, Line, VERSION};
 use crate::progress::Progress;
 
 /// Writes lines and counts them.
@@ -23,7 +23,7 @@ enum Destination {
 }
 
 impl LineWriter {
-    /// Makes a file; one that is there is left alone.
+    /// Creates a file, which must not exist.
     pub(super) fn create(path: &Path, progress: Progress) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = File::create_new(path).map_err(|e| not_written(&name, e))?;
@@ -34,7 +34,7 @@ impl LineWriter {
         Self { to: Destination::StandardOutput(BufWriter::new(io::stdout())), counts: Counts::default(), progress }
     }
 
-    pub(super) fn write(&mut self, line: &Line<'_>) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, line: &ExportLine<'_>) -> Result<(), Failure> {
         self.counts.count(line.kind());
         self.progress.advance(usize::from(line.kind() == "event"));
         let written = match &mut self.to {
@@ -45,12 +45,12 @@ impl LineWriter {
     }
 
     pub(super) fn header(&mut self) -> Result<(), Failure> {
-        self.write(&Line::Header { format: FORMAT, version: VERSION })
+        self.write(&ExportLine::Header { format: FORMAT, version: VERSION })
     }
 
-    /// Writes the last line and sees that all of it is where it should be.
+    /// Writes the last line and flushes everything.
     pub(super) fn end(mut self) -> Result<Counts, Failure> {
-        self.write(&Line::End(self.counts))?;
+        self.write(&ExportLine::End(self.counts))?;
         let done = match &mut self.to {
             Destination::File(to, _) => to.flush().and_then(|()| to.get_ref().sync_all()),
             Destination::StandardOutput(to) => to.flush(),
@@ -68,7 +68,7 @@ impl LineWriter {
     }
 }
 
-fn write_line(to: &mut impl Write, line: &Line<'_>) -> io::Result<()> {
+fn write_line(to: &mut impl Write, line: &ExportLine<'_>) -> io::Result<()> {
     serde_json::to_writer(&mut *to, line)?;
     to.write_all(b"\n")
 }

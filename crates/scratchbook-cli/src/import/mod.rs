@@ -1,70 +1,52 @@
-//! `scratchbook import`: sessions and state of other databases, and of files that `scratchbook export` has made.
+//! `scratchbook import`: imports sessions and state from google-adk's databases, and from files of `scratchbook export`.
 //!
-//! # Layout
-//!
-//! - `report.rs`: what was written, what was there already, what was refused.
-//! - `session.rs`: a session goes into the store whole, or the rest of one that is there already.
-//! - `shared.rs`: the state of a user or an app ends as the source has it, unless somebody changed it since.
-//! - `adk/`: the databases of google-adk.
-//! - `jsonl.rs`: our own files.
+//! - `session.rs` writes a session, or the missing rest of one. `owner_state.rs` restores the state of a user or an app.
+//! - `adk/` reads google-adk's databases, `jsonl/` reads exports, `source.rs` has what both share.
+//! - `report.rs` counts what was written, and lists what was refused.
 
 mod adk;
 mod jsonl;
+mod owner_state;
 mod report;
 mod session;
-mod shared;
+mod source;
 
-use crate::args::{Global, ImportArgs, Source};
-use crate::database::{DEFAULT, Database, checked_uri};
+use crate::args::{ImportArgs, ImportFormat};
+use crate::context::{Context, DEFAULT_DATABASE};
+use crate::database::{Database, checked_uri};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
-use report::Report;
+use report::ImportReport;
 
-/// Who is said to have written what an import writes of its own.
-const IMPORTER: &str = "scratchbook-import";
-
-/// How many rows, events or changes are read at a time.
-const PAGE: usize = 1_000;
-
-pub(crate) async fn import(global: &Global, args: ImportArgs, out: &mut Output) -> Result<(), Failure> {
-    checked_uri(global)?;
-    // The source first: what cannot be read must not make a database.
+pub(crate) async fn import(context: &Context, args: ImportArgs, out: &mut Output) -> Result<(), Failure> {
+    checked_uri(context)?;
+    // The source first, so that an unreadable one creates no database.
     let source = match args.from {
-        Source::AdkSqlite => From::Adk(adk::open(&args.source, adk::Layout::Sqlite).await?),
-        Source::AdkDatabase => From::Adk(adk::open(&args.source, adk::Layout::Database).await?),
-        Source::Jsonl => From::Jsonl(jsonl::open(&args.source)?),
+        ImportFormat::AdkSqlite => ImportSource::Adk(adk::open(&args.source, adk::Layout::Sqlite).await?),
+        ImportFormat::AdkDatabase => ImportSource::Adk(adk::open(&args.source, adk::Layout::Database).await?),
+        ImportFormat::Jsonl => ImportSource::Jsonl(jsonl::open(&args.source)?),
     };
-    let database = Database::open_or_create(global, DEFAULT).await?;
-    let mut report = Report::new(Progress::new("importing", out.format()));
+    let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
+    let mut report = ImportReport::new(Progress::new("importing", out.format()));
     match source {
-        From::Adk(source) => adk::import(source.as_ref(), &database, &mut report).await?,
-        From::Jsonl(file) => jsonl::import(file, &database, &mut report).await?,
+        ImportSource::Adk(source) => adk::import(source.as_ref(), &database, &mut report).await?,
+        ImportSource::Jsonl(file) => jsonl::import(file, &database, &mut report).await?,
     }
     database.close().await?;
     report.print(out)
 }
 
-/// Imports a file of ours into an open database, and gives the report as JSON.
+/// Imports an export into an open database, and returns the report as JSON.
 #[cfg(test)]
 pub(crate) async fn lines(file: &str, database: &Database) -> Result<serde_json::Value, Failure> {
-    let mut report = Report::new(Progress::new("importing", crate::output::Format::Json));
+    let mut report = ImportReport::new(Progress::new("importing", crate::output::Format::Json));
     jsonl::import(jsonl::open(file)?, database, &mut report).await?;
     Ok(report.as_json())
 }
 
-/// What is wrong with a text that should be a JSON object, and where, without what stands there: it may be a secret.
-fn not_an_object(error: &serde_json::Error) -> String {
-    let why = match error.classify() {
-        serde_json::error::Category::Data => "it is another value",
-        serde_json::error::Category::Eof => "it ends too early",
-        _ => "it is malformed",
-    };
-    format!("it is no JSON object: {why}, at column {}", error.column())
-}
-
-/// A source that was opened.
-enum From {
-    Adk(Box<dyn adk::Rows>),
-    Jsonl(jsonl::Checked),
+/// An open source.
+enum ImportSource {
+    Adk(Box<dyn adk::AdkDatabase>),
+    Jsonl(jsonl::CheckedFile),
 }

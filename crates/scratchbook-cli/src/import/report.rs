@@ -1,4 +1,4 @@
-//! What an import has written, what was there already, and what it had to leave out.
+//! The report of an import: what it wrote, what existed already, and what it refused.
 
 use scratchbook::Error;
 use serde_json::{Value, json};
@@ -7,13 +7,13 @@ use crate::failure::Failure;
 use crate::output::{BAD, Format, Output, plural, styled, visible};
 use crate::progress::Progress;
 
-/// How many characters of a row's name are shown.
+/// The maximum length of a row's name in messages, in characters.
 const MAX_SHOWN: usize = 200;
 
-/// A row of the source that is not in the database now, and why.
+/// A row of the source that was not imported, and why.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// Which row: `session shop/alice/s1`, `event e1 of shop/alice/s1`.
+    /// The row, such as `session shop/alice/s1`, `event e1 of shop/alice/s1`.
     pub(super) row: String,
     pub(super) why: Error,
 }
@@ -21,7 +21,7 @@ pub(super) struct Refusal {
 impl Refusal {
     pub(super) fn new(row: impl Into<String>, why: Error) -> Self {
         let mut row = row.into();
-        // An id may be refused for its length.
+        // An id may be refused because of its length.
         if let Some((end, _)) = row.char_indices().nth(MAX_SHOWN) {
             row.truncate(end);
             row.push_str("...");
@@ -30,25 +30,25 @@ impl Refusal {
     }
 }
 
-/// What became of a session, or of the artifacts and the state of somebody.
+/// The outcome of importing a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
-    /// It was not there.
+pub(super) enum SessionOutcome {
+    /// The session was created.
     Created,
-    /// A part of it was there.
+    /// A part of the session existed, and the rest was added.
     Completed,
-    /// All of it was there.
+    /// The whole session existed already.
     Nothing,
 }
 
 /// Counts, and every refusal.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct ImportReport {
     pub(super) progress: Progress,
     created: u64,
     completed: u64,
     unchanged: u64,
-    /// Left out: they are over.
+    /// Sessions that were skipped because they have expired.
     pub(super) expired: u64,
     events: u64,
     pub(super) artifacts: u64,
@@ -56,20 +56,20 @@ pub(super) struct Report {
     refused: Vec<Refusal>,
 }
 
-impl Report {
+impl ImportReport {
     pub(super) fn new(progress: Progress) -> Self {
         let (created, completed, unchanged, expired) = (0, 0, 0, 0);
         let (events, artifacts, keys) = (0, 0, 0);
         Self { progress, created, completed, unchanged, expired, events, artifacts, keys, refused: Vec::new() }
     }
 
-    /// Counts a session, and how many events of it were written.
-    pub(super) fn session(&mut self, (written, events): (Written, u64)) {
+    /// Counts a session and its written events.
+    pub(super) fn session(&mut self, (written, events): (SessionOutcome, u64)) {
         self.events += events;
         match written {
-            Written::Created => self.created += 1,
-            Written::Completed => self.completed += 1,
-            Written::Nothing => self.unchanged += 1,
+            SessionOutcome::Created => self.created += 1,
+            SessionOutcome::Completed => self.completed += 1,
+            SessionOutcome::Nothing => self.unchanged += 1,
         }
     }
 
@@ -77,7 +77,7 @@ impl Report {
         self.refused.push(refusal);
     }
 
-    /// Prints what was done. Rows left out make it a failure.
+    /// Prints the report. It is a failure if rows were refused.
     pub(super) fn print(self, out: &mut Output) -> Result<(), Failure> {
         self.progress.finish();
         match out.format() {
@@ -86,7 +86,7 @@ impl Report {
         }
         match self.refused.len() {
             0 => Ok(()),
-            count => Err(Failure::LeftOut(count)),
+            count => Err(Failure::SkippedRows(count)),
         }
     }
 

@@ -1,40 +1,41 @@
-//! A session goes into the store whole, in one commit, unless it is very long. One that is there already
-//! is compared event by event, and what is missing at its end is added.
+//! Writes a session. A new session is written in one commit, unless it is very long. An existing session is compared event
+//! by event, and the missing events at its end are added.
 
 use std::sync::Arc;
 
+use scratchbook::environment::SystemEnvironment;
 use scratchbook::plan::prepare_event;
+use scratchbook::store::Limits;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Limits, Scope, SessionKey,
-    StateDelta, SystemEnvironment,
+    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Scope, SessionKey, StateDelta,
 };
 use serde_json::{Map, Value, json};
 
-use super::report::Written;
-use super::{IMPORTER, PAGE};
+use super::report::SessionOutcome;
+use super::source::{IMPORTER, PAGE};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// How many events a session may have that is written in one commit.
+/// The maximum number of events of a session that is written in one commit.
 pub(super) const WHOLE: usize = 10_000;
 
 /// Writes one session, page by page.
 pub(super) struct SessionWriter<'a> {
     database: &'a Database,
     key: SessionKey,
-    /// How the session is made, until it is there.
+    /// The session to create, until it is created.
     config: Option<CreateSessionConfig>,
-    /// The events of the session that is there, of which this is the next page.
-    there: Vec<Arc<Event>>,
-    /// The number of the last event in `there`, or of the last that was written.
+    /// The next page of the existing session's events, in reverse.
+    existing: Vec<Arc<Event>>,
+    /// The number of the last event in `existing`, or of the last written one.
     seq: u64,
-    written: Written,
+    written: SessionOutcome,
     /// How many of the source's events were written.
     count: u64,
 }
 
 impl<'a> SessionWriter<'a> {
-    /// Looks whether the session is there.
+    /// Checks whether the session exists.
     pub(super) async fn new(
         database: &'a Database,
         key: &SessionKey,
@@ -44,26 +45,26 @@ impl<'a> SessionWriter<'a> {
             database,
             key: key.clone(),
             config: None,
-            there: Vec::new(),
+            existing: Vec::new(),
             seq: 0,
-            written: Written::Nothing,
+            written: SessionOutcome::Nothing,
             count: 0,
         };
         match writer.read().await? {
             Some(()) => {}
             None => {
-                writer.written = Written::Created;
+                writer.written = SessionOutcome::Created;
                 writer.config = Some(config.with_session_id(key.session_id()));
             }
         }
         Ok(writer)
     }
 
-    /// A session that is there has to have begun with this state; where its first events were pruned, nobody knows.
+    /// Checks that an existing session has this initial state, unless its first events were pruned.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` where it began with another.
+    /// `AlreadyExists` if it has another one.
     pub(super) async fn compare_beginning(&self, state: &Value) -> Result<(), Failure> {
         if self.is_new() {
             return Ok(());
@@ -80,16 +81,16 @@ impl<'a> SessionWriter<'a> {
         Err(Error::new(ErrorKind::AlreadyExists, message).into())
     }
 
-    /// Whether nothing of it was there.
+    /// Whether the session did not exist.
     pub(super) fn is_new(&self) -> bool {
-        self.written == Written::Created
+        self.written == SessionOutcome::Created
     }
 
-    /// Takes the next events of the source: those that are there have to be the same, the others are written.
+    /// Writes the next events of the source, except for those that exist already.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` where another event is there in the place of one of these.
+    /// `AlreadyExists` if a different event exists in the place of one of these.
     pub(super) async fn events(&mut self, events: Vec<Event>) -> Result<(), Failure> {
         if let Some(config) = &mut self.config {
             config.events.extend(events);
@@ -103,7 +104,7 @@ impl<'a> SessionWriter<'a> {
         Ok(())
     }
 
-    /// Makes the session with the events that were gathered for it.
+    /// Creates the session with its collected events.
     async fn create(&mut self) -> Result<(), Failure> {
         if let Some(config) = self.config.take() {
             let count = config.events.iter().filter(|event| !is_correction(event)).count() as u64;
@@ -114,13 +115,13 @@ impl<'a> SessionWriter<'a> {
         Ok(())
     }
 
-    /// Whether the event is there already, as the next one. What an earlier import added of its own is passed over.
+    /// Whether the event is the next one of the existing session. Corrections of an earlier import are skipped.
     async fn compare(&mut self, event: &Event) -> Result<bool, Failure> {
         loop {
-            if self.there.is_empty() && self.written == Written::Nothing {
+            if self.existing.is_empty() && self.written == SessionOutcome::Nothing {
                 self.read().await?;
             }
-            let Some(next) = self.there.pop() else { return Ok(false) };
+            let Some(next) = self.existing.pop() else { return Ok(false) };
             if same(&next, event)? {
                 return Ok(true);
             }
@@ -137,12 +138,12 @@ impl<'a> SessionWriter<'a> {
         }
     }
 
-    /// Reads the next events that are there, the first of them last.
+    /// Reads the next page of existing events.
     async fn read(&mut self) -> Result<Option<()>, Failure> {
         let config = GetSessionConfig::default().without_state().with_events_after(self.seq, PAGE);
         let Some(session) = self.database.sessions.get_session(&self.key, &config).await? else { return Ok(None) };
-        self.there = session.events().iter().rev().cloned().collect();
-        self.seq = self.there.first().and_then(|last| last.seq).unwrap_or(self.seq);
+        self.existing = session.events().iter().rev().cloned().collect();
+        self.seq = self.existing.first().and_then(|last| last.seq).unwrap_or(self.seq);
         Ok(Some(()))
     }
 
@@ -150,16 +151,19 @@ impl<'a> SessionWriter<'a> {
         let committed = self.database.sessions.append(&self.key, event, AppendOptions::default()).await?;
         self.seq = committed.event.seq.unwrap_or(self.seq);
         self.count += u64::from(!is_correction(&committed.event));
-        // From here on nothing more is there: what follows is written without looking.
-        if self.written == Written::Nothing {
-            self.written = Written::Completed;
+        // The existing session has no further events: the following ones are written without comparison.
+        if self.written == SessionOutcome::Nothing {
+            self.written = SessionOutcome::Completed;
         }
         Ok(())
     }
 
-    /// Ends the session: where it has no event more than the source, its own keys are made what they are there. Gives
-    /// also how many of the source's events were written.
-    pub(super) async fn finish(mut self, state: Option<(&Map<String, Value>, f64)>) -> Result<(Written, u64), Failure> {
+    /// Completes the session. If it has no more events than the source, its own keys are corrected to the source's values.
+    /// Returns the outcome and how many of the source's events were written.
+    pub(super) async fn finish(
+        mut self,
+        state: Option<(&Map<String, Value>, f64)>,
+    ) -> Result<(SessionOutcome, u64), Failure> {
         self.create().await?;
         if let Some((state, time)) = state
             && !self.has_moved_on().await?
@@ -172,16 +176,16 @@ impl<'a> SessionWriter<'a> {
         Ok((self.written, self.count))
     }
 
-    /// Whether somebody went on with the session after it was imported.
+    /// Whether the session has events from after an earlier import.
     async fn has_moved_on(&mut self) -> Result<bool, Failure> {
-        if self.there.is_empty() && self.written == Written::Nothing {
+        if self.existing.is_empty() && self.written == SessionOutcome::Nothing {
             self.read().await?;
         }
-        Ok(self.there.iter().any(|event| !is_correction(event)))
+        Ok(self.existing.iter().any(|event| !is_correction(event)))
     }
 }
 
-/// The event that makes a state what it is in the source, where it is another.
+/// Returns the event that corrects a state to the source's, if they differ.
 pub(super) fn correction(
     is: &Map<String, Value>,
     ought: &Map<String, Value>,
@@ -201,7 +205,7 @@ pub(super) fn correction(
     Ok(Some(event))
 }
 
-/// The changes that lead from one state to another.
+/// The delta from one state to another.
 pub(super) fn difference(from: &Map<String, Value>, to: &Map<String, Value>) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for (key, value) in to {
@@ -215,7 +219,7 @@ pub(super) fn difference(from: &Map<String, Value>, to: &Map<String, Value>) -> 
     Ok(delta)
 }
 
-/// Whether two values are one, bit for bit: `-0.0` is not `0.0`, nor `1.0` `1`.
+/// Whether two values are exactly equal: `-0.0` is not `0.0`, nor `1.0` `1`.
 pub(super) fn same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.to_string() == b.to_string(),
@@ -227,15 +231,15 @@ pub(super) fn same_value(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether an event is one that an import has added of its own.
+/// Whether an event is a correction that an import added.
 fn is_correction(event: &Event) -> bool {
     event.author == IMPORTER && event.id.starts_with(IMPORTER)
 }
 
-/// Whether a stored event is the one that would be stored.
+/// Whether a stored event equals the event of the source as it would be stored.
 fn same(stored: &Event, event: &Event) -> Result<bool, Error> {
     let mut prepared = prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?.event;
     prepared.seq = stored.seq;
-    let text = |event: &Event| serde_json::to_value(event).map_err(|e| Error::new(ErrorKind::Internal, e.to_string()));
+    let text = |event: &Event| serde_json::to_value(event).map_err(|e| Error::internal(e.to_string()));
     Ok(same_value(&text(stored)?, &text(&prepared)?))
 }

@@ -1,23 +1,23 @@
-//! The oldest events of a session.
+//! Prunes the oldest events of a session.
 
 use scratchbook::{GetSessionConfig, Session, SessionKey};
 
-use super::{Run, STEP};
-use crate::args::Moment;
+use super::{PruneMode, STEP};
+use crate::args::PointInTime;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::plural;
 
-/// Which events of a session go.
+/// The rule that selects the events to prune.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
-    /// Those up to the first that is not before this; all, where nothing is said.
-    pub(super) before: Option<Moment>,
-    /// But never the last so many.
+pub(super) struct EventRule {
+    /// Prune the events up to the first that is not before this time; all events, if there is no time.
+    pub(super) before: Option<PointInTime>,
+    /// Keep at least this many of the last events.
     pub(super) keep: u64,
 }
 
-impl Rule {
+impl EventRule {
     pub(super) fn in_words(self) -> String {
         let what = match self.before {
             Some(before) => format!("the events up to the first one since {:.0}", before.0),
@@ -30,27 +30,32 @@ impl Rule {
     }
 }
 
-/// Prunes a session, step by step; says how many events went, or would go.
+/// Prunes a session in steps, and returns how many events were pruned, or would be in a dry run.
 ///
-/// Nothing is read but what goes, and the first event that stays.
-pub(super) async fn prune(database: &Database, session: &Session, rule: Rule, run: Run) -> Result<u64, Failure> {
+/// It reads only the events to prune and the first that stays.
+pub(super) async fn prune(
+    database: &Database,
+    session: &Session,
+    rule: EventRule,
+    mode: PruneMode,
+) -> Result<u64, Failure> {
     let (key, last) = (session.key(), session.seq().saturating_sub(rule.keep));
     if last == 0 {
         return Ok(0);
     }
-    // One event first: in most sessions nothing, or nothing more, is old enough.
-    let Found { first, until, .. } = find(database, key, 0, last, 1, rule.before).await?;
+    // One event first, because most sessions have no event that is old enough.
+    let EventRange { first, until, .. } = find(database, key, 0, last, 1, rule.before).await?;
     if until == 0 {
         return Ok(0);
     }
     if rule.before.is_none() {
-        return go(database, key, first, last, run).await;
+        return go(database, key, first, last, mode).await;
     }
     let (mut read, mut gone) = (0, 0);
     loop {
-        let Found { first, until, is_end } = find(database, key, read, last, STEP, rule.before).await?;
+        let EventRange { first, until, is_end } = find(database, key, read, last, STEP, rule.before).await?;
         if until > 0 {
-            gone += go(database, key, first, until, run).await?;
+            gone += go(database, key, first, until, mode).await?;
             read = until;
         }
         if is_end {
@@ -59,11 +64,11 @@ pub(super) async fn prune(database: &Database, session: &Session, rule: Rule, ru
     }
 }
 
-/// The events from one number to another go, or would go.
-async fn go(database: &Database, key: &SessionKey, first: u64, until: u64, run: Run) -> Result<u64, Failure> {
-    match run {
-        Run::Dry => Ok(until + 1 - first),
-        Run::Real => all_before(database, key, until + 1).await,
+/// Prunes the events from one number to another, or counts them in a dry run.
+async fn go(database: &Database, key: &SessionKey, first: u64, until: u64, mode: PruneMode) -> Result<u64, Failure> {
+    match mode {
+        PruneMode::Dry => Ok(until + 1 - first),
+        PruneMode::Real => all_before(database, key, until + 1).await,
     }
 }
 
@@ -78,12 +83,12 @@ async fn all_before(database: &Database, key: &SessionKey, before: u64) -> Resul
     }
 }
 
-/// A page of events that go.
-struct Found {
+/// A range of events to prune.
+struct EventRange {
     first: u64,
-    /// The last of them; 0 for none.
+    /// The last event; 0 if there is none.
     until: u64,
-    /// Whether the next one stays.
+    /// Whether the next event stays.
     is_end: bool,
 }
 
@@ -93,8 +98,8 @@ async fn find(
     after: u64,
     last: u64,
     page: usize,
-    before: Option<Moment>,
-) -> Result<Found, Failure> {
+    before: Option<PointInTime>,
+) -> Result<EventRange, Failure> {
     let config = GetSessionConfig::default().without_state().with_events_after(after, page);
     let session = database.sessions.get_session(key, &config).await?;
     let events = session.map(|session| session.events().clone()).unwrap_or_default();
@@ -103,7 +108,7 @@ async fn find(
         is_old && event.seq.is_some_and(|seq| seq <= last)
     };
     let numbers: Vec<_> = events.iter().take_while(|event| goes(event)).filter_map(|event| event.seq).collect();
-    Ok(Found {
+    Ok(EventRange {
         first: numbers.first().copied().unwrap_or_default(),
         until: numbers.last().copied().unwrap_or_default(),
         is_end: numbers.len() < page,

@@ -1,18 +1,23 @@
-//! What was overwritten in the log of a user's or an app's state.
+//! Prunes overwritten changes in the state log of a user or an app.
 
 use std::collections::HashSet;
 
-use scratchbook::StateOwner;
+use scratchbook::session::StateOwner;
 
-use super::{Run, STEP};
-use crate::args::Moment;
+use super::{PruneMode, STEP};
+use crate::args::PointInTime;
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// Prunes a log, step by step; says how many changes went, or would go.
-pub(super) async fn prune(database: &Database, owner: &StateOwner, before: Moment, run: Run) -> Result<u64, Failure> {
+/// Prunes a log in steps, and returns how many changes were pruned, or would be in a dry run.
+pub(super) async fn prune(
+    database: &Database,
+    owner: &StateOwner,
+    before: PointInTime,
+    mode: PruneMode,
+) -> Result<u64, Failure> {
     let (mut after, mut changes, mut names) = (0, 0, HashSet::new());
-    // Where the changes that stay begin.
+    // The position of the first change that stays.
     let mut end = None;
     while end.is_none() {
         let page = database.sessions.list_state_changes(owner, after, STEP).await?;
@@ -28,8 +33,8 @@ pub(super) async fn prune(database: &Database, owner: &StateOwner, before: Momen
         }
     }
     let overwritten = changes - names.len() as u64;
-    // Even a pruning that finds nothing ends the view of earlier states.
-    if overwritten == 0 || run == Run::Dry {
+    // Even pruning nothing would end access to earlier states.
+    if overwritten == 0 || mode == PruneMode::Dry {
         return Ok(overwritten);
     }
     let (end, mut gone) = (end.unwrap_or(after + 1), 0);

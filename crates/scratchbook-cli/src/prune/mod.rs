@@ -1,44 +1,44 @@
-//! `scratchbook prune`: what is not needed any more goes, in small steps.
+//! `scratchbook prune`: deletes expired sessions, old events and old entries of state logs, in small commits.
 
 use futures_util::{TryStreamExt, future};
-use scratchbook::{Error, ErrorKind};
+use scratchbook::Error;
 use serde_json::json;
 
 mod events;
 mod log;
 
-use crate::args::{Moment, PruneArgs};
+use crate::args::{PointInTime, PruneArgs};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{Format, Output, plural, visible};
-use crate::places::{Depth, Place, Selection, name_of, places};
 use crate::progress::Progress;
+use crate::walk::{Depth, Entry, Selection, name_of, walk};
 
-/// How many events, changes or sessions go in one commit: others want to write as well.
+/// How many events, changes or sessions are deleted in one commit. Others can write between two commits.
 const STEP: usize = 500;
 
-/// How many sessions and logs are looked at at once. A store writes one after the other.
+/// How many sessions and logs are processed concurrently. A store writes one after the other.
 const AT_ONCE: usize = 4;
 
-/// What is to go.
+/// What to prune.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct PrunePlan {
     selection: Selection,
     expired: bool,
-    events: Option<events::Rule>,
-    /// The changes of logs up to the first one that is not before this.
-    log_before: Option<Moment>,
-    run: Run,
+    events: Option<events::EventRule>,
+    /// Prune overwritten changes in logs up to the first that is not before this time.
+    log_before: Option<PointInTime>,
+    mode: PruneMode,
 }
 
-/// Whether anything is changed.
+/// Whether to prune or only to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Run {
+enum PruneMode {
     Real,
     Dry,
 }
 
-/// What is gone, or would be.
+/// The counts of what was pruned, or would be in a dry run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pruned {
     expired: u64,
@@ -49,76 +49,76 @@ struct Pruned {
 }
 
 pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output) -> Result<(), Failure> {
-    let wanted = Wanted::new(&args)?;
+    let plan = PrunePlan::new(&args)?;
     if out.format() == Format::Text {
-        wanted.announce(out)?;
+        plan.announce(out)?;
     }
     let progress = Progress::counting("pruning", out.format());
     let mut pruned = Pruned::default();
-    if wanted.expired && wanted.run == Run::Real {
+    if plan.expired && plan.mode == PruneMode::Real {
         loop {
             let deleted = database.sessions.delete_expired(STEP).await?;
             pruned.expired += deleted;
-            progress.tell(pruned.counts(&wanted));
+            progress.show(pruned.counts(&plan));
             if deleted < STEP as u64 {
                 break;
             }
         }
     }
-    if wanted.events.is_some() || wanted.log_before.is_some() {
-        let depth = if wanted.events.is_some() { Depth::Sessions } else { Depth::Owners };
-        let steps = places(database, &wanted.selection, depth).map_ok(|place| one(database, &wanted, place));
+    if plan.events.is_some() || plan.log_before.is_some() {
+        let depth = if plan.events.is_some() { Depth::Sessions } else { Depth::Owners };
+        let steps = walk(database, &plan.selection, depth).map_ok(|entry| one(database, &plan, entry));
         let count = |found: Pruned| {
             pruned.add(found);
-            progress.tell(pruned.counts(&wanted));
+            progress.show(pruned.counts(&plan));
             future::ready(Ok(()))
         };
         steps.try_buffer_unordered(AT_ONCE).try_for_each(count).await?;
     }
     progress.finish();
-    wanted.print(&pruned, out)
+    plan.print(&pruned, out)
 }
 
-/// What there is to do for one owner or session.
-async fn one(database: &Database, wanted: &Wanted, place: Place) -> Result<Pruned, Failure> {
+/// Prunes one owner or session.
+async fn one(database: &Database, plan: &PrunePlan, entry: Entry) -> Result<Pruned, Failure> {
     let mut pruned = Pruned::default();
-    match (place, wanted.events, wanted.log_before) {
-        (Place::Session(session), Some(rule), _) => {
-            pruned.events = events::prune(database, &session, rule, wanted.run).await?;
+    match (entry, plan.events, plan.log_before) {
+        (Entry::Session(session), Some(rule), _) => {
+            pruned.events = events::prune(database, &session, rule, plan.mode).await?;
             pruned.sessions = u64::from(pruned.events > 0);
         }
-        (Place::Owner(owner), _, Some(before)) => {
-            pruned.changes = log::prune(database, &owner, before, wanted.run).await?;
+        (Entry::Owner(owner), _, Some(before)) => {
+            pruned.changes = log::prune(database, &owner, before, plan.mode).await?;
             pruned.logs = u64::from(pruned.changes > 0);
         }
-        (Place::Unlisted(_, error), ..) => return Err(error.into()),
+        (Entry::Unlisted(_, error), ..) => return Err(error.into()),
         _ => {}
     }
     Ok(pruned)
 }
 
-impl Wanted {
+impl PrunePlan {
     fn new(args: &PruneArgs) -> Result<Self, Error> {
         let older_than = args.older_than.map(|span| span.ago());
         let events = match (older_than, args.keep_last) {
             (None, None) => None,
-            (before, keep) => Some(events::Rule { before, keep: keep.unwrap_or(0) }),
+            (before, keep) => Some(events::EventRule { before, keep: keep.unwrap_or(0) }),
         };
         if !args.expired && events.is_none() && args.log_older_than.is_none() {
             let message = "say what is to go: --expired for expired sessions, --older-than SPAN or --keep-last N for \
                            events, --log-older-than SPAN for the logs of users' and apps' state; --dry-run counts only";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid(message));
         }
         Ok(Self {
             selection: Selection::new(args.app.as_deref(), args.user.as_deref(), None)?,
             expired: args.expired,
             events,
             log_before: args.log_older_than.map(|span| span.ago()),
-            run: if args.dry_run { Run::Dry } else { Run::Real },
+            mode: if args.dry_run { PruneMode::Dry } else { PruneMode::Real },
         })
     }
 
-    /// Says what is going to be done.
+    /// Prints what will be pruned.
     fn announce(&self, out: &mut Output) -> Result<(), Failure> {
         let of = match &self.selection {
             Selection::Everything => "all sessions".to_owned(),
@@ -126,10 +126,10 @@ impl Wanted {
             Selection::User(owner) => format!("the sessions of {}", name_of(owner)),
             Selection::Session(key) => format!("the session {key}"),
         };
-        let verb = if self.run == Run::Dry { "would prune" } else { "prunes" };
+        let verb = if self.mode == PruneMode::Dry { "would prune" } else { "prunes" };
         if self.expired {
             let what = "every session that has expired";
-            out.line(format_args!("{} {what}", if self.run == Run::Dry { "would delete" } else { "deletes" }))?;
+            out.line(format_args!("{} {what}", if self.mode == PruneMode::Dry { "would delete" } else { "deletes" }))?;
         }
         if let Some(rule) = &self.events {
             out.line(format_args!("{verb} of {}: {}", visible(&of), rule.in_words()))?;
@@ -142,9 +142,9 @@ impl Wanted {
     }
 
     fn print(&self, pruned: &Pruned, out: &mut Output) -> Result<(), Failure> {
-        let is_dry = self.run == Run::Dry;
+        let is_dry = self.mode == PruneMode::Dry;
         if out.format() == Format::Json {
-            // An expired session is as if it were not there: nothing counts those that are.
+            // Expired sessions are invisible, so that a dry run cannot count them.
             let expired = if is_dry && self.expired { None } else { Some(pruned.expired) };
             return Ok(out.json(&json!({
                 "dryRun": is_dry,
@@ -156,7 +156,7 @@ impl Wanted {
             }))?);
         }
         if is_dry && self.expired {
-            out.line("expired sessions are not seen any more, so that they are not counted")?;
+            out.line("expired sessions are invisible, so that a dry run cannot count them")?;
         }
         let counts = pruned.counts(self);
         let done = if is_dry { "would go:" } else { "gone:" };
@@ -175,13 +175,13 @@ impl Pruned {
         self.logs += other.logs;
     }
 
-    /// What came of all that was wanted.
-    fn counts(&self, wanted: &Wanted) -> String {
+    /// The counts in words.
+    fn counts(&self, plan: &PrunePlan) -> String {
         let Self { expired, events, sessions, changes, logs } = *self;
-        let expired = (wanted.expired && wanted.run == Run::Real).then(|| plural(expired, "expired session"));
+        let expired = (plan.expired && plan.mode == PruneMode::Real).then(|| plural(expired, "expired session"));
         let of = |what: &str, count, whose: &str, of| format!("{} of {}", plural(count, what), plural(of, whose));
-        let events = wanted.events.map(|_| of("event", events, "session", sessions));
-        let changes = wanted.log_before.map(|_| of("change", changes, "log", logs));
+        let events = plan.events.map(|_| of("event", events, "session", sessions));
+        let changes = plan.log_before.map(|_| of("change", changes, "log", logs));
         expired.into_iter().chain(events).chain(changes).collect::<Vec<_>>().join(", ")
     }
 }

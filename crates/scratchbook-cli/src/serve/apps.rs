@@ -1,4 +1,4 @@
-//! The apps that are hosted: those of a folder, or the demo's.
+//! The hosted apps: those in a folder, or the built-in ones.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use scratchbook_server::ServerBuilder;
 use crate::agents;
 use crate::args::ServeArgs;
 
-/// Apps by name.
+/// The hosted apps.
 pub(super) enum Apps {
-    /// Of this program.
+    /// The built-in apps.
     Demo(Vec<(&'static str, Arc<dyn Agent>)>),
-    /// Of files.
+    /// The apps in a folder of Agent Configs.
     Files(Vec<(String, Arc<dyn Agent>)>),
 }
 
 impl Apps {
-    /// The apps that are asked for.
+    /// Loads the apps that the options name.
     ///
     /// # Errors
     ///
-    /// Where a file of an agent or a model cannot be used.
+    /// If an agent's file or a model is invalid.
     pub(super) fn of(args: &ServeArgs) -> Result<Self> {
         let model = args.model.as_deref();
         match &args.agents {

@@ -1,4 +1,4 @@
-//! The address that is listened on.
+//! The listening socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use scratchbook::{Error, ErrorKind};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
-/// How many connections the system keeps until they are accepted. One for which it has no room is asked to come again
-/// in a second, so that 128, which is usual, makes others wait in a burst.
+/// How many connections the system queues until they are accepted. Further ones try again after a second, so that the usual
+/// 128 would delay clients in a burst.
 const BACKLOG: u32 = 4096;
 
-/// Listens, or says why that is not possible here.
+/// Listens on the first address of a host that is possible.
 pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> {
     let addresses: Vec<_> = lookup_host((host, port))
         .await
         .map_err(|e| {
             let message =
                 format!("'{host}' is no address of this machine; give --host an IP address, such as 127.0.0.1");
-            Error::new(ErrorKind::InvalidArgument, message).with_source(e)
+            Error::invalid(message).with_source(e)
         })?
         .collect();
     let mut failed = io::ErrorKind::AddrNotAvailable.into();
@@ -32,14 +32,14 @@ pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> 
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A server that is started again gets its port at once.
+    // A restarted server gets its port at once.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Where a listener is.
+/// The address of a listener.
 pub(super) fn address(listener: &TcpListener) -> Result<SocketAddr, Error> {
     listener.local_addr().map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))
 }

@@ -1,4 +1,4 @@
-//! Who may call and how much, from the command line to the server.
+//! Applies the options for authentication, TLS, limits and surfaces to the server.
 
 use std::num::NonZeroUsize;
 
@@ -7,11 +7,11 @@ use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Surface,
 
 use crate::args::{AccessArgs, LimitArgs, ServeArgs};
 
-/// A server that lets in who may come.
+/// Applies authentication, TLS and allowed origins.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` where half of something is given. What is in the files, the server finds out.
+/// `InvalidArgument` if only one of certificate and key is given. The server checks the contents of the files.
 pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<ServerBuilder, Error> {
     let AccessArgs { tokens, jwks, jwt_secret_file, jwt_issuer, jwt_audience, .. } = args;
     let files = [tokens, jwks, jwt_secret_file].into_iter().any(Option::is_some);
@@ -32,7 +32,7 @@ pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<Se
     Ok(server.allow_origins(&args.allow_origins))
 }
 
-/// A server that takes this much, and this many connections.
+/// Applies the limits.
 pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usize) -> ServerBuilder {
     let limits = ServerLimits::default()
         .with_body_bytes(args.max_body_bytes.get())
@@ -56,7 +56,7 @@ pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usiz
         .max_waiting_runs_per_session(args.max_waiting_runs_per_session)
 }
 
-/// The surfaces that are served.
+/// The surfaces to serve.
 pub(super) fn surfaces(args: &ServeArgs) -> Vec<Surface> {
     let is_off = |surface: &Surface| match surface {
         Surface::Adk => args.no_adk,

@@ -1,4 +1,4 @@
-//! When serving ends: at Ctrl-C and at SIGTERM, and at the second of them at once.
+//! The end of the server: a first Ctrl-C or SIGTERM ends it gracefully, a second one at once.
 
 use scratchbook::{Error, ErrorKind, Result};
 use scratchbook_server::Server;
@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::failure::Failure;
 
-/// The signals to end, heard from now on.
+/// The signals that end the server.
 #[derive(Debug)]
 pub(super) struct Shutdown {
     #[cfg(unix)]
@@ -16,7 +16,7 @@ pub(super) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Hears the signals.
+    /// Registers handlers for the signals.
     pub(super) fn listen() -> Result<Self> {
         #[cfg(unix)]
         {
@@ -30,14 +30,14 @@ impl Shutdown {
         Ok(Self {})
     }
 
-    /// Runs something that stops at the first signal, and leaves it at the second.
+    /// Runs the server. The first signal resolves `Stop`, the second aborts the run.
     pub(super) async fn end<F>(mut self, run: impl FnOnce(Stop) -> F) -> Result<(), Failure>
     where
         F: Future<Output = Result<()>>,
     {
         let (stop, stopped) = oneshot::channel();
         let running = run(Box::pin(async {
-            // Where nobody is left to say so, it is over too.
+            // A dropped sender means the end as well.
             let _ = stopped.await;
         }));
         let signals = async {
@@ -68,7 +68,7 @@ impl Shutdown {
     }
 }
 
-/// Has the files of the login and of TLS read again at each SIGHUP.
+/// Reloads the files of the login and of TLS at each SIGHUP.
 pub(super) fn reload_at_hangup(server: Server) -> Result<()> {
     #[cfg(unix)]
     {
@@ -77,8 +77,8 @@ pub(super) fn reload_at_hangup(server: Server) -> Result<()> {
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 match server.reload() {
-                    Ok(()) => tracing::info!("the files of the login and of TLS are read again"),
-                    Err(error) => tracing::error!(%error, "a file cannot be used; what it held before still counts"),
+                    Ok(()) => tracing::info!("reloaded the files of the login and of TLS"),
+                    Err(error) => tracing::error!(%error, "a file is invalid; its previous content stays in effect"),
                 }
             }
         });
@@ -88,5 +88,5 @@ pub(super) fn reload_at_hangup(server: Server) -> Result<()> {
     Ok(())
 }
 
-/// Ready when it is time to stop.
+/// Resolves when the server has to stop.
 pub(super) type Stop = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

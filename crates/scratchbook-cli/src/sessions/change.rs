@@ -1,19 +1,20 @@
-//! Back to before an invocation, another way from an event on, another title, and an end.
+//! `scratchbook sessions`: rewind, fork, update and expire.
 
 use jiff::Timestamp;
-use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey, SessionUpdate};
+use scratchbook::session::{Expiry, ForkConfig, SessionUpdate};
+use scratchbook::{Error, SessionKey};
 use serde_json::json;
 
-use super::{no_session, nothing_of_it, whole};
-use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, SessionAddress, UpdateArgs};
+use super::{full_json, metadata_only};
+use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, UpdateArgs};
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_session};
 use crate::output::{Format, Output, visible};
 use crate::show;
 use crate::times::time;
 
 pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let event = database.store().rewind(&key, &args.invocation).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"seq": event.seq, "event": *event}))?);
@@ -24,7 +25,7 @@ pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Outp
 }
 
 pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let mut config = ForkConfig::default();
     config.at = args.at;
     if let Some(id) = args.id {
@@ -33,7 +34,7 @@ pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) 
     }
     let session = database.sessions.fork_session(&key, config).await?;
     if out.format() == Format::Json {
-        return Ok(out.json(&whole(&session)?)?);
+        return Ok(out.json(&full_json(&session)?)?);
     }
     let (new, at) = (session.key().to_string(), session.seq());
     out.line(format_args!("created {} from {} at event {at}", visible(&new), visible(&key.to_string())))?;
@@ -41,7 +42,7 @@ pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) 
 }
 
 pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let mut update = SessionUpdate::default();
     update.title = args.changes.title;
     for name in args.changes.removed {
@@ -51,7 +52,7 @@ pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Outp
         update = update.with_label(name, value);
     }
     database.sessions.update_session(&key, update).await?;
-    let session = database.sessions.get_session(&key, &nothing_of_it()).await?.ok_or_else(|| no_session(&key))?;
+    let session = database.sessions.get_session(&key, &metadata_only()).await?.ok_or_else(|| no_session(&key))?;
     if out.format() == Format::Json {
         let answer = json!({"id": key.session_id(), "title": session.title(), "labels": session.labels()});
         return Ok(out.json(&answer)?);
@@ -61,18 +62,18 @@ pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Outp
 }
 
 pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let expiry = match (args.when.span, args.when.at) {
         (Some(span), _) => Some(Expiry::After(span.0)),
         (None, Some(at)) if at.0 <= Timestamp::now() => {
             let message = format!("{} is past; to be rid of the session now: scratchbook sessions delete", at.0);
-            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+            return Err(Error::invalid(message).into());
         }
         (None, Some(at)) => Some(Expiry::At(at.seconds())),
         (None, None) => None,
     };
     database.sessions.set_expiry(&key, expiry).await?;
-    let session = database.sessions.get_session(&key, &nothing_of_it()).await?;
+    let session = database.sessions.get_session(&key, &metadata_only()).await?;
     let expires = session.and_then(|session| session.expire_time());
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"id": key.session_id(), "expireTime": expires}))?);
@@ -83,8 +84,4 @@ pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Outp
         None => out.line(format_args!("{name} does not expire"))?,
     }
     Ok(())
-}
-
-fn key_of(address: &SessionAddress) -> Result<SessionKey, Error> {
-    SessionKey::new(&address.app, &address.user, &address.session)
 }

@@ -5,36 +5,34 @@ mod change;
 use std::io;
 
 use comfy_table::Row;
-use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Scope, Session,
-    SessionKey, StateOwner, TitleFilter,
-};
+use scratchbook::session::{ListSessionsConfig, ListSessionsResponse, StateOwner, TitleFilter};
+use scratchbook::{CreateSessionConfig, Error, GetSessionConfig, Scope, Session, SessionKey};
 use serde_json::{Map, Value, json};
 
 use crate::args::{CreateArgs, DeleteArgs, Label, ListArgs, ShowArgs};
 use crate::database::Database;
 use crate::delta;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_session};
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 use crate::show;
 use crate::times::time;
 
 pub(crate) use change::{expire, fork, rewind, update};
 
-/// What `sessions create` is to make, all of it checked.
-pub(crate) struct Creation {
+/// The checked arguments of `sessions create`.
+pub(crate) struct NewSession {
     app: String,
     user: String,
     config: CreateSessionConfig,
 }
 
-impl Creation {
+impl NewSession {
     pub(crate) fn new(args: CreateArgs) -> Result<Self, Error> {
         StateOwner::user(&args.app, &args.user)?;
         let delta = delta::read(&args.values)?;
         if let Some((key, _)) = delta.iter().find(|(key, _)| Scope::split(key).0 == Scope::Temp) {
             let message = format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'");
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid(message));
         }
         let values = delta.iter().filter_map(|(key, change)| Some((key.to_owned(), change.value()?.clone())));
         let mut config = CreateSessionConfig::default().with_state(values.collect::<Map<_, _>>());
@@ -51,11 +49,11 @@ impl Creation {
     }
 }
 
-pub(crate) async fn create(database: &Database, creation: Creation, out: &mut Output) -> Result<(), Failure> {
-    let Creation { app, user, config } = creation;
+pub(crate) async fn create(database: &Database, creation: NewSession, out: &mut Output) -> Result<(), Failure> {
+    let NewSession { app, user, config } = creation;
     let session = database.sessions.create_session(&app, &user, config).await?;
     if out.format() == Format::Json {
-        return Ok(out.json(&whole(&session)?)?);
+        return Ok(out.json(&full_json(&session)?)?);
     }
     out.line(format_args!("created {}{}", visible(&session.key().to_string()), expiry(&session)))?;
     show::metadata(out, &session)?;
@@ -72,7 +70,7 @@ pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) 
         config = config.newest_first();
     }
     let (is_first, mut page) = (config.page_token.is_none(), ListSessionsResponse::default());
-    // A page that looks for few among many may end before it is full.
+    // A filtered page may end before it is full.
     loop {
         let more = database.sessions.list_sessions(&args.app, &config).await?;
         page.sessions.extend(more.sessions);
@@ -84,7 +82,7 @@ pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) 
         }
     }
     if out.format() == Format::Json {
-        let sessions = page.sessions.iter().map(described).collect::<Result<Vec<_>, _>>()?;
+        let sessions = page.sessions.iter().map(summary_json).collect::<Result<Vec<_>, _>>()?;
         return Ok(out.json(&json!({"sessions": sessions, "nextPageToken": page.next_page_token}))?);
     }
     if page.sessions.is_empty() {
@@ -107,21 +105,21 @@ pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) 
 }
 
 pub(crate) async fn show(database: &Database, args: ShowArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = SessionKey::new(&args.session.app, &args.session.user, &args.session.session)?;
+    let key = args.session.key()?;
     let config = GetSessionConfig::default().with_num_recent_events(args.events);
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
     if out.format() == Format::Json {
-        return Ok(out.json(&whole(&session)?)?);
+        return Ok(out.json(&full_json(&session)?)?);
     }
     print(&session, out)
 }
 
 pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Output) -> Result<(), Failure> {
     let keys: Result<Vec<_>, _> = args.sessions.iter().map(|id| SessionKey::new(&args.app, &args.user, id)).collect();
-    // A mistyped id is told, but is no error: in the end the session is not there, as was wanted.
+    // A missing session is reported, but is no error, because the result is the same.
     let (mut deleted, mut missing) = (Vec::new(), Vec::new());
     for key in keys? {
-        let found = database.sessions.get_session(&key, &nothing_of_it()).await?.is_some();
+        let found = database.sessions.get_session(&key, &metadata_only()).await?.is_some();
         database.sessions.delete_session(&key).await?;
         let list = if found { &mut deleted } else { &mut missing };
         list.push(key);
@@ -139,13 +137,7 @@ pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Outp
     Ok(())
 }
 
-/// The error for a session that is not there.
-pub(crate) fn no_session(key: &SessionKey) -> Error {
-    let message = format!("session not found: {key}; see: scratchbook sessions list --app {}", key.app_name());
-    Error::new(ErrorKind::NotFound, message)
-}
-
-fn nothing_of_it() -> GetSessionConfig {
+fn metadata_only() -> GetSessionConfig {
     GetSessionConfig::state_only().without_state()
 }
 
@@ -165,30 +157,30 @@ fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
             out.line(styled(DIM, format_args!("the last {shown} of {all} events; --events N shows more")))?;
         }
         None if shown > 0 => {
-            out.line(styled(DIM, format_args!("the last {shown} events; --events N shows more where there are any")))?;
+            out.line(styled(DIM, format_args!("the last {shown} events; --events N shows more, if there are any")))?;
         }
         _ => {}
     }
     Ok(())
 }
 
-/// When it expires, as the end of a line.
+/// The expiry as the end of a line.
 fn expiry(session: &Session) -> String {
     session.expire_time().map(|at| format!("  expires {}", time(at))).unwrap_or_default()
 }
 
-/// A session as JSON, with its title and labels, which its own JSON leaves out.
-fn described(session: &Session) -> Result<Value, Failure> {
+/// A session as JSON, including its title and labels.
+fn summary_json(session: &Session) -> Result<Value, Failure> {
     let mut shown = serde_json::to_value(session).map_err(io::Error::other)?;
     shown["title"] = session.title().into();
     shown["labels"] = json!(session.labels());
     Ok(shown)
 }
 
-/// The same with what else is left out: how many events it has in all, each event's number, whether only the last ones
-/// are here, and when it expires.
-fn whole(session: &Session) -> Result<Value, Failure> {
-    let mut shown = described(session)?;
+/// A session as JSON with more fields: the number of its events, their numbers, whether only the last ones are included,
+/// and the expiry.
+fn full_json(session: &Session) -> Result<Value, Failure> {
+    let mut shown = summary_json(session)?;
     let total = session.known_seq();
     shown["eventCount"] = total.into();
     shown["expireTime"] = session.expire_time().into();

@@ -1,26 +1,28 @@
-//! Keys with their values, page by page.
+//! `scratchbook state list`.
 
 use comfy_table::Row;
-use scratchbook::{GetSessionConfig, ListStateConfig, SessionKey, StatePage};
+use scratchbook::session::{ListStateConfig, StatePage};
+use scratchbook::{GetSessionConfig, SessionKey};
 use serde_json::json;
 
-use super::Target;
+use super::target::StateTarget;
 use crate::args::ListStateArgs;
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::failure::no_session;
 use crate::output::{DIM, Format, Output, styled, visible};
-use crate::sessions::no_session;
+use crate::shell::quoted;
 use crate::show;
 
 pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Output) -> Result<(), Failure> {
-    let target = Target::new(&args.owner)?;
+    let target = StateTarget::new(&args.owner)?;
     target.check(&args.prefix)?;
     let mut config = ListStateConfig::default().with_prefix(args.prefix).with_page_size(args.limit);
     config.after = args.page_token;
     config.check()?;
     let page = match &target {
-        Target::Owner(owner) => database.sessions.list_state(owner, &config).await?,
-        Target::Session(key) => of_session(database, key, &config).await?,
+        StateTarget::Owner(owner) => database.sessions.list_state(owner, &config).await?,
+        StateTarget::Session(key) => of_session(database, key, &config).await?,
     };
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"state": page.values, "nextPageToken": page.next}))?);
@@ -36,7 +38,7 @@ pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Out
     Ok(())
 }
 
-/// A session's merged state is read whole: it is what every reader of the session gets.
+/// Reads the whole merged state of a session, which the store does not return in pages.
 async fn of_session(database: &Database, key: &SessionKey, config: &ListStateConfig) -> Result<StatePage, Failure> {
     let session = database.sessions.get_session(key, &GetSessionConfig::state_only()).await?;
     let mut keys: Vec<_> = session.ok_or_else(|| no_session(key))?.state().to_map().into_iter().collect();
@@ -46,13 +48,4 @@ async fn of_session(database: &Database, key: &SessionKey, config: &ListStateCon
     keys.truncate(config.page_size);
     let next = keys.last().filter(|_| !is_end).map(|(key, _)| key.clone());
     Ok(StatePage::new(keys.into_iter().collect(), next))
-}
-
-/// As a shell takes it.
-fn quoted(token: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "_-.:/@%+=,".contains(c);
-    if !token.is_empty() && token.chars().all(is_plain) {
-        return token.to_owned();
-    }
-    format!("'{}'", token.replace('\'', r"'\''"))
 }

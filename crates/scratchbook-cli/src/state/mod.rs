@@ -1,37 +1,43 @@
-//! `scratchbook state`: get, set, unset, increment, append, merge; `list.rs` has list, and `past.rs` what was.
+//! `scratchbook state`: get, set, unset, increment, append and merge. `list.rs` has list, and `history.rs` has at, diff,
+//! history and blame.
 
+mod history;
 mod list;
-mod past;
+mod target;
 
 use comfy_table::Row;
-use scratchbook::{
-    AppendOptions, Change, Error, ErrorKind, Event, GetSessionConfig, Scope, SessionKey, StateDelta, StateOwner,
-};
+use scratchbook::session::StateOwner;
+use scratchbook::state::Change;
+use scratchbook::{AppendOptions, Error, Event, GetSessionConfig, StateDelta};
 use serde_json::{Map, Value, json};
 
-use crate::args::{AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, StateAddress, UnsetArgs, Writing};
+use crate::args::{
+    AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, StateAddress, UnsetArgs, WriteOptions,
+};
 use crate::database::Database;
 use crate::delta;
 use crate::failure::Failure;
+use crate::failure::no_session;
 use crate::output::{Format, Output, compact, visible};
-use crate::sessions::no_session;
 use crate::show;
 
+use target::StateTarget;
+
+pub(crate) use history::{at, blame, diff, history};
 pub(crate) use list::list;
-pub(crate) use past::{at, blame, diff, history};
 
 pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) -> Result<(), Failure> {
-    let target = Target::new(&args.owner)?;
+    let target = StateTarget::new(&args.owner)?;
     args.keys.iter().try_for_each(|key| target.check(key))?;
     if args.raw && args.keys.len() != 1 {
-        return Err(Error::new(ErrorKind::InvalidArgument, "--raw prints one value; name one KEY").into());
+        return Err(Error::invalid("--raw prints one value; name one KEY").into());
     }
     let mut state = read(database, &target, &args.keys).await?;
     if !args.keys.is_empty() {
         let missing: Vec<_> = args.keys.iter().filter(|key| !state.contains_key(*key)).cloned().collect();
         if !missing.is_empty() {
             let message = format!("{target} has no key '{}'", missing.join("', '"));
-            return Err(Error::new(ErrorKind::NotFound, message).into());
+            return Err(Error::not_found(message).into());
         }
         state.retain(|key, _| args.keys.contains(key));
     }
@@ -45,18 +51,18 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     Ok(out.table(&["KEY", "VALUE"], rows)?)
 }
 
-/// What is to be written, all of it checked.
-pub(crate) struct Setting {
-    target: Target,
+/// The checked arguments of a command that writes.
+pub(crate) struct StateWrite {
+    target: StateTarget,
     delta: StateDelta,
     author: String,
 }
 
-impl Setting {
+impl StateWrite {
     pub(crate) fn new(args: SetArgs) -> Result<Self, Error> {
         if args.values.assignments.is_empty() && args.values.delta.is_none() {
             let message = format!("there is nothing to set; write KEY=VALUE, or --delta. {DASHES}");
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid(message));
         }
         Self::of(&args.owner, delta::read(&args.values)?, args.writing)
     }
@@ -73,25 +79,25 @@ impl Setting {
         Self::of(&args.owner, delta::merges(&args)?, args.writing)
     }
 
-    fn of(owner: &StateAddress, delta: StateDelta, writing: Writing) -> Result<Self, Error> {
-        let (target, delta) = (Target::new(owner)?, delta::guarded(delta, &writing)?);
+    fn of(owner: &StateAddress, delta: StateDelta, writing: WriteOptions) -> Result<Self, Error> {
+        let (target, delta) = (StateTarget::new(owner)?, delta::guarded(delta, &writing)?);
         delta.iter().try_for_each(|(key, _)| target.check(key))?;
         Ok(Self { target, delta, author: writing.author })
     }
 
-    /// Whether it may make the database: a session has to be there, a user or an app need not.
+    /// Whether it may create the database: a session must exist, a user or an app need not.
     pub(crate) fn may_create(&self) -> bool {
-        matches!(self.target, Target::Owner(_))
+        matches!(self.target, StateTarget::Owner(_))
     }
 }
 
-pub(crate) async fn set(database: &Database, setting: Setting, out: &mut Output) -> Result<(), Failure> {
-    let Setting { target, delta, author } = setting;
+pub(crate) async fn set(database: &Database, change: StateWrite, out: &mut Output) -> Result<(), Failure> {
+    let StateWrite { target, delta, author } = change;
     write(database, &target, delta, &author, &[], out).await
 }
 
 pub(crate) async fn unset(database: &Database, args: UnsetArgs, out: &mut Output) -> Result<(), Failure> {
-    let target = Target::new(&args.owner)?;
+    let target = StateTarget::new(&args.owner)?;
     args.keys.iter().try_for_each(|key| target.check(key))?;
     let mut delta = StateDelta::new();
     args.keys.iter().try_for_each(|key| delta.remove(key))?;
@@ -102,75 +108,10 @@ pub(crate) async fn unset(database: &Database, args: UnsetArgs, out: &mut Output
     write(database, &target, delta, &args.author, &missing, out).await
 }
 
-/// Whose state is meant.
-enum Target {
-    /// A session's, with prefixed keys; written through an event.
-    Session(SessionKey),
-    /// A user's or an app's, with bare names.
-    Owner(StateOwner),
-}
-
-impl Target {
-    fn new(address: &StateAddress) -> Result<Self, Error> {
-        Ok(match (&address.user, &address.session) {
-            (Some(user), Some(session)) => Self::Session(SessionKey::new(&address.app, user, session)?),
-            (Some(user), None) => Self::Owner(StateOwner::user(&address.app, user)?),
-            (None, _) => Self::Owner(StateOwner::app(&address.app)?),
-        })
-    }
-
-    /// The scope of a key without prefix.
-    fn scope(&self) -> Scope {
-        match self {
-            Self::Owner(owner) if owner.user_id().is_some() => Scope::User,
-            Self::Owner(_) => Scope::App,
-            Self::Session(_) => Scope::Session,
-        }
-    }
-
-    /// The delta as a session has it.
-    fn with_prefixes(&self, delta: &StateDelta) -> Result<StateDelta, Error> {
-        let mut prefixed = StateDelta::new();
-        for (key, change) in delta.iter() {
-            prefixed.insert(self.scope().key(key).into_owned(), change.clone())?;
-        }
-        Ok(prefixed)
-    }
-
-    /// Refuses a key that would not end up where its prefix says.
-    fn check(&self, key: &str) -> Result<(), Error> {
-        let (scope, name) = Scope::split(key);
-        let message = match self {
-            Self::Session(_) if scope == Scope::Temp => {
-                format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'")
-            }
-            Self::Owner(_) if scope != Scope::Session => {
-                format!(
-                    "without --session a key has no prefix; write '{name}', and name whose it is by --app and --user"
-                )
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::new(ErrorKind::InvalidArgument, message))
-    }
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Session(key) => write!(f, "the session {key}"),
-            Self::Owner(owner) => match owner.user_id() {
-                Some(user_id) => write!(f, "the user {}/{user_id}", owner.app_name()),
-                None => write!(f, "the app {}", owner.app_name()),
-            },
-        }
-    }
-}
-
-async fn read(database: &Database, target: &Target, keys: &[String]) -> Result<Map<String, Value>, Failure> {
+async fn read(database: &Database, target: &StateTarget, keys: &[String]) -> Result<Map<String, Value>, Failure> {
     match target {
-        Target::Owner(owner) => Ok(database.sessions.get_state(owner).await?),
-        Target::Session(key) => {
+        StateTarget::Owner(owner) => Ok(database.sessions.get_state(owner).await?),
+        StateTarget::Session(key) => {
             let mut config = GetSessionConfig::state_only();
             if !keys.is_empty() {
                 config = config.with_state_keys(keys);
@@ -181,11 +122,11 @@ async fn read(database: &Database, target: &Target, keys: &[String]) -> Result<M
     }
 }
 
-/// What operations came to, as the log has it.
+/// Reads the results of operations from the log.
 async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Result<StateDelta, Failure> {
     let mut delta = StateDelta::new();
     for change in database.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
-        // Where guards alone were asked for, others may come next.
+        // A write with only guards has no entry, so that the next one may be another's.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
         }
@@ -195,20 +136,20 @@ async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Resul
 
 async fn write(
     database: &Database,
-    target: &Target,
+    target: &StateTarget,
     delta: StateDelta,
     author: &str,
     missing: &[String],
     out: &mut Output,
 ) -> Result<(), Failure> {
-    // Where nothing changes there is no event to tell of it.
+    // If all keys are missing, nothing changes and there is no event.
     let (event, delta) = match target {
         _ if delta.is_empty() && !missing.is_empty() => (None, delta),
-        Target::Owner(owner) => {
+        StateTarget::Owner(owner) => {
             let position = database.sessions.put_state(owner, delta.clone(), author.into()).await?;
             (None, if delta.has_operations() { logged(database, owner, position).await? } else { delta })
         }
-        Target::Session(key) => {
+        StateTarget::Session(key) => {
             let event = Event::new(author).with_state_delta(delta);
             let event = database.sessions.append(key, event, AppendOptions::default()).await?.event;
             let delta = event.actions.state_delta.clone();

@@ -1,4 +1,4 @@
-//! Databases that ADK for TypeScript has written a moment ago, imported and compared with what it reports itself.
+//! Imports databases that ADK for TypeScript has just written, and compares them with what it reports.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 use crate::google_adk::postgres::database;
 use crate::{fails, scratchbook, text, uri};
 
-/// What the first major version of `@google/adk` is called here, and the second.
+/// The names of the first and the second major version of `@google/adk` here.
 const FIRST: &str = "adk-1";
 const SECOND: &str = "@google/adk";
 
-/// Runs `tests/adk_js/fill.mjs` by a version of ADK that the step `node` of `cargo xtask test` has installed.
+/// Runs `tests/adk_js/fill.mjs` with a version of ADK that the step `node` of `cargo xtask test` has installed.
 fn fill(version: &str, kind: &str, place: &str) -> Vec<Value> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let installed = own.join("../../target/node");
     assert!(installed.join("node_modules").exists(), "run `cargo xtask test --step node` before");
-    // Modules are looked for from where a script is.
+    // Modules are resolved relative to the script.
     let script = tempfile::tempdir_in(installed).unwrap();
     let path = script.path().join("fill.mjs");
     let text = std::fs::read_to_string(own.join("tests/adk_js/fill.mjs")).unwrap();
     std::fs::write(&path, text.replace("from '@google/adk'", &format!("from '{version}'"))).unwrap();
     let output = Command::new("node").arg(path).args([kind, place]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // It says on the same output what it does.
+    // Its logs are on the same output.
     let said = String::from_utf8(output.stdout).unwrap();
     serde_json::from_str(said.trim_end().lines().last().unwrap()).unwrap()
 }
 
-/// Imports what was filled, and compares it.
+/// Imports the database and compares it.
 fn check(version: &str, kind: &str, place: &str, source: &str) {
     let folder = tempfile::tempdir().unwrap();
     let ours = uri(&folder.path().join("ours.db"));
@@ -54,7 +54,7 @@ fn check(version: &str, kind: &str, place: &str, source: &str) {
                 if name == "timestamp" {
                     found = json!((found.as_f64().unwrap() * 1000.0).round() as u64);
                 } else if let (Value::Object(found), true) = (&mut found, name == "actions") {
-                    // What the other agents read.
+                    // The form that other agents read.
                     found.shift_remove("compaction");
                 }
                 assert_eq!(found, *value, "{name} of {}", event["id"]);
@@ -65,7 +65,7 @@ fn check(version: &str, kind: &str, place: &str, source: &str) {
     let compaction = json!({"startTimestamp": 1_795_194_000.007, "endTimestamp": 1_795_194_000.021,
         "compactedContent": {"role": "model", "parts": [{"text": "Tea was ordered."}]}});
     assert_eq!(first["events"][3]["actions"]["compaction"], compaction);
-    // By the clock, as ADK has them.
+    // ADK takes these times from the clock.
     let many = run(&["sessions", "show", "--events", "100", "-a", "shop", "-u", "bob", "-s", "many"]);
     let times: Vec<_> = many["events"].as_array().unwrap().iter().map(|e| e["timestamp"].as_f64().unwrap()).collect();
     assert!(times.is_sorted() && times[0] != times[29], "{times:?}");
@@ -81,7 +81,7 @@ fn a_file_of_typescript_is_imported_as_it_reports_itself() {
     check(SECOND, "libsql", &path, &path);
     let of_first = folder.path().join("first.db").display().to_string();
     check(FIRST, "libsql", &of_first, &of_first);
-    // Its layout is google-adk's for databases.
+    // It has the layout of google-adk's DatabaseSessionService.
     assert!(
         fails(6, {
             let mut command = scratchbook();

@@ -1,4 +1,4 @@
-//! A copy is whole, also while another process writes.
+//! A copy is consistent, even while another process writes.
 
 #[cfg(unix)]
 use std::process::{Command, Stdio};
@@ -34,7 +34,7 @@ fn a_copy_made_under_load_is_consistent() {
     });
 }
 
-/// No event is there without its changes, no change without its event.
+/// Each event has its changes, and each change its event.
 fn state_is_the_fold_of_the_events(fixture: &Fixture, database: &str) {
     let sessions = fixture.json(&["--database", database, "sessions", "list", "-a", "support_app", "-l", "1000"]);
     let mut counted = 0;

@@ -1,4 +1,4 @@
-//! The demo is right, in memory and again and again on a file.
+//! The demo finds the expected values, in memory and repeatedly on a file.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn every_scenario_leaves_the_values_of_the_guide() {
 }
 
 #[test]
-fn on_a_file_users_and_apps_carry_on_and_sessions_start_anew() {
+fn on_a_file_users_and_apps_keep_their_state_and_sessions_are_new() {
     let folder = tempfile::tempdir().unwrap();
     let database = uri(&folder.path().join("demo.db"));
     let first = demo(&["--database", &database]);
@@ -78,7 +78,7 @@ fn what_was_changed_in_between_carries_on() {
 }
 
 #[test]
-fn a_different_value_is_told_and_exits_with_1() {
+fn a_different_value_is_shown_and_exits_with_1() {
     let fixture = Fixture::new();
     fixture.text(&["state", "set", "-a", "tournament_app", "-u", "player_alice", "total_wins=1"]);
     let output = fixture.command(&["demo", "game"]).output().unwrap();
@@ -108,7 +108,7 @@ fn events_are_shown_with_their_delta_and_the_state_after() {
 }
 
 #[test]
-fn scenarios_are_listed_and_a_wrong_one_is_told() {
+fn scenarios_are_listed_and_a_wrong_one_is_an_error() {
     let mut command = scratchbook();
     command.args(["demo", "--list"]);
     assert_eq!(text(command).lines().count(), 8);

@@ -1,4 +1,4 @@
-//! What goes wrong is told on standard error, with an exit code of its kind.
+//! Failures are reported on standard error, with an exit code for each kind.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ fn each_kind_has_its_exit_code() {
     fixture.fails(2, &["--deadline", "0", "sessions", "list", "-a", "app"]);
     fixture.fails(2, &["--deadline", "soon", "sessions", "list", "-a", "app"]);
     fixture.fails(2, &["state", "get", "-a", "app", "-s", "session"]);
-    // 10 is shown below with a lock that is held: a deadline however short may be met by a quick answer.
+    // 10 is tested below with a held lock, because a quick response can meet any deadline.
     fixture.text(&["--deadline", "60", "sessions", "list", "-a", "ecommerce_app"]);
 }
 
@@ -107,7 +107,7 @@ fn output_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn help_tells_of_exit_codes_and_the_version() {
+fn help_shows_exit_codes_and_the_version() {
     let mut help = scratchbook();
     help.arg("--help");
     let help = text(help);

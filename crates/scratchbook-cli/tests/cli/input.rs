@@ -1,4 +1,4 @@
-//! What is typed wrongly is refused with a hint, and errors are JSON where that was asked for.
+//! Invalid input is refused with a hint. With --json, errors are JSON.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -127,7 +127,7 @@ fn what_begins_with_a_dash_goes_after_two() {
 }
 
 #[test]
-fn a_path_is_told_its_uri() {
+fn a_path_is_refused_with_its_uri() {
     for (given, meant) in [
         ("demo.db", "sqlite://demo.db"),
         ("sqlite:demo.db", "sqlite://demo.db"),

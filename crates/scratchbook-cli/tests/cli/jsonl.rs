@@ -1,4 +1,4 @@
-//! Export to lines of JSON, and import of them: all comes back, and a file that is not whole changes nothing.
+//! Export and import of JSON Lines: everything is restored, and an incomplete file changes nothing.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Fixture, fails, output, scratchbook, text, uri};
 
-/// The demo's sessions, and what the demo does not make: odd names, removed keys, changes outside of sessions.
+/// The demo's sessions, and more: unusual names, removed keys, and changes outside of sessions.
 fn filled() -> Fixture {
     let fixture = Fixture::new();
     let set = |args: &[&str]| drop(fixture.text(&[&["state"], args].concat()));
@@ -79,7 +79,7 @@ pub(crate) fn export(fixture: &Fixture, name: &str) -> String {
     std::fs::read_to_string(file).unwrap()
 }
 
-/// A command on another database beside the fixture's.
+/// A command on another database in the fixture's folder.
 pub(crate) fn other(fixture: &Fixture, args: &[&str]) -> Command {
     let mut command = scratchbook();
     command.env("SCRATCHBOOK_DATABASE", uri(&fixture.path("other.db"))).args(args);
@@ -101,7 +101,7 @@ fn what_was_exported_and_imported_is_exported_the_same() {
     let report = import(&fixture, "first.jsonl");
     assert_eq!(report["refused"], json!([]));
     assert_eq!(text(other(&fixture, &["export"])), first);
-    // Again: nothing is new.
+    // A second import finds nothing new.
     let report = import(&fixture, "first.jsonl");
     assert_eq!((&report["sessions"]["created"], &report["events"], &report["keys"]), (&json!(0), &json!(0), &json!(0)));
     assert_eq!(text(other(&fixture, &["export"])), first);
@@ -149,8 +149,8 @@ fn a_bad_line_is_named_and_changes_nothing() {
     let refused = |code: i32, text: &str, said: &[&str]| {
         assert_ne!(text, whole);
         std::fs::write(&bad, text).unwrap();
-        let told = fails(code, other(&fixture, &["import", "--from", "jsonl", bad.to_str().unwrap()]));
-        assert!(said.iter().all(|word| told.contains(word)), "{told} has not all of {said:?}");
+        let message = fails(code, other(&fixture, &["import", "--from", "jsonl", bad.to_str().unwrap()]));
+        assert!(said.iter().all(|word| message.contains(word)), "{message} has not all of {said:?}");
     };
     let lines: Vec<_> = whole.lines().collect();
     let without = |kind: &str| {
@@ -209,7 +209,7 @@ fn an_app_that_is_here_keeps_its_state_when_a_user_moves_in() {
 }
 
 #[test]
-fn what_is_different_here_is_told_and_left_alone() {
+fn what_differs_here_is_reported_and_stays() {
     let fixture = filled();
     export(&fixture, "all.jsonl");
     import(&fixture, "all.jsonl");

@@ -1,4 +1,4 @@
-//! Databases that are sealed by a keyring: every command reads and writes them, and none shows a key.
+//! Encrypted databases: every command reads and writes them, and none shows a key.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ const NEW: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
 
 const SECRET: &str = "tangerine";
 
-/// Makes a keyring that only its owner can read; the first key is the current one.
+/// Creates a keyring that only its owner can read; the first key is the current one.
 fn keyring(fixture: &Fixture, name: &str, keys: &[(&str, &str)]) -> String {
     let of: serde_json::Map<_, _> = keys.iter().map(|(id, key)| ((*id).to_owned(), json!(key))).collect();
     let file = fixture.path(name);
@@ -70,7 +70,7 @@ fn every_command_opens_and_seals_by_a_keyring() {
     assert!(with(&["export"]).contains(SECRET));
     let fed = with(&["watch", "--app", "shop", "--from", "beginning", "--until-idle=100ms"]);
     assert!(fed.contains(SECRET), "{fed}");
-    // The environment names it as well, but not for the demo, which plays on any database.
+    // The environment can name it too, but not for the demo.
     let mut get = fixture.command(&["state", "get", "--raw", "--app", "shop", "all"]);
     get.env("SCRATCHBOOK_KEYRING", &keys);
     assert_eq!(text(get).trim(), SECRET);
@@ -95,7 +95,7 @@ fn limits_are_those_of_what_is_given() {
     assert!(refused.contains("value_bytes is 1000"), "{refused}");
 }
 
-/// Nothing is decided by it: a user of a database without keys can write what looks sealed.
+/// It is only a warning, because users of an unencrypted database can write text that looks sealed.
 #[test]
 fn without_a_keyring_it_is_said_that_things_look_sealed() {
     let (fixture, keys) = sealed();
@@ -183,7 +183,7 @@ fn reseal_seals_all_state_by_the_current_key() {
     let (fixture, _) = sealed();
     let both = keyring(&fixture, "both.json", &[("new", NEW), ("old", OLD)]);
     let reseal = |args: &[&str]| fixture.json(&[&["--keyring", &both, "reseal"], args].concat());
-    // The session's own keys are `own` and `step`; nothing of anybody else is touched.
+    // The session's own keys are `own` and `step`. No other state changes.
     let resealed = json!({"values": 2, "apps": 0, "users": 0, "sessions": 1});
     assert_eq!(reseal(&S1), json!({"key": "new", "resealed": resealed, "unreadable": []}));
     let said = fixture.text(&["--keyring", &both, "reseal"]);
@@ -201,7 +201,7 @@ fn reseal_seals_all_state_by_the_current_key() {
     assert!(verified.contains("all state is what events and logs come to"), "{verified}");
 }
 
-/// One value that cannot be opened is in the way of no other.
+/// A value that cannot be decrypted does not stop the others.
 #[test]
 fn reseal_names_what_cannot_be_opened_and_goes_on() {
     let (fixture, _) = sealed();
@@ -228,7 +228,7 @@ fn reseal_says_what_it_lacks() {
     fixture.fails(3, &["--keyring", &old, "--database", &missing, "reseal"]);
 }
 
-/// The way to be rid of an old key: events, logs, artifacts and titles are sealed again on the way.
+/// The way to remove an old key: export and import encrypt events, logs, artifacts and titles again.
 #[test]
 fn an_export_is_imported_under_another_key() {
     let (fixture, old) = sealed();
@@ -261,7 +261,7 @@ fn a_server_takes_a_keyring() {
     let logs = served.logs();
     assert!(logs.contains("key=old") && !logs.contains("AwMD") && !logs.contains(SECRET), "{logs}");
 
-    // One without says so in its log, and serves: anybody could have written what looks sealed.
+    // A server without a keyring warns in its log and serves, because anybody can write text that looks sealed.
     let served = Served::new(&fixture, &[]);
     assert_eq!(served.get("/health/ready").0, 200);
     let logs = served.logs();

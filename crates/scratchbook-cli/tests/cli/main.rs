@@ -35,7 +35,7 @@ use tempfile::TempDir;
 /// The address of a session.
 const S1: [&str; 6] = ["-a", "shop", "-u", "alice", "-s", "s1"];
 
-/// What a machine may have for models: tests bring their own.
+/// Variables that configure models. Tests set their own.
 const OF_MODELS: [&str; 8] = [
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",
@@ -60,12 +60,12 @@ impl Fixture {
         fixture
     }
 
-    /// A database that has not been made yet.
+    /// A database that does not exist yet.
     fn empty() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The session shop/alice/s1, made with `step` and `user:theme`, both changed by as many events.
+    /// The session shop/alice/s1, created with `step` and `user:theme`, which this many events change.
     fn with_session(events: u32) -> Self {
         let fixture = Self::empty();
         fixture.text(&[&["sessions", "create"], &S1[..], &["step=0", "user:theme=t0"]].concat());
@@ -84,7 +84,7 @@ impl Fixture {
         let mut command = scratchbook();
         let database = uri(&self.path("agents.db"));
         if args.contains(&"demo") {
-            // The demo does not look at the environment.
+            // The demo ignores the environment.
             command.args(["--database", &database]);
         } else {
             command.env("SCRATCHBOOK_DATABASE", &database);
@@ -93,7 +93,7 @@ impl Fixture {
         command
     }
 
-    /// What a command that goes well prints.
+    /// The output of a successful command.
     fn text(&self, args: &[&str]) -> String {
         text(self.command(args))
     }
@@ -102,7 +102,7 @@ impl Fixture {
         serde_json::from_str(&text(self.command(&[&["--json"], args].concat()))).unwrap()
     }
 
-    /// What a command says that ends with an exit code.
+    /// The standard error of a command that ends with this exit code.
     fn fails(&self, code: i32, args: &[&str]) -> String {
         fails(code, self.command(args))
     }

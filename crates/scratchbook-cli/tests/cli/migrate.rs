@@ -1,4 +1,4 @@
-//! Bringing tables up to date by hand.
+//! Upgrading tables by hand.
 
 use serde_json::json;
 

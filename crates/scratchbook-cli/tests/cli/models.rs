@@ -1,4 +1,4 @@
-//! Models on this machine that speak as providers do.
+//! Models on this machine with the APIs of providers.
 
 use std::process::Command;
 
@@ -10,15 +10,15 @@ pub(crate) use server::{Answer, Recorded};
 use self::server::ModelServer;
 use crate::Fixture;
 
-// What the library's own tests answer with.
+// The model server of the library's tests.
 #[allow(dead_code)]
 #[path = "../../../scratchbook/tests/it/models/server.rs"]
 mod server;
 
-/// The key of all models here; it is to be seen nowhere.
+/// The key of all models here. It must not appear anywhere.
 pub(crate) const KEY: &str = "k3y-of-a-test";
 
-/// A model that answers by script.
+/// A model with recorded answers.
 pub(crate) struct Model {
     server: ModelServer,
     _runtime: Runtime,
@@ -59,7 +59,7 @@ pub(crate) fn gemini_text(pieces: &[&str]) -> Answer {
     gemini_parts(&pieces.iter().map(|text| json!({"text": text})).collect::<Vec<_>>())
 }
 
-/// A stream of Gemini's: a part a frame, then the end.
+/// A stream of Gemini's with one part per frame, then the end.
 pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
     let last = parts.len() - 1;
     let frames = parts.iter().enumerate().map(|(n, part)| {
@@ -72,13 +72,13 @@ pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
     pieces_of(frames)
 }
 
-/// What Gemini answers where nothing is streamed.
+/// A response of Gemini's without streaming.
 pub(crate) fn gemini_whole(text: &str) -> Answer {
     let content = json!({"parts": [{"text": text}], "role": "model"});
     Answer::json(200, &gemini_frame(json!({"content": content, "finishReason": "STOP", "index": 0})))
 }
 
-/// A stream of Gemini's that says this and then no more, without an end.
+/// A stream of Gemini's that sends this text and never ends.
 pub(crate) fn gemini_stuck_after(text: &str) -> Answer {
     let candidate = json!({"content": {"parts": [{"text": text}], "role": "model"}, "index": 0});
     pieces_of([gemini_frame(candidate)]).silent_after(usize::MAX)
@@ -99,7 +99,7 @@ fn gemini_frame(candidate: Value) -> Value {
     })
 }
 
-/// A stream of OpenAI's chat completions: each a `delta`, the last with why it ends.
+/// A stream of OpenAI's chat completions with a `delta` each; the last has the finish reason.
 pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> Answer {
     let chunk = |delta: &Value, reason: Value| {
         json!({
@@ -114,7 +114,7 @@ pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> Answer {
     Answer::events(body)
 }
 
-/// Frames of server-sent events, each a piece of its own on the wire.
+/// Frames of server-sent events, each in its own write.
 fn pieces_of(frames: impl IntoIterator<Item = Value>) -> Answer {
     let frames: Vec<_> = frames.into_iter().map(|frame| format!("data: {frame}\r\n\r\n")).collect();
     let ends = frames.iter().scan(0, |end, frame| {
@@ -124,7 +124,7 @@ fn pieces_of(frames: impl IntoIterator<Item = Value>) -> Answer {
     Answer::events(frames.concat()).cut_at(ends.take(frames.len() - 1).collect::<Vec<_>>())
 }
 
-/// An error as Google's APIs have it.
+/// An error in the form of Google's APIs.
 pub(crate) fn gemini_error(status: u16, name: &str, message: &str) -> Answer {
     Answer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
 }

@@ -1,4 +1,4 @@
-//! Numbers are added to, lists appended to, maps merged, and writes guarded.
+//! Increments, appends, merges and guards.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn operations_change_sessions_users_and_apps() {
     for address in &addresses(&fixture) {
         fixture.text(&args("increment", address, &["n"]));
         let answer = fixture.json(&args("increment", address, &["n=41", "f=0.5", "n2=-3", "n=0"]));
-        assert_eq!(answer["stateDelta"], json!({"n": 42, "f": 0.5, "n2": -3}), "what it came to is told");
+        assert_eq!(answer["stateDelta"], json!({"n": 42, "f": 0.5, "n2": -3}), "the result is shown");
         fixture.text(&args("append", address, &["list=a", "list=1", "list=[2]"]));
         fixture.text(&args("append", address, &["--string", "list=1"]));
         fixture.text(&args("merge", address, &[r#"map={"a": 1, "b": {"c": 2}}"#]));
@@ -63,7 +63,7 @@ fn guards_let_a_write_through_or_refuse_it_whole() {
 }
 
 #[test]
-fn a_conflict_is_told_in_json() {
+fn a_conflict_is_json() {
     let fixture = Fixture::new();
     let [_, user, app] = addresses(&fixture);
     fixture.text(&args("set", &user, &["--author", "admin", "k=1"]));

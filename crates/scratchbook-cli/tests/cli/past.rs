@@ -1,4 +1,4 @@
-//! What state was, what changed, who wrote it; and back to it, by a rewind or in a fork.
+//! Point-in-time state, diffs, history and blame, rewinds and forks.
 
 use serde_json::json;
 
@@ -93,7 +93,7 @@ fn a_rewind_gives_a_session_its_keys_back() {
 }
 
 #[test]
-fn sessions_expire_when_they_are_told_to() {
+fn sessions_expire_at_their_time() {
     let fixture = Fixture::with_session(0);
     let expire = |args: &[&'static str]| [&["sessions", "expire"], &S1[..], args].concat();
     let expires = |args: &[&'static str]| fixture.json(&expire(args))["expireTime"].as_f64();

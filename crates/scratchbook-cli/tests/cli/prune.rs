@@ -1,4 +1,4 @@
-//! Old events, overwritten changes and expired sessions go; the state stays, and with it what is exported.
+//! Pruning deletes old events, overwritten changes and expired sessions. State and exports stay correct.
 
 use scratchbook::{CreateSessionConfig, Event, StateDelta, connect};
 use serde_json::json;

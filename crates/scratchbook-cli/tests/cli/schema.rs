@@ -1,4 +1,4 @@
-//! Writes are held to a schema, and what is stored is checked against it.
+//! Writes and stored state are checked against a schema.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What looks after a database does so on servers, too.
+//! The maintenance commands on database servers.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn json(uri: &str, args: &[&str]) -> Value {
     serde_json::from_str(&run(uri, args)).unwrap()
 }
 
-/// In an app of its own: the server is everybody's.
+/// A new app, because the server is shared.
 fn looked_after(uri: &str, app: &str) {
     let s1 = ["-a", app, "-u", "alice", "-s", "s1"];
     let create = json(uri, &[&["sessions", "create"], &s1[..], &["step=0", "--time-to-live", "1h"]].concat());
@@ -25,12 +25,12 @@ fn looked_after(uri: &str, app: &str) {
     assert_eq!(json(uri, &[&["state", "at"], &s1[..], &["1"]].concat())["step"], 1);
     assert_eq!(json(uri, &[&["state", "blame"], &s1[..]].concat())["step"]["seq"], 3);
     assert_eq!(json(uri, &[&["sessions", "fork"], &s1[..], &["--at", "2", "--id", "f"]].concat())["state"]["step"], 2);
-    let told = run(uri, &["watch", "-a", app, "--from", "beginning", "--until-idle"]);
-    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // Of one session everything is in order; where the fork stands among the events of the other is the store's affair.
-    let of_s1: Vec<_> = told.iter().filter(|line| line["sessionId"] != "f").map(|line| &line["type"]).collect();
-    assert_eq!(json!(of_s1), json!(["created", "event", "event", "event", "end"]), "{told:#?}");
-    assert_eq!(told.iter().filter(|line| line["forkedAt"] == 2).count(), 1, "{told:#?}");
+    let entries = run(uri, &["watch", "-a", app, "--from", "beginning", "--until-idle"]);
+    let entries: Vec<Value> = entries.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // Each session is in order; the position of the fork among the events of the other depends on the store.
+    let of_s1: Vec<_> = entries.iter().filter(|line| line["sessionId"] != "f").map(|line| &line["type"]).collect();
+    assert_eq!(json!(of_s1), json!(["created", "event", "event", "event", "end"]), "{entries:#?}");
+    assert_eq!(entries.iter().filter(|line| line["forkedAt"] == 2).count(), 1, "{entries:#?}");
     assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1", "--dry-run"])["events"], 3);
     assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1"])["events"], 3);
     let verified = json!({"apps": 1, "users": 1, "sessions": 2, "events": 2, "changes": 3});

@@ -79,7 +79,7 @@ fn sessions_have_titles_and_labels_and_are_found_by_them() {
 }
 
 #[test]
-fn sessions_are_deleted_and_a_missing_one_is_told() {
+fn sessions_are_deleted_and_a_missing_one_is_reported() {
     let fixture = Fixture::new();
     let ids = fixture.sessions("ecommerce_app");
     let address = ["--app", "ecommerce_app", "--user", "user123"];
@@ -119,7 +119,7 @@ fn json_has_the_number_of_events_and_says_when_it_has_only_the_last() {
 }
 
 #[test]
-fn an_app_without_sessions_is_told() {
+fn an_app_without_sessions_is_reported() {
     let fixture = Fixture::new();
     assert_eq!(fixture.text(&["sessions", "list", "-a", "x"]), "no sessions of app 'x'\n");
     let of_user = fixture.text(&["sessions", "list", "-a", "x", "-u", "y"]);

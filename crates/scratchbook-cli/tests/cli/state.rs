@@ -121,7 +121,7 @@ fn text_has_no_power_over_the_terminal() {
 }
 
 #[test]
-fn what_is_not_there_is_not_removed_and_is_told() {
+fn a_missing_key_is_not_removed_and_is_reported() {
     let fixture = Fixture::new();
     let session = address(&fixture);
     let shown = fixture.text(&args(&["state", "unset"], &session, &["none"]));
@@ -137,7 +137,7 @@ fn what_is_not_there_is_not_removed_and_is_told() {
 }
 
 #[test]
-fn the_scope_is_told_as_it_is() {
+fn the_scope_is_in_the_json() {
     let fixture = Fixture::new();
     for (owner, scope) in [(&["-u", "user123"][..], "user"), (&[], "app")] {
         let set = fixture.text(&[&["state", "set", "-a", APP], owner, &["k=1"]].concat());

@@ -1,4 +1,4 @@
-//! Tokens to log in by.
+//! Tokens for logins.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ async fn a_new_token_is_shown_with_the_entry_that_lets_it_in() {
         assert!(entry.lines().any(|other| other == line), "{entry}");
     }
     assert!(entry.contains("expires = 2099-01-01T00:00:00Z"), "{entry}");
-    // Two of them, one after the other, are a file.
+    // Two entries, one after the other, are a valid file.
     let other = fixture.text(&["token", "new", "--name", "bob", "--rights", "read,app,admin"]);
     let (_, other) = other.split_once("[[token]]").unwrap();
     let file = fixture.path("tokens.toml");

@@ -1,10 +1,10 @@
-//! Verification finds what somebody changed by hand, wherever it is, and goes on.
+//! Verification finds manual changes in every table, and continues.
 
 use serde_json::{Value, json};
 
 use crate::{Fixture, output};
 
-/// A session of its own for each damage.
+/// A session for each kind of damage.
 fn filled() -> Fixture {
     let fixture = Fixture::empty();
     for user in ["a", "b", "c", "d", "e", "f"] {

@@ -1,4 +1,4 @@
-//! The command over sessions that are kept behind Vertex AI's API, which `scratchbook serve` speaks.
+//! The command on sessions behind Vertex AI's API, which `scratchbook serve` provides.
 
 use std::process::Command;
 
@@ -28,11 +28,11 @@ fn sessions_are_made_shown_changed_and_deleted() {
     let shown = json(&[&["sessions", "show"], &S1[..], &["--events", "1"]].concat());
     assert_eq!(shown["state"], json!({"step": 2, "user:theme": "dark"}));
     assert_eq!(shown["events"].as_array().unwrap().len(), 1);
-    // How many there are was not asked for.
+    // The number of events is unknown.
     assert_eq!((&shown["eventCount"], &shown["onlyLastEvents"]), (&json!(null), &json!(null)));
     let listed = json(&["sessions", "list", "-a", "shop"]);
     assert_eq!(listed["sessions"][0]["id"], "s1");
-    // The server has it as its own.
+    // The server stores it as its own.
     let (status, own) = server.get("/apps/shop/users/alice/sessions/s1");
     assert_eq!(status, 200, "{own}");
     text(command(&uri, &[&["sessions", "delete"], &S1[..]].concat()));
@@ -44,7 +44,7 @@ fn without_credentials_it_is_said_at_once_how_to_get_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = command(&format!("vertexai://{PLACE}?request_timeout_ms=5000"), &["sessions", "list", "-a", "x"]);
     command.env("HOME", folder.path()).env_remove("GOOGLE_APPLICATION_CREDENTIALS").env_remove("CLOUDSDK_CONFIG");
-    // Nobody answers there.
+    // No server answers there.
     command.env("GCE_METADATA_HOST", "127.0.0.1:9");
     let said = fails(8, command);
     assert!(said.contains("gcloud auth application-default login"), "{said}");

@@ -1,4 +1,4 @@
-//! A watch tells what is committed, by whomever, and ends as it is asked to.
+//! A watch shows all commits and ends as requested.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::{Fixture, S1};
 
 fn lines(fixture: &Fixture, args: &[&str]) -> Vec<Value> {
-    let told = fixture.text(&[&["--json", "watch", "--until-idle=200ms"], args].concat());
-    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let output = fixture.text(&[&["--json", "watch", "--until-idle=200ms"], args].concat());
+    output.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 fn kinds(lines: &[Value]) -> Vec<&str> {
@@ -17,7 +17,7 @@ fn kinds(lines: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn what_was_committed_is_told_and_gone_on_with() {
+fn commits_are_shown_and_a_cursor_continues() {
     let fixture = Fixture::with_session(2);
     let all = lines(&fixture, &["-a", "shop", "--from", "beginning"]);
     assert_eq!(kinds(&all), ["state", "created", "event", "event", "end"]);
@@ -26,7 +26,7 @@ fn what_was_committed_is_told_and_gone_on_with() {
     let first = lines(&fixture, &["-a", "shop", "--from", "beginning", "--limit", "3"]);
     assert_eq!(first[..3], all[..3]);
     let rest = lines(&fixture, &["-a", "shop", "--from", first[3]["cursor"].as_str().unwrap()]);
-    // The cursor at the end is after the last event, or after all that was looked through: both go on the same.
+    // The cursor at the end is after the last event or after later, filtered ones. Both continue in the same way.
     assert_eq!((&rest[0], kinds(&rest)), (&all[3], vec!["event", "end"]));
     let session = lines(&fixture, &[&S1[..], &["--from", "beginning"]].concat());
     assert_eq!(kinds(&session), ["event", "event", "end"]);
@@ -71,16 +71,16 @@ fn a_watch_follows_other_processes_until_it_is_interrupted() {
     let fixture = Fixture::with_session(0);
     let mut watch = fixture.command(&["--json", "watch", "-a", "shop", "--from", "beginning"]);
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut told = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| {
+    let mut output = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
         line
     });
-    assert_eq!(told.next().unwrap()["type"], "state");
-    assert_eq!(told.next().unwrap()["type"], "created");
+    assert_eq!(output.next().unwrap()["type"], "state");
+    assert_eq!(output.next().unwrap()["type"], "created");
     fixture.text(&[&["state", "set"], &S1[..], &["step=1"]].concat());
-    assert_eq!(told.next().unwrap()["event"]["actions"]["stateDelta"], json!({"step": 1}));
+    assert_eq!(output.next().unwrap()["event"]["actions"]["stateDelta"], json!({"step": 1}));
     Command::new("kill").args(["-INT", &watch.id().to_string()]).status().unwrap();
-    let last = told.next().unwrap();
+    let last = output.next().unwrap();
     assert!(last["type"] == "end" && last["cursor"].is_string(), "{last}");
     assert_eq!(watch.wait().unwrap().code(), Some(0));
 }

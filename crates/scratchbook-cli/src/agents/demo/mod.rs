@@ -1,4 +1,4 @@
-//! The agents of this program: offline, with a model that follows a script, and otherwise as yours would be.
+//! The built-in agents. A script answers in the model's place, so that they work offline; the rest is as in any agent.
 
 mod model;
 mod shop;
@@ -6,16 +6,17 @@ mod story;
 
 use std::sync::Arc;
 
-use scratchbook::{Agent, Content, Llm, Result};
+use scratchbook::model::Llm;
+use scratchbook::{Agent, Content, Result};
 
 use model::{DemoModel, Script};
 
-/// The model that says what it was told.
+/// The name of the model that repeats the last message.
 pub(super) const ECHO: &str = "echo";
-/// The model of the app `demo`.
+/// The name of the model that answers in the app `demo`.
 pub(super) const SHOP: &str = "shop";
 
-/// The apps, by name. They follow their scripts where there is no other model for them.
+/// The apps by name. Their scripts answer if no model is given.
 pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<dyn Agent>)>; 2] {
     let model_or = |script: Script| model.map_or_else(|| Arc::new(DemoModel(script)) as Arc<dyn Llm>, Arc::clone);
     [
@@ -24,7 +25,7 @@ pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<d
     ]
 }
 
-/// A model that says what it was told.
+/// A model that repeats the last message.
 pub(super) fn echo() -> impl Llm {
     DemoModel(|request| {
         let said = request.contents.iter().rev().find(|content| content.role.as_deref() == Some("user"));
@@ -32,7 +33,7 @@ pub(super) fn echo() -> impl Llm {
     })
 }
 
-/// The model of the app `demo`, which follows its script.
+/// The script of the app `demo`.
 pub(super) fn shop() -> impl Llm {
     DemoModel(shop::answer)
 }

@@ -1,19 +1,21 @@
-//! A model that needs no network: it answers by a function of the conversation, word by word where that is wanted.
+//! A model that needs no network: a function computes each answer, and a streaming request gets it word by word.
 
 use std::fmt;
 use std::time::Duration;
 
 use async_stream::stream;
-use scratchbook::{Content, Llm, LlmRequest, LlmResponse, LlmStream, Part};
+use scratchbook::Content;
+use scratchbook::content::Part;
+use scratchbook::model::{Llm, LlmRequest, LlmResponse, LlmStream};
 use tokio::time::sleep;
 
-/// Between two words, as if somebody typed them.
+/// The pause between two words of a streamed answer.
 const PACE: Duration = Duration::from_millis(15);
 
-/// What the model answers to a conversation.
+/// Computes the answer to a conversation.
 pub(super) type Script = fn(&LlmRequest) -> LlmResponse;
 
-/// The model. Unlike a `ScriptedLlm` it does not keep what it was asked: a server runs for long.
+/// A model that answers by a script. Unlike `ScriptedLlm`, it keeps no requests, because a server runs for a long time.
 #[derive(Clone, Copy)]
 pub(super) struct DemoModel(pub(super) Script);
 

@@ -1,32 +1,34 @@
-//! Events as google-adk has stored them.
+//! Reads events from google-adk's databases.
 
+use scratchbook::environment::SystemEnvironment;
 use scratchbook::plan::prepare_event;
-use scratchbook::{Error, ErrorKind, Event, Limits, SessionKey, SystemEnvironment, json};
+use scratchbook::store::Limits;
+use scratchbook::{Error, Event, SessionKey, json};
 
-use super::super::PAGE;
 use super::super::report::Refusal;
-use super::names;
-use super::rows::{EventRow, Rows};
+use super::super::source::PAGE;
+use super::camel_case;
+use super::rows::{AdkDatabase, EventRow};
 use super::typescript;
 use super::values::has_no_number;
 use crate::failure::Failure;
 
-/// Some events of a session, in order.
+/// A page of a session's events, in order.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct EventPage {
     pub(super) events: Vec<Event>,
-    /// Those that our rules refuse.
+    /// The events that are invalid here.
     pub(super) refused: Vec<Refusal>,
     /// How many rows were read.
     pub(super) rows: usize,
-    /// The id of the last of them.
+    /// The id of the last row.
     pub(super) last: Option<String>,
 }
 
-impl Page {
-    /// Reads the events after one; `None` where there are no more.
+impl EventPage {
+    /// Reads the page after an event; `None` if there are no more events.
     pub(super) async fn read(
-        source: &dyn Rows,
+        source: &dyn AdkDatabase,
         session: &SessionKey,
         after: Option<&str>,
     ) -> Result<Option<Self>, Failure> {
@@ -47,7 +49,7 @@ fn read(row: EventRow) -> Result<Event, Error> {
     let text = row.data?;
     let mut event: Event = json::from_str(&text).map_err(|why| {
         if has_no_number(&text) {
-            return invalid("it holds NaN or Infinity, which JSON has no form for");
+            return Error::invalid("it holds NaN or Infinity, which JSON has no form for");
         }
         why.context("the event")
     })?;
@@ -57,21 +59,17 @@ fn read(row: EventRow) -> Result<Event, Error> {
     }
     event.timestamp = event.timestamp.or(row.time);
     typescript::convert(&mut event, row.time);
-    names::show(&mut event);
+    camel_case::convert(&mut event);
     if event.id.is_empty() {
-        return Err(invalid("it has no id, by which it could be known when it is imported again"));
+        return Err(Error::invalid("it has no id, by which it could be known when it is imported again"));
     }
     if event.timestamp.is_none() {
-        return Err(invalid("it has no time"));
+        return Err(Error::invalid("it has no time"));
     }
     if event.is_partial() {
-        return Err(invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
+        return Err(Error::invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
     }
-    // All that a store would check, so that one bad event is told by itself.
+    // The checks of a store, so that an invalid event is reported by itself.
     prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?;
     Ok(event)
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

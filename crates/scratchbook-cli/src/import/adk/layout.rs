@@ -1,29 +1,31 @@
-//! Which tables google-adk has made, told by their columns.
+//! Detects the layout of google-adk's tables by their columns.
 
 use scratchbook::{Error, ErrorKind};
 
-/// How google-adk keeps sessions.
+use crate::shell::quoted;
+
+/// A layout of google-adk's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::import) enum Layout {
-    /// As its `SqliteSessionService` does.
+    /// That of `SqliteSessionService`.
     Sqlite,
-    /// As its `DatabaseSessionService` does, schema version 1.
+    /// That of `DatabaseSessionService`, schema version 1.
     Database,
 }
 
-/// What was found in a database.
+/// The tables in a database.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct DetectedTables {
     /// The names of its tables.
     pub(super) tables: Vec<String>,
     /// The columns of the table `events`.
     pub(super) event_columns: Vec<String>,
-    /// What `adk_internal_metadata` says.
+    /// The schema version in `adk_internal_metadata`.
     pub(super) version: Option<String>,
 }
 
-impl Found {
-    /// Refuses a database that is not laid out as was said. `source` is how google-adk would be told of it.
+impl DetectedTables {
+    /// Refuses a database with another layout. `source` is its URL for google-adk.
     pub(super) fn check(&self, layout: Layout, name: &str, source: &str) -> Result<(), Error> {
         let has = |table: &str| self.tables.iter().any(|name| name == table);
         let has_column = |column: &str| self.event_columns.iter().any(|name| name == column);
@@ -70,18 +72,12 @@ impl Found {
     }
 }
 
-/// google-adk's command that makes schema version 1 of version 0, in a file in this folder.
+/// google-adk's command that upgrades schema version 0 to version 1, in a new file in this folder.
 fn upgrade(source: &str) -> String {
     let stem = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let stem = stem.strip_suffix(".db").unwrap_or(stem);
-    let (source, destination) = (quoted(&format!("--source_db_url={source}")), format!("sqlite:///{stem}-v1.db"));
-    format!("adk migrate session {source} {}", quoted(&format!("--dest_db_url={destination}")))
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:/.@+,%".contains(c);
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    let (source, destination) = (format!("--source_db_url={source}"), format!("--dest_db_url=sqlite:///{stem}-v1.db"));
+    format!("adk migrate session {} {}", quoted(&source), quoted(&destination))
 }
 
 fn wrong(message: String) -> Error {
@@ -92,13 +88,13 @@ fn wrong(message: String) -> Error {
 mod tests {
     use super::*;
 
-    fn found(tables: &[&str], columns: &[&str], version: Option<&str>) -> Found {
+    fn found(tables: &[&str], columns: &[&str], version: Option<&str>) -> DetectedTables {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Found { tables: owned(tables), event_columns: owned(columns), version: version.map(str::to_owned) }
+        DetectedTables { tables: owned(tables), event_columns: owned(columns), version: version.map(str::to_owned) }
     }
 
     #[test]
-    fn each_wrong_layout_is_told_what_would_be_right() {
+    fn the_error_for_a_wrong_layout_says_what_to_do() {
         let (tables, metadata) = (["sessions", "events"], ["sessions", "events", "adk_internal_metadata"]);
         let sqlite = found(&tables, &["event_data"], None);
         let database = found(&metadata, &["event_data"], Some("1"));

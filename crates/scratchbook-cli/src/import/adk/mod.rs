@@ -1,17 +1,15 @@
-//! The databases of google-adk.
+//! Imports google-adk's databases.
 //!
-//! # Layout
-//!
-//! - `place.rs`: which database is meant; `layout.rs`: whether it has the tables that were said to be there.
-//! - `rows.rs`: what is read of a database; `sqlite.rs`, `postgres.rs`: reading it there.
-//! - `values.rs`, `event.rs`: what google-adk has stored, as values and events of ours, or why not; `names.rs`: as it
-//!   spells them; `typescript.rs`: what ADK for TypeScript stores in another way.
-//! - `session.rs`: a session with its events, and the state that it must have had at the beginning.
+//! - `location.rs` parses the source, `layout.rs` checks its tables.
+//! - `rows.rs` has the trait that reads a database; `sqlite.rs` and `postgres.rs` implement it, `tls.rs` connects.
+//! - `values.rs` and `event.rs` convert state and events; `camel_case.rs` converts field names, `typescript.rs` what ADK
+//!   for TypeScript stores differently.
+//! - `session.rs` imports a session with its events and its initial state.
 
+mod camel_case;
 mod event;
 mod layout;
-mod names;
-mod place;
+mod location;
 mod postgres;
 mod rows;
 mod session;
@@ -21,30 +19,35 @@ mod typescript;
 mod values;
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, SessionKey, StateChange, StateOwner};
+use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::{Error, ErrorKind, SessionKey};
 use serde_json::Map;
 
-use super::PAGE;
-use super::report::{Refusal, Report};
-use super::shared::{Known, Shared, name_of};
+use super::owner_state::{OwnerState, SourceChanges, name_of};
+use super::report::{ImportReport, Refusal};
+use super::source::PAGE;
 use crate::database::Database;
 use crate::failure::Failure;
-use place::Place;
+use location::DatabaseLocation;
 use values::Values;
 
 pub(super) use layout::Layout;
-pub(super) use rows::Rows;
+pub(super) use rows::AdkDatabase;
 
-/// Opens a database of google-adk's and sees that it has the layout that was said.
-pub(super) async fn open(source: &str, layout: Layout) -> Result<Box<dyn Rows>, Failure> {
-    Ok(match Place::read(source, layout)? {
-        Place::File(path) => Box::new(sqlite::Sqlite::open(&path, layout)?),
-        Place::Postgres(uri) => Box::new(postgres::Postgres::open(&uri).await?),
+/// Opens a database and checks its layout.
+pub(super) async fn open(source: &str, layout: Layout) -> Result<Box<dyn AdkDatabase>, Failure> {
+    Ok(match DatabaseLocation::read(source, layout)? {
+        DatabaseLocation::File(path) => Box::new(sqlite::Sqlite::open(&path, layout)?),
+        DatabaseLocation::Postgres(uri) => Box::new(postgres::Postgres::open(&uri).await?),
     })
 }
 
-/// Brings everything over: app by app, user by user, session by session.
-pub(super) async fn import(source: &dyn Rows, database: &Database, report: &mut Report) -> Result<(), Failure> {
+/// Imports everything: app by app, user by user, session by session.
+pub(super) async fn import(
+    source: &dyn AdkDatabase,
+    database: &Database,
+    report: &mut ImportReport,
+) -> Result<(), Failure> {
     report.progress.of(source.count_events().await?);
     for app in source.apps().await? {
         let shared = begin(source, database, StateOwner::app(&app), &app, None, report).await?;
@@ -65,11 +68,11 @@ pub(super) async fn import(source: &dyn Rows, database: &Database, report: &mut 
 }
 
 async fn import_user(
-    source: &dyn Rows,
+    source: &dyn AdkDatabase,
     database: &Database,
     app: &str,
     user: &str,
-    report: &mut Report,
+    report: &mut ImportReport,
 ) -> Result<(), Failure> {
     let shared = begin(source, database, StateOwner::user(app, user), app, Some(user), report).await?;
     let mut after = None;
@@ -91,15 +94,15 @@ async fn import_user(
     Ok(())
 }
 
-/// Reads the state of a user or an app; nothing to settle where our rules refuse the name.
+/// Reads the state of a user or an app; `None` if its name is invalid here.
 async fn begin(
-    source: &dyn Rows,
+    source: &dyn AdkDatabase,
     database: &Database,
     owner: Result<StateOwner, Error>,
     app: &str,
     user: Option<&str>,
-    report: &mut Report,
-) -> Result<Option<Shared>, Failure> {
+    report: &mut ImportReport,
+) -> Result<Option<OwnerState>, Failure> {
     let text = source.state(app, user).await?;
     let owner = match owner {
         Ok(owner) => owner,
@@ -119,25 +122,25 @@ async fn begin(
             return Ok(None);
         }
     };
-    Shared::begin(database, owner, Some(values), &Source(source), report).await.map(Some)
+    OwnerState::begin(database, owner, Some(values), &InDatabase(source), report).await.map(Some)
 }
 
-/// Whether an error says what is wrong with a row, not with the database: then the rest is gone on with.
+/// Whether an error concerns a single row, so that the import continues.
 fn is_about_the_row(why: &Error) -> bool {
     matches!(why.kind(), ErrorKind::InvalidArgument | ErrorKind::AlreadyExists)
 }
 
-/// The database that is read, for changes that may have come from it.
-struct Source<'a>(&'a dyn Rows);
+/// Finds changes in the source database.
+struct InDatabase<'a>(&'a dyn AdkDatabase);
 
 #[async_trait]
-impl Known for Source<'_> {
+impl SourceChanges for InDatabase<'_> {
     async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure> {
         Ok(self.0.has_event(session, id).await?)
     }
 
     fn has_put(&self, _: &StateChange) -> bool {
-        // google-adk changes state by events alone.
+        // google-adk changes state only by events.
         false
     }
 }

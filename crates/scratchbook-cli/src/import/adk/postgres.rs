@@ -1,16 +1,17 @@
-//! google-adk's databases in PostgreSQL: what its `DatabaseSessionService` makes there.
+//! Reads google-adk's databases in PostgreSQL, written by `DatabaseSessionService`.
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, Result, SessionKey, without_password};
+use scratchbook::store::without_password;
+use scratchbook::{Error, ErrorKind, Result, SessionKey};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
-use super::layout::{Found, Layout};
-use super::rows::{Columns, EventRow, Rows, SessionRow};
+use super::layout::{DetectedTables, Layout};
+use super::rows::{AdkDatabase, Columns, EventRow, SessionRow};
 use super::tls;
 
-/// A connection in a transaction that reads one snapshot and can write nothing.
+/// A connection in a read-only transaction on one snapshot.
 #[derive(Debug)]
 pub(super) struct Postgres {
     client: Client,
@@ -28,12 +29,12 @@ impl Postgres {
         Ok(source)
     }
 
-    async fn look(&self) -> Result<Found> {
+    async fn look(&self) -> Result<DetectedTables> {
         let sql = "SELECT table_name::text, column_name::text FROM information_schema.columns
             WHERE table_schema = ANY (current_schemas(false))";
         let columns: Vec<(String, String)> =
             self.query(sql, &[]).await?.iter().map(|row| (row.get(0), row.get(1))).collect();
-        let mut found = Found::default();
+        let mut found = DetectedTables::default();
         for (table, column) in columns {
             if table == "events" {
                 found.event_columns.push(column);
@@ -57,7 +58,7 @@ impl Postgres {
 }
 
 #[async_trait]
-impl Rows for Postgres {
+impl AdkDatabase for Postgres {
     async fn count_events(&self) -> Result<u64> {
         let rows = self.query("SELECT count(*) FROM events", &[]).await?;
         Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).unsigned_abs()))
@@ -107,7 +108,7 @@ impl Rows for Postgres {
     }
 
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
-        // Ids in the order of the database's own collation, which is how google-adk reads them.
+        // Ids are ordered by the database's collation, as in google-adk.
         let sql = "SELECT id::text, invocation_id::text, (extract(epoch FROM timestamp) * 1000000)::bigint,
                 coalesce(event_data::text, '{}')
             FROM events WHERE app_name = $1 AND user_id = $2 AND session_id = $3
@@ -143,7 +144,7 @@ fn limit_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// What the server or the way to it has to say. Its details, which may quote a value, are left out.
+/// Converts an error of the server or the connection, without its details, which may quote a value.
 pub(super) fn failed(name: &str, error: &tokio_postgres::Error, hint: &str) -> Error {
     let said = error.as_db_error().map_or_else(|| error.to_string(), |e| e.message().to_owned());
     let kind = match error.code() {

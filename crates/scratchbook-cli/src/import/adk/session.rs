@@ -1,35 +1,35 @@
-//! A session of google-adk's.
+//! Imports a session of a google-adk database.
 //!
-//! Its tables say what the state is, and its events what they changed. A key that no event changes was there from the
-//! beginning. Where the events, in google-adk's own order, lead to another value than the tables have, an event of
-//! ours at the end says so and sets it.
+//! The tables contain the state, and the events their changes. A key that no event changes is part of the initial state.
+//! If the events, in google-adk's order, give another value than the table, an additional event at the end corrects it.
 
-use scratchbook::{CreateSessionConfig, Error, ErrorKind, Scope, SessionKey, StateDelta, fold};
+use scratchbook::state::fold;
+use scratchbook::{CreateSessionConfig, Error, Scope, SessionKey, StateDelta};
 use serde_json::Map;
 
-use super::super::PAGE;
-use super::super::report::Report;
+use super::super::report::ImportReport;
 use super::super::session::{SessionWriter, WHOLE, correction};
-use super::event::Page;
-use super::rows::{Rows, SessionRow};
+use super::super::source::PAGE;
+use super::event::EventPage;
+use super::rows::{AdkDatabase, SessionRow};
 use super::values::Values;
 use crate::database::Database;
 use crate::failure::Failure;
 
 pub(super) async fn import(
-    source: &dyn Rows,
+    source: &dyn AdkDatabase,
     database: &Database,
     (app, user): (&str, &str),
     row: &SessionRow,
-    report: &mut Report,
+    report: &mut ImportReport,
 ) -> Result<(), Failure> {
     let key = SessionKey::new(app, user, &row.id)?;
     if key.session_id() != row.id {
         let message = format!("the id '{}' has spaces around it, which would be trimmed; rename the session", row.id);
-        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        return Err(Error::invalid(message).into());
     }
     let state = Values::of_session(&row.state)?.report(&format!("session {key}"), report);
-    let Survey { first, pages, count, changes, time: last_time } = Survey::of(source, &key).await?;
+    let EventSummary { first, pages, count, changes, time: last_time } = EventSummary::of(source, &key).await?;
     let initial: Map<_, _> = state
         .iter()
         .filter(|(name, _)| !changes.contains(name))
@@ -39,10 +39,10 @@ pub(super) async fn import(
     let mut config = CreateSessionConfig::default().with_state(initial.clone());
     config.create_time = row.create_time.filter(|time| is_time(*time));
     let mut writer = SessionWriter::new(database, &key, config).await?;
-    // Then all of it goes in at once, and nobody ever sees it with another state.
+    // Then the session is written in one commit, and nobody sees it with another state.
     let whole = writer.is_new() && count < WHOLE;
     let (mut page, mut left, mut after) = (Some(first), pages, None);
-    while let Some(Page { mut events, refused, rows, last }) = page {
+    while let Some(EventPage { mut events, refused, rows, last }) = page {
         left = left.saturating_sub(1);
         if whole && left == 0 {
             events.extend(correction(&fold(initial.clone(), [&changes]), &state, count as u64, time)?);
@@ -51,29 +51,30 @@ pub(super) async fn import(
         writer.events(events).await?;
         report.progress.advance(rows);
         after = last.or(after);
-        page = if left > 0 { Page::read(source, &key, after.as_deref()).await? } else { None };
+        page = if left > 0 { EventPage::read(source, &key, after.as_deref()).await? } else { None };
     }
     report.session(writer.finish((!whole).then_some((&state, time))).await?);
     Ok(())
 }
 
-/// What the events of a session come to, found by going through all of them once.
-struct Survey {
-    first: Page,
+/// A summary of a session's events, from a first pass over them.
+struct EventSummary {
+    first: EventPage,
     pages: usize,
-    /// How many events there are, without those that are refused.
+    /// How many events are valid.
     count: usize,
     /// The last change to each of the session's own keys.
     changes: StateDelta,
-    /// The last event's time.
+    /// The time of the last event.
     time: Option<f64>,
 }
 
-impl Survey {
-    async fn of(source: &dyn Rows, key: &SessionKey) -> Result<Self, Failure> {
-        let mut survey = Self { first: Page::default(), pages: 0, count: 0, changes: StateDelta::new(), time: None };
+impl EventSummary {
+    async fn of(source: &dyn AdkDatabase, key: &SessionKey) -> Result<Self, Failure> {
+        let mut survey =
+            Self { first: EventPage::default(), pages: 0, count: 0, changes: StateDelta::new(), time: None };
         let mut after: Option<String> = None;
-        while let Some(page) = Page::read(source, key, after.as_deref()).await? {
+        while let Some(page) = EventPage::read(source, key, after.as_deref()).await? {
             for event in &page.events {
                 let changes = event.actions.state_delta.iter();
                 let mut own = changes.filter(|(name, _)| Scope::split(name).0 == Scope::Session);
@@ -95,7 +96,7 @@ impl Survey {
     }
 }
 
-/// Whether it is a time in seconds since 1970 that a store would take.
+/// Whether a number is a valid time in seconds since 1970.
 fn is_time(seconds: f64) -> bool {
     (0.0..253_402_300_800.0).contains(&seconds)
 }

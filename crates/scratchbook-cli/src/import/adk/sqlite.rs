@@ -1,4 +1,4 @@
-//! google-adk's databases in SQLite files: both layouts, which differ in how times are written and what orders events.
+//! Reads google-adk's databases in SQLite files. The two layouts differ in the form of times and in the order of events.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,15 +11,16 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
-use scratchbook::{Error, ErrorKind, Result, SessionKey, without_password};
+use scratchbook::store::without_password;
+use scratchbook::{Error, ErrorKind, Result, SessionKey};
 
-use super::layout::{Found, Layout};
-use super::rows::{Columns, EventRow, Rows, SessionRow};
+use super::layout::{DetectedTables, Layout};
+use super::rows::{AdkDatabase, Columns, EventRow, SessionRow};
 
-/// A file, opened for reading alone, on one snapshot.
+/// A file that is open for reading on one snapshot.
 #[derive(Debug)]
 pub(super) struct Sqlite {
-    /// For one caller at a time, which is all there is.
+    /// There is only one caller at a time.
     connection: Mutex<Connection>,
     name: String,
     layout: Layout,
@@ -56,7 +57,7 @@ impl Sqlite {
 }
 
 #[async_trait]
-impl Rows for Sqlite {
+impl AdkDatabase for Sqlite {
     async fn count_events(&self) -> Result<u64> {
         let count = self.one("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0))?;
         Ok(count.unwrap_or_default().unsigned_abs())
@@ -96,8 +97,8 @@ impl Rows for Sqlite {
     }
 
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
-        // As each service orders them: events of one time as they were appended, or by id. ADK for TypeScript, whose times
-        // are integers, leaves it open.
+        // The order of each service: events with equal times in the order in which they were appended, or by id. ADK for
+        // TypeScript, whose times are integers, does not define one.
         let order = match self.layout {
             Layout::Sqlite => "timestamp, rowid",
             Layout::Database => "timestamp, iif(typeof(timestamp) = 'integer', rowid, 0), id",
@@ -133,8 +134,8 @@ impl Rows for Sqlite {
     }
 }
 
-/// A time as the layouts write it: a number of seconds, or a date and time of day in UTC. ADK for TypeScript writes
-/// milliseconds in the layout whose times are texts otherwise.
+/// Reads a time: a number of seconds, or a date and a time of day in UTC. ADK for TypeScript stores integer milliseconds in
+/// the layout whose times are otherwise text.
 fn seconds(value: ValueRef<'_>, layout: Layout) -> Option<f64> {
     match (value, layout) {
         (ValueRef::Real(seconds), _) => Some(seconds),
@@ -157,7 +158,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let connection = if is_at_rest(&absolute) {
-        // Reading a write-ahead log would make files beside the database. Where there is no log, nobody has it open.
+        // Reading in WAL mode would create files beside the database. Without a log file, nobody has the database open.
         Connection::open_with_flags(immutable(&absolute), flags | OpenFlags::SQLITE_OPEN_URI)?
     } else {
         Connection::open_with_flags(&absolute, flags)?
@@ -167,7 +168,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whether a file has a write-ahead log when it is in use, and none now.
+/// Whether a database is in WAL mode and has no log file now.
 fn is_at_rest(path: &Path) -> bool {
     let mut header = [0; 20];
     // Read and closed before SQLite opens it: closing it later would drop SQLite's locks.
@@ -185,12 +186,12 @@ fn immutable(path: &Path) -> String {
     format!("file:{}?immutable=1", path.to_string_lossy().chars().map(encode).collect::<String>())
 }
 
-fn look(connection: &Connection) -> rusqlite::Result<Found> {
+fn look(connection: &Connection) -> rusqlite::Result<DetectedTables> {
     let names =
         |sql: &str| connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>();
     let tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
     let event_columns = names("SELECT name FROM pragma_table_info('events')")?;
-    let mut found = Found { tables, event_columns, version: None };
+    let mut found = DetectedTables { tables, event_columns, version: None };
     if found.tables.iter().any(|name| name == "adk_internal_metadata") {
         let sql = "SELECT value FROM adk_internal_metadata WHERE key = 'schema_version'";
         found.version = connection.query_row(sql, [], |row| row.get(0)).optional()?;
@@ -199,7 +200,7 @@ fn look(connection: &Connection) -> rusqlite::Result<Found> {
 }
 
 fn failed(name: &str, error: rusqlite::Error) -> Error {
-    // It may be the URI of a database, with a password in it.
+    // The name may be a database URI with a password.
     let name = &without_password(name);
     let (kind, message) = match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen) if !Path::new(name).exists() => {

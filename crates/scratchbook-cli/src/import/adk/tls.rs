@@ -1,4 +1,4 @@
-//! A connection to PostgreSQL, encrypted as `sslmode` says. Where it is encrypted, the server's certificate is checked.
+//! Connects to PostgreSQL, encrypted according to `sslmode`. An encrypted connection checks the server's certificate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,22 @@ use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use scratchbook::{Error, ErrorKind, Result, without_password};
+use scratchbook::store::without_password;
+use scratchbook::{Error, Result};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::postgres::failed;
 
-/// How long the server may take to answer, unless the URI says otherwise.
+/// The timeout of connecting, unless the URI has one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Mode {
+enum TlsMode {
     Disable,
-    /// Where the server can and its certificate is good.
+    /// If the server supports it and its certificate is valid.
     Prefer,
     Require,
 }
@@ -33,12 +34,12 @@ pub(super) async fn connect(uri: &str) -> Result<Client> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }
-    if mode != Mode::Disable {
+    if mode != TlsMode::Disable {
         let encrypted = MakeRustlsConnect::new(tls(root.as_deref())?);
         match config.ssl_mode(SslMode::Require).connect(encrypted).await {
             Ok((client, connection)) => return Ok(driven(client, connection)),
-            // What the server itself refuses, it refuses either way.
-            Err(error) if mode == Mode::Require || error.code().is_some() => {
+            // An error from the server itself would occur without encryption, too.
+            Err(error) if mode == TlsMode::Require || error.code().is_some() => {
                 let hint = "; name the authority of its certificate with sslrootcert=FILE";
                 let hint = if error.code().is_none() { hint } else { "" };
                 return Err(failed(&name, &error, hint));
@@ -51,34 +52,34 @@ pub(super) async fn connect(uri: &str) -> Result<Client> {
     Ok(driven(client, connection))
 }
 
-/// Lets a connection do its work until its client is dropped.
+/// Runs a connection in the background until its client is dropped.
 fn driven(client: Client, connection: impl Future + Send + 'static) -> Client {
     tokio::spawn(async move {
-        // What goes wrong here is told to whoever asks the client.
+        // The client reports errors of the connection.
         let _ = connection.await;
     });
     client
 }
 
-/// Takes out of a URI what is ours or Python's, and leaves the rest to the driver.
-fn read(uri: &str) -> Result<(Config, Mode, Option<String>)> {
+/// Reads the parameters of a URI that concern TLS, and leaves the rest to the driver.
+fn read(uri: &str) -> Result<(Config, TlsMode, Option<String>)> {
     let (address, parameters) = uri.split_once('?').unwrap_or((uri, ""));
-    let (mut mode, mut root, mut rest) = (Mode::Prefer, None, Vec::new());
+    let (mut mode, mut root, mut rest) = (TlsMode::Prefer, None, Vec::new());
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         match parameter.split_once('=') {
             // asyncpg calls it `ssl`.
-            Some(("sslmode" | "ssl", "disable")) => mode = Mode::Disable,
-            Some(("sslmode" | "ssl", "allow" | "prefer")) => mode = Mode::Prefer,
-            Some(("sslmode" | "ssl", "require" | "verify-ca" | "verify-full" | "true")) => mode = Mode::Require,
+            Some(("sslmode" | "ssl", "disable")) => mode = TlsMode::Disable,
+            Some(("sslmode" | "ssl", "allow" | "prefer")) => mode = TlsMode::Prefer,
+            Some(("sslmode" | "ssl", "require" | "verify-ca" | "verify-full" | "true")) => mode = TlsMode::Require,
             Some(("sslrootcert", path)) => root = Some(path.to_owned()),
             _ => rest.push(parameter),
         }
     }
     let plain = if rest.is_empty() { address.to_owned() } else { format!("{address}?{}", rest.join("&")) };
     let config = plain.parse().map_err(|e: tokio_postgres::Error| {
-        // Its cause may quote a part of the URI.
+        // The cause may quote a part of the URI.
         let name = without_password(uri);
-        invalid(format!("{name}: {e}; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"))
+        Error::invalid(format!("{name}: {e}; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"))
     })?;
     Ok((config, mode, root))
 }
@@ -87,39 +88,37 @@ fn tls(root: Option<&str>) -> Result<ClientConfig> {
     let mut trusted = RootCertStore::empty();
     match root {
         Some(path) => {
-            let unreadable = |e| invalid(format!("sslrootcert: {path} cannot be read: {e}"));
+            let unreadable = |e| Error::invalid(format!("sslrootcert: {path} cannot be read: {e}"));
             for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
                 let certificate = certificate.map_err(unreadable)?;
-                trusted.add(certificate).map_err(|e| invalid(format!("sslrootcert: {path}: {e}")))?;
+                trusted.add(certificate).map_err(|e| Error::invalid(format!("sslrootcert: {path}: {e}")))?;
             }
         }
-        // Some of the system's may be no good; the others are.
+        // Invalid certificates of the system are ignored.
         None => drop(trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
     }
-    // The provider by name: the process may have none, or several.
+    // The provider is explicit, because the process may have none or several.
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::new(ErrorKind::Internal, "no version of TLS can be spoken").with_source(e))?;
+        .map_err(|e| Error::internal("no version of TLS can be spoken").with_source(e))?;
     Ok(config.with_root_certificates(trusted).with_no_client_auth())
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 #[cfg(test)]
 mod tests {
+    use scratchbook::ErrorKind;
+
     use super::*;
 
     #[test]
     fn a_uri_says_how_it_is_encrypted() {
         let mode = |uri: &str| read(uri).map(|(_, mode, root)| (mode, root));
         let uri = "postgresql://me:s3cret@db/agents";
-        assert_eq!(mode(uri).unwrap(), (Mode::Prefer, None));
-        assert_eq!(mode(&format!("{uri}?ssl=disable&application_name=x")).unwrap(), (Mode::Disable, None));
+        assert_eq!(mode(uri).unwrap(), (TlsMode::Prefer, None));
+        assert_eq!(mode(&format!("{uri}?ssl=disable&application_name=x")).unwrap(), (TlsMode::Disable, None));
         let root = Some("ca.pem".to_owned());
-        assert_eq!(mode(&format!("{uri}?sslmode=verify-full&sslrootcert=ca.pem")).unwrap(), (Mode::Require, root));
+        assert_eq!(mode(&format!("{uri}?sslmode=verify-full&sslrootcert=ca.pem")).unwrap(), (TlsMode::Require, root));
         for bad in ["?sslmode=s3cret", "?unknown=s3cret"] {
             let error = mode(&format!("{uri}{bad}")).unwrap_err();
             assert!(error.kind() == ErrorKind::InvalidArgument && !error.to_string().contains("s3cret"), "{error}");

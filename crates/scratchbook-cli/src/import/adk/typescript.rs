@@ -1,13 +1,14 @@
-//! What ADK for TypeScript stores in another way: its times are milliseconds, and a summary is fields of the event.
+//! Converts events of ADK for TypeScript, which stores times in milliseconds and summaries as fields of the event.
 
-use scratchbook::{Content, Event, EventCompaction};
+use scratchbook::event::EventCompaction;
+use scratchbook::{Content, Event};
 use serde_json::{Map, Value};
 
-/// Where the times of events end. A larger number is no time in seconds.
+/// The end of the range of times. A larger number is no time in seconds.
 const LAST: f64 = 253_402_300_800.0;
-/// How far the column of a time may be from the event's own, in seconds.
+/// The maximum difference between the time in the column and the event's own, in seconds.
 const CUT: f64 = 0.001;
-/// Fields of a summary, as they are stored and as they are shown.
+/// The stored and the shown names of a summary's fields.
 const SUMMARY: [(&str, &str); 5] = [
     ("is_compacted", "isCompacted"),
     ("start_time", "startTime"),
@@ -16,7 +17,7 @@ const SUMMARY: [(&str, &str); 5] = [
     ("is_scratchpad", "isScratchpad"),
 ];
 
-/// Reads an event as ADK for TypeScript means it, if the column beside it shows that its time is in milliseconds.
+/// Converts an event if the time column shows that the event's time is in milliseconds.
 pub(super) fn convert(event: &mut Event, column: Option<f64>) {
     let millis = event.timestamp.filter(|time| *time >= LAST);
     let Some((millis, column)) = millis.zip(column) else { return };
@@ -36,7 +37,7 @@ pub(super) fn convert(event: &mut Event, column: Option<f64>) {
     }
 }
 
-/// The summary in the form of the other ADKs, so that agents in every language read it as one.
+/// The summary in the form of the other ADKs, so that agents in every language can read it.
 fn summary(fields: &Map<String, Value>) -> Option<EventCompaction> {
     let seconds = |name: &str| fields.get(name)?.as_f64().map(|millis| millis / 1000.0);
     let text = fields.get("compactedContent")?.as_str()?;
@@ -59,7 +60,7 @@ mod tests {
     fn milliseconds_are_known_by_the_column_beside_them() {
         let event = json!({"author": "a", "timestamp": 1_795_194_000_123_u64});
         assert_eq!(read(&event, 1_795_194_000.123).timestamp, Some(1_795_194_000.123));
-        // A time that is wrong is not made another.
+        // A wrong time is not changed.
         assert_eq!(read(&event, 1_795_194_000_123.0).timestamp, Some(1_795_194_000_123.0));
         assert_eq!(read(&json!({"author": "a", "timestamp": 1.5}), 0.0015).timestamp, Some(1.5));
     }

@@ -1,19 +1,20 @@
-//! State as google-adk has stored it: one JSON object, or nearly. Python writes NaN and infinities into it, and
-//! integers of any length; so it is read key by key, and a key that cannot be kept is told by itself.
+//! Reads state from google-adk's databases. Python writes NaN, infinities and integers of any length into its JSON, so that
+//! it is read key by key, and invalid keys are reported one by one.
 
 use std::borrow::Cow;
 
-use scratchbook::{Error, ErrorKind, Scope, StateDelta, StateOwner, json};
+use scratchbook::session::StateOwner;
+use scratchbook::{Error, Scope, StateDelta, json};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::not_an_object;
-use super::super::report::{Refusal, Report};
+use super::super::report::{ImportReport, Refusal};
+use super::super::source::not_an_object;
 
-/// A number that no float holds, in the place of what is no number at all.
-const NO_NUMBER: &str = "1e9999";
+/// A number out of range, which replaces NaN and infinities.
+const OUT_OF_RANGE: &str = "1e9999";
 
-/// The keys of a state, and those that our rules refuse.
+/// The valid keys of a state, and the refused ones.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     kept: Map<String, Value>,
@@ -25,7 +26,9 @@ impl Values {
     pub(super) fn of_session(text: &str) -> Result<Self, Error> {
         Self::read(text, |name| match Scope::split(name).0 {
             Scope::Session => Ok(Cow::Borrowed(name)),
-            scope => Err(invalid(format!("the prefix '{}' makes it no key of the session's own", scope.prefix()))),
+            scope => {
+                Err(Error::invalid(format!("the prefix '{}' makes it no key of the session's own", scope.prefix())))
+            }
         })
     }
 
@@ -37,7 +40,8 @@ impl Values {
 
     fn read(text: &str, key_of: impl Fn(&str) -> Result<Cow<'_, str>, Error>) -> Result<Self, Error> {
         let text = with_numbers(text);
-        let raw: Raw = serde_json::from_str(&text).map_err(|e| invalid(format!("its state: {}", not_an_object(&e))))?;
+        let raw: RawState =
+            serde_json::from_str(&text).map_err(|e| Error::invalid(format!("its state: {}", not_an_object(&e))))?;
         let mut values = Self::default();
         for (name, text) in raw.0 {
             let value = key_of(&name).and_then(|key| read_value(&key, text.get()));
@@ -49,8 +53,8 @@ impl Values {
         Ok(values)
     }
 
-    /// Reports what is refused and gives what is kept.
-    pub(super) fn report(self, whose: &str, report: &mut Report) -> Map<String, Value> {
+    /// Reports the refused keys and returns the others.
+    pub(super) fn report(self, whose: &str, report: &mut ImportReport) -> Map<String, Value> {
         for (name, why) in self.refused {
             report.refuse(Refusal::new(format!("key '{}' of {whose}", short(&name)), why));
         }
@@ -58,17 +62,17 @@ impl Values {
     }
 }
 
-/// A value, checked as a store would check it under its whole key.
+/// Reads a value and checks it as a store would.
 fn read_value(key: &str, text: &str) -> Result<Value, Error> {
-    if text.contains(NO_NUMBER) && has_no_number(text) {
-        return Err(invalid("it holds NaN or Infinity, which JSON has no form for".to_owned()));
+    if text.contains(OUT_OF_RANGE) && has_no_number(text) {
+        return Err(Error::invalid("it holds NaN or Infinity, which JSON has no form for"));
     }
     let value: Value = json::from_str(text)?;
     StateDelta::new().set(key, &value)?;
     Ok(value)
 }
 
-/// The name of a key in a message; a long one is cut.
+/// Truncates the name of a key for a message.
 fn short(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(60) {
         Some((end, _)) => Cow::Owned(format!("{}...", &name[..end])),
@@ -76,12 +80,12 @@ fn short(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether JSON holds, outside of its strings, what Python writes for numbers that are none.
+/// Whether a JSON text contains NaN or infinities outside of strings.
 pub(super) fn has_no_number(text: &str) -> bool {
-    matches!(with_numbers(text), Cow::Owned(_)) || outside(text).any(|(_, part)| part.contains(NO_NUMBER))
+    matches!(with_numbers(text), Cow::Owned(_)) || outside(text).any(|(_, part)| part.contains(OUT_OF_RANGE))
 }
 
-/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings made numbers, which no key can hold.
+/// Replaces `NaN`, `Infinity` and `-Infinity` outside of strings with a number that is refused as a value.
 fn with_numbers(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     if !outside(text).any(|(_, part)| WORDS.iter().any(|word| part.contains(word))) {
@@ -90,14 +94,14 @@ fn with_numbers(text: &str) -> Cow<'_, str> {
     let (mut changed, mut end) = (String::with_capacity(text.len()), 0);
     for (start, part) in outside(text) {
         changed.push_str(&text[end..start]);
-        changed.push_str(&WORDS.iter().fold(part.to_owned(), |part, word| part.replace(word, NO_NUMBER)));
+        changed.push_str(&WORDS.iter().fold(part.to_owned(), |part, word| part.replace(word, OUT_OF_RANGE)));
         end = start + part.len();
     }
     changed.push_str(&text[end..]);
     Cow::Owned(changed)
 }
 
-/// The parts of a JSON text that are in no string, each with its place.
+/// The parts of a JSON text outside of strings, with their positions.
 fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -107,7 +111,7 @@ fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
         }
         let start = at;
         let end = bytes[at..].iter().position(|byte| *byte == b'"').map_or(bytes.len(), |quote| at + quote);
-        // Over the string that follows.
+        // Skip the following string.
         at = end + 1;
         while at < bytes.len() && bytes[at] != b'"' {
             at += if bytes[at] == b'\\' { 2 } else { 1 };
@@ -117,33 +121,29 @@ fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// An object whose values are not looked at yet, in the order of its keys.
-struct Raw(Vec<(String, Box<RawValue>)>);
+/// An object with unparsed values, in the order of its keys.
+struct RawState(Vec<(String, Box<RawValue>)>);
 
-impl<'de> serde::Deserialize<'de> for Raw {
+impl<'de> serde::Deserialize<'de> for RawState {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
         impl<'de> serde::de::Visitor<'de> for Entries {
-            type Value = Raw;
+            type Value = RawState;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object of state keys")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<RawState, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Raw(entries))
+                Ok(RawState(entries))
             }
         }
         deserializer.deserialize_map(Entries)
     }
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 #[cfg(test)]

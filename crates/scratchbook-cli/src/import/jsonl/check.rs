@@ -1,32 +1,33 @@
-//! Goes through a whole file before anything of it is written: every line is checked, and that it stands where it may.
-//! So a file that was cut, or changed by hand and not well, changes nothing.
+//! Checks every line of a file, and the order of the lines, before anything is written, so that a truncated or wrongly edited
+//! file changes nothing.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use scratchbook::{Error, ErrorKind, Event, PutStateOptions, Scope, SessionKey, StateDelta, StateOwner};
+use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::{Error, ErrorKind, Event, Scope, SessionKey, StateDelta};
 
-use super::record::{Record, invalid};
-use crate::lines::Counts;
+use super::record::Record;
+use crate::export_format::Counts;
 
-/// What is known of a file that was gone through.
+/// The contents of a checked file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) counts: Counts,
-    /// Its events that change user or app state, and its puts, by hashes.
+    /// Hashes of the events that change user or app state, and of the puts.
     pub(super) changes: HashSet<u64>,
 }
 
-/// Follows a file line by line.
+/// Checks a file line by line.
 #[derive(Debug, Default)]
 pub(super) struct Checker {
     contents: Contents,
     begun: bool,
     ended: bool,
     owner: Option<StateOwner>,
-    /// The session whose events and artifacts follow, and how many events are missing of how many.
+    /// The current session, the number of its missing events, and the number of all its events.
     session: Option<(SessionKey, u64, u64)>,
-    /// The artifact that came last, and its version.
+    /// The last artifact and its version.
     artifact: Option<(String, u64)>,
 }
 
@@ -34,17 +35,19 @@ impl Checker {
     /// Checks the next line.
     pub(super) fn line(&mut self, record: &Record) -> Result<(), Error> {
         if self.ended {
-            return Err(invalid("there is a line after the end".to_owned()));
+            return Err(Error::invalid("there is a line after the end"));
         }
         if self.begun == matches!(record, Record::Header) {
             let message = "it is no export of scratchbook's: it does not begin with one line of the type 'header'";
-            return Err(invalid(message.to_owned()));
+            return Err(Error::invalid(message));
         }
         if let Some((key, missing, of)) = &self.session
             && *missing > 0
             && !matches!(record, Record::Event(..))
         {
-            return Err(invalid(format!("{missing} of the {of} events of the session {key} are missing before it")));
+            return Err(Error::invalid(format!(
+                "{missing} of the {of} events of the session {key} are missing before it"
+            )));
         }
         match record {
             Record::Header => self.begun = true,
@@ -61,7 +64,7 @@ impl Checker {
             Record::End(counts) => {
                 if *counts != self.contents.counts {
                     let found = self.contents.counts;
-                    return Err(invalid(format!(
+                    return Err(Error::invalid(format!(
                         "the end counts {counts:?}, but there are {found:?}; lines are missing"
                     )));
                 }
@@ -75,10 +78,10 @@ impl Checker {
         Ok(())
     }
 
-    /// Ends the file after so many lines.
+    /// Checks the end of the file after this many lines.
     pub(super) fn end(self, lines: usize) -> Result<Contents, Error> {
         if !self.begun {
-            return Err(invalid("it is empty; name a file that scratchbook export has made".to_owned()));
+            return Err(Error::invalid("it is empty; name a file that scratchbook export has made"));
         }
         if !self.ended {
             return Err(cut(lines));
@@ -88,7 +91,7 @@ impl Checker {
 
     fn owner(&mut self, owner: &StateOwner) -> Result<(), Error> {
         if self.owner.as_ref().is_some_and(|last| last >= owner) {
-            return Err(invalid("it comes after an owner that it should stand before".to_owned()));
+            return Err(Error::invalid("it comes after an owner that it should stand before"));
         }
         (self.owner, self.session, self.artifact) = (Some(owner.clone()), None, None);
         Ok(())
@@ -96,12 +99,12 @@ impl Checker {
 
     fn user(&self) -> Result<&StateOwner, Error> {
         let user = self.owner.as_ref().filter(|owner| owner.user_id().is_some());
-        user.ok_or_else(|| invalid("no line of the type 'user' stands before it".to_owned()))
+        user.ok_or_else(|| Error::invalid("no line of the type 'user' stands before it"))
     }
 
     fn put(&mut self, delta: &StateDelta, options: &PutStateOptions) -> Result<(), Error> {
         let Some(owner) = self.owner.as_ref().filter(|_| self.session.is_none() && self.artifact.is_none()) else {
-            return Err(invalid("it does not stand under the line of an app or a user".to_owned()));
+            return Err(Error::invalid("it does not stand under the line of an app or a user"));
         };
         self.contents.changes.extend(hashes_of_put(owner, delta, options));
         Ok(())
@@ -109,11 +112,13 @@ impl Checker {
 
     fn event(&mut self, seq: u64, event: &Event) -> Result<(), Error> {
         let Some((key, missing, of)) = &mut self.session else {
-            return Err(invalid("no line of the type 'session' stands before it".to_owned()));
+            return Err(Error::invalid("no line of the type 'session' stands before it"));
         };
         let expected = *of - *missing + 1;
         if *missing == 0 || seq != expected {
-            return Err(invalid(format!("it has the number {seq}; number {expected} of {of} would be next in {key}")));
+            return Err(Error::invalid(format!(
+                "it has the number {seq}; number {expected} of {of} would be next in {key}"
+            )));
         }
         *missing -= 1;
         if event.actions.state_delta.iter().any(|(name, _)| matches!(Scope::split(name).0, Scope::User | Scope::App)) {
@@ -125,19 +130,21 @@ impl Checker {
     fn artifact(&mut self, filename: &str, version: u64) -> Result<(), Error> {
         self.user()?;
         if self.session.is_none() && !filename.starts_with("user:") {
-            return Err(invalid(format!("the artifact '{filename}' stands under no session")));
+            return Err(Error::invalid(format!("the artifact '{filename}' stands under no session")));
         }
         let last = self.artifact.as_ref().filter(|(name, _)| name == filename);
         let expected = last.map_or(0, |(_, version)| version + 1);
         if version != expected {
-            return Err(invalid(format!("the artifact '{filename}' has version {version}; {expected} would be next")));
+            return Err(Error::invalid(format!(
+                "the artifact '{filename}' has version {version}; {expected} would be next"
+            )));
         }
         self.artifact = Some((filename.to_owned(), version));
         Ok(())
     }
 }
 
-/// The error for a file that ends in its midst.
+/// The error for a truncated file.
 pub(super) fn cut(lines: usize) -> Error {
     let message = format!(
         "the file was cut: it ends after line {lines}, without its end; export it again, or bring over the whole of it"
@@ -149,7 +156,7 @@ pub(super) fn hash_of_event(session: &SessionKey, id: &str) -> u64 {
     hash(&("event", session, id))
 }
 
-/// A hash for each key of a put: a change in the log is one key.
+/// The hashes of a put, one for each key, because each change in the log has one key.
 fn hashes_of_put(owner: &StateOwner, delta: &StateDelta, options: &PutStateOptions) -> Vec<u64> {
     let time = options.time.unwrap_or_default();
     delta.iter().map(|(name, change)| hash_of_put(owner, name, change.value(), &options.author, time)).collect()

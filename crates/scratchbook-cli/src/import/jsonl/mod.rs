@@ -1,49 +1,50 @@
-//! Files that `scratchbook export` has made; what their lines are is in `lines.rs`.
+//! Imports files written by `scratchbook export`, whose format is in `export_format.rs`.
 //!
-//! A file is gone through twice: first to check all of it, then to write it. What comes through a pipe is kept in a
-//! temporary file meanwhile.
+//! A file is read twice: first to check it, then to import it. Piped input is copied to a temporary file.
 
 mod check;
 mod record;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
 
 use async_trait::async_trait;
-use scratchbook::{
-    CreateSessionConfig, Environment, Error, ErrorKind, Event, Expiry, Part, SessionKey, StateChange, StateOwner,
-    SystemEnvironment, without_password,
-};
+use scratchbook::content::Part;
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::session::{Expiry, StateChange, StateOwner};
+use scratchbook::store::without_password;
+use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey};
 use serde_json::{Map, Value};
 
-use super::PAGE;
-use super::report::{Refusal, Report};
+use super::owner_state::{OwnerState, SourceChanges};
+use super::report::{ImportReport, Refusal};
 use super::session::{SessionWriter, same_value};
-use super::shared::{Known, Shared};
+use super::source::PAGE;
 use crate::database::Database;
-use crate::export::any_session;
+use crate::export_format::any_session;
 use crate::failure::Failure;
 use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
-use record::{Artifact, Record, invalid};
+use record::{Artifact, Record};
 
-/// A file all of whose lines are good.
-pub(super) struct Checked {
+/// A file that was checked.
+pub(super) struct CheckedFile {
     file: File,
     contents: Contents,
 }
 
-/// Opens a file, or standard input for `-`, and goes through all of it.
-pub(super) fn open(source: &str) -> Result<Checked, Failure> {
+/// Opens a file, or standard input for `-`, and checks it.
+pub(super) fn open(source: &str) -> Result<CheckedFile, Failure> {
     let mut file = if source == "-" { standard_input()? } else { File::open(source).map_err(|e| unread(source, e))? };
     let mut checker = Checker::default();
-    let mut lines = Lines::new(&file);
+    let mut lines = RecordReader::new(&file);
     while let Some(record) = lines.next().map_err(|e| e.context(source))? {
         let checked = checker.line(&record);
         checked.map_err(|e| e.context(format!("{source}: line {}", lines.number)))?;
     }
     let contents = checker.end(lines.number).map_err(|e| e.context(source))?;
     file.rewind().map_err(|e| unread(source, e))?;
-    Ok(Checked { file, contents })
+    Ok(CheckedFile { file, contents })
 }
 
 fn standard_input() -> Result<File, Failure> {
@@ -54,7 +55,7 @@ fn standard_input() -> Result<File, Failure> {
 }
 
 fn unread(source: &str, error: io::Error) -> Error {
-    // It may be the URI of a database, with a password in it.
+    // The name may be a database URI with a password.
     let source = without_password(source);
     let (kind, message) = match error.kind() {
         io::ErrorKind::NotFound => {
@@ -68,14 +69,14 @@ fn unread(source: &str, error: io::Error) -> Error {
     Error::new(kind, message).with_source(error)
 }
 
-/// The lines of a file, one in memory at a time.
-struct Lines<'a> {
+/// Reads the lines of a file one by one.
+struct RecordReader<'a> {
     reader: BufReader<&'a File>,
     line: Vec<u8>,
     number: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> RecordReader<'a> {
     fn new(file: &'a File) -> Self {
         Self { reader: BufReader::new(file), line: Vec::new(), number: 0 }
     }
@@ -88,22 +89,22 @@ impl<'a> Lines<'a> {
         }
         let whole = self.line.ends_with(b"\n");
         self.number += 1;
-        let text = std::str::from_utf8(&self.line).map_err(|_| invalid("it is not UTF-8".to_owned()));
+        let text = std::str::from_utf8(&self.line).map_err(|_| Error::invalid("it is not UTF-8"));
         let record = text.and_then(|text| Record::read(text.trim_end_matches(['\n', '\r'])));
         match record {
             Ok(record) => Ok(Some(record)),
-            // The last line has lost its end.
+            // The last line is truncated.
             Err(_) if !whole && self.number > 1 => Err(cut(self.number - 1)),
             Err(why) => Err(why.context(format!("line {}", self.number))),
         }
     }
 }
 
-/// Writes a checked file into the database.
-pub(super) async fn import(source: Checked, database: &Database, report: &mut Report) -> Result<(), Failure> {
-    let Checked { file, contents } = source;
+/// Imports a checked file.
+pub(super) async fn import(source: CheckedFile, database: &Database, report: &mut ImportReport) -> Result<(), Failure> {
+    let CheckedFile { file, contents } = source;
     report.progress.of(contents.counts.events);
-    let mut import = Import {
+    let mut import = JsonlImport {
         database,
         report,
         contents: &contents,
@@ -113,7 +114,7 @@ pub(super) async fn import(source: Checked, database: &Database, report: &mut Re
         artifacts: None,
         is_left_out: false,
     };
-    let mut lines = Lines::new(&file);
+    let mut lines = RecordReader::new(&file);
     while let Some(record) = lines.next()? {
         import.record(record).await?;
     }
@@ -121,37 +122,37 @@ pub(super) async fn import(source: Checked, database: &Database, report: &mut Re
     import.end_app().await
 }
 
-struct Import<'a> {
+struct JsonlImport<'a> {
     database: &'a Database,
-    report: &'a mut Report,
+    report: &'a mut ImportReport,
     contents: &'a Contents,
-    app: Option<Owner>,
-    user: Option<Owner>,
-    session: Option<Incoming<'a>>,
-    /// The artifact whose versions are being written, and how many of them were there.
+    app: Option<OwnerInProgress>,
+    user: Option<OwnerInProgress>,
+    session: Option<SessionInProgress<'a>>,
+    /// The current artifact, and how many of its versions existed before.
     artifacts: Option<(String, u64)>,
-    /// Whether the session is left out, with its artifacts: it has expired since it was exported, or another is there.
+    /// Whether the current session and its artifacts are skipped, because it has expired or a different one exists.
     is_left_out: bool,
 }
 
-/// An owner whose sessions are being written.
-struct Owner {
+/// The app or user whose lines are being read.
+struct OwnerInProgress {
     owner: StateOwner,
-    shared: Shared,
-    /// The puts that are in the log already.
-    there: std::collections::HashSet<u64>,
+    shared: OwnerState,
+    /// Hashes of the puts that are in the log already.
+    there: HashSet<u64>,
 }
 
-/// A session whose events are being read.
-struct Incoming<'a> {
+/// The session whose events are being read.
+struct SessionInProgress<'a> {
     key: SessionKey,
-    /// `None` where it was refused.
+    /// `None` if the session was refused.
     writer: Option<SessionWriter<'a>>,
     page: Vec<Event>,
     missing: u64,
 }
 
-impl<'a> Import<'a> {
+impl<'a> JsonlImport<'a> {
     async fn record(&mut self, record: Record) -> Result<(), Failure> {
         match record {
             Record::Owner(owner, state) if owner.user_id().is_none() => {
@@ -162,14 +163,16 @@ impl<'a> Import<'a> {
             Record::Owner(owner, state) => {
                 self.end_user().await?;
                 if self.app.is_none() {
-                    // A user was exported alone: the app's keys stay as they are here.
+                    // The file has only a user: the app's keys stay as they are.
                     let app = StateOwner::app(owner.app_name())?;
                     self.app = Some(self.begin(app, None).await?);
                 }
                 self.user = Some(self.begin(owner, Some(state)).await?);
             }
             Record::Put(delta, options) => {
-                let Some(Owner { owner, there, .. }) = self.user.as_ref().or(self.app.as_ref()) else { return Ok(()) };
+                let Some(OwnerInProgress { owner, there, .. }) = self.user.as_ref().or(self.app.as_ref()) else {
+                    return Ok(());
+                };
                 let time = options.time.unwrap_or_default();
                 let known = |name: &str, value| there.contains(&hash_of_put(owner, name, value, &options.author, time));
                 if !delta.iter().all(|(name, change)| known(name, change.value())) {
@@ -189,7 +192,7 @@ impl<'a> Import<'a> {
                 };
                 self.artifacts = None;
                 self.is_left_out = writer.is_none();
-                self.session = Some(Incoming { key, writer, page: Vec::new(), missing: events });
+                self.session = Some(SessionInProgress { key, writer, page: Vec::new(), missing: events });
                 if events == 0 {
                     self.end_session().await?;
                 }
@@ -211,10 +214,14 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    async fn begin(&mut self, owner: StateOwner, state: Option<Map<String, Value>>) -> Result<Owner, Failure> {
+    async fn begin(
+        &mut self,
+        owner: StateOwner,
+        state: Option<Map<String, Value>>,
+    ) -> Result<OwnerInProgress, Failure> {
         let known = InFile(self.contents, &owner);
-        let shared = Shared::begin(self.database, owner.clone(), state, &known, self.report).await?;
-        let (mut there, mut after) = (std::collections::HashSet::new(), 0);
+        let shared = OwnerState::begin(self.database, owner.clone(), state, &known, self.report).await?;
+        let (mut there, mut after) = (HashSet::new(), 0);
         loop {
             let page = self.database.sessions.list_state_changes(&owner, after, PAGE).await?;
             let Some(last) = page.last() else { break };
@@ -222,7 +229,7 @@ impl<'a> Import<'a> {
             let puts = page.iter().filter(|change| change.origin.is_none());
             there.extend(puts.map(|c| hash_of_put(&owner, &c.name, c.value.as_ref(), &c.author, c.time)));
         }
-        Ok(Owner { owner, shared, there })
+        Ok(OwnerInProgress { owner, shared, there })
     }
 
     async fn end_user(&mut self) -> Result<(), Failure> {
@@ -240,9 +247,9 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Writes the events that were read of a session; a session that is refused is passed over from then on.
+    /// Writes the events that were read. If the session is refused, its further events are skipped.
     async fn write_page(&mut self) -> Result<(), Failure> {
-        let Some(Incoming { key, writer, page, .. }) = &mut self.session else { return Ok(()) };
+        let Some(SessionInProgress { key, writer, page, .. }) = &mut self.session else { return Ok(()) };
         let events = std::mem::take(page);
         self.report.progress.advance(events.len());
         let Some(writing) = writer else { return Ok(()) };
@@ -256,7 +263,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// The session's writer; none where one that began otherwise is there.
+    /// Creates the session's writer; `None` if a session with another initial state exists.
     async fn begin_session(
         &mut self,
         key: &SessionKey,
@@ -324,7 +331,7 @@ impl<'a> Import<'a> {
     }
 }
 
-/// A session that is over would not be seen, and could not be written on.
+/// Whether a session has expired. It could not be read or written.
 fn has_expired(config: &CreateSessionConfig) -> bool {
     matches!(config.expiry, Some(Expiry::At(seconds)) if seconds <= SystemEnvironment.now())
 }
@@ -336,11 +343,11 @@ fn same_part(a: &Part, b: &Part) -> bool {
     }
 }
 
-/// A file, for changes to the state of an owner that may have come from it.
+/// Finds changes to an owner's state in a checked file.
 struct InFile<'a>(&'a Contents, &'a StateOwner);
 
 #[async_trait]
-impl Known for InFile<'_> {
+impl SourceChanges for InFile<'_> {
     async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure> {
         Ok(self.0.changes.contains(&hash_of_event(session, id)))
     }

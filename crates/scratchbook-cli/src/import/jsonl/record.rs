@@ -1,20 +1,21 @@
-//! A line of an export, read and checked by itself.
+//! Reads and checks a line of an export.
 
 use std::collections::HashMap;
 
+use scratchbook::content::Part;
+use scratchbook::environment::SystemEnvironment;
 use scratchbook::plan::{prepare_artifact, prepare_event, prepare_session, prepare_state};
-use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, Event, Expiry, Limits, Part, PutStateOptions, SessionKey, StateDelta,
-    StateOwner, SystemEnvironment, json,
-};
+use scratchbook::session::{Expiry, PutStateOptions, StateOwner};
+use scratchbook::store::Limits;
+use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey, StateDelta, json};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::{IMPORTER, not_an_object};
-use crate::lines::{Counts, FORMAT, VERSION};
+use super::super::source::{IMPORTER, not_an_object};
+use crate::export_format::{Counts, FORMAT, VERSION};
 
-/// What a line says.
+/// A line of an export.
 #[derive(Debug)]
 pub(super) enum Record {
     Header,
@@ -36,7 +37,7 @@ pub(super) struct Artifact {
 }
 
 impl Record {
-    /// Reads a line.
+    /// Parses a line.
     pub(super) fn read(line: &str) -> Result<Self, Error> {
         let mut fields = Fields::read(line)?;
         let kind: String = fields.take("type")?;
@@ -44,7 +45,7 @@ impl Record {
             "header" => {
                 let (format, version): (String, u64) = (fields.take("format")?, fields.take("version")?);
                 if format != FORMAT {
-                    return Err(invalid(format!("the format is '{format}', not '{FORMAT}'")));
+                    return Err(Error::invalid(format!("the format is '{format}', not '{FORMAT}'")));
                 }
                 if version > VERSION {
                     let message = format!("the file has version {version}, which a newer scratchbook has made");
@@ -93,7 +94,7 @@ impl Record {
                 };
                 Self::End(counts)
             }
-            other => return Err(invalid(format!("there are no lines of the type '{other}'"))),
+            other => return Err(Error::invalid(format!("there are no lines of the type '{other}'"))),
         };
         fields.no_more()?;
         Ok(record)
@@ -113,10 +114,10 @@ impl Record {
         }
     }
 
-    /// Checks all that a store would, for the owner and in the session it stands under.
+    /// Checks a line as a store would, for the owner that it belongs to.
     pub(super) fn check(&self, owner: &StateOwner) -> Result<(), Error> {
         let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
-        // How much the store takes it says itself.
+        // The store checks its own limits.
         let limits = Limits::unlimited();
         match self {
             Self::Owner(owner, state) => {
@@ -127,14 +128,14 @@ impl Record {
             Self::Session { id, config, .. } => {
                 let key = SessionKey::new(app, user, id)?;
                 if key.session_id() != id {
-                    return Err(invalid(format!("the session id '{id}' has spaces around it")));
+                    return Err(Error::invalid(format!("the session id '{id}' has spaces around it")));
                 }
                 let config = config.as_ref().clone().with_session_id(id);
                 drop(prepare_session(app, user, config, &SystemEnvironment, &limits)?);
             }
             Self::Event(_, event) => {
                 if event.id.is_empty() || event.timestamp.is_none() || event.is_partial() {
-                    return Err(invalid("a stored event has an id and a timestamp, and is whole".to_owned()));
+                    return Err(Error::invalid("a stored event has an id and a timestamp, and is whole"));
                 }
                 drop(prepare_event(event.as_ref().clone(), &SystemEnvironment, &limits)?);
             }
@@ -148,17 +149,17 @@ impl Record {
     }
 }
 
-/// The fields of a line that nobody has asked for yet.
+/// The fields of a line that were not taken yet.
 struct Fields(HashMap<String, Box<RawValue>>);
 
 impl Fields {
     fn read(line: &str) -> Result<Self, Error> {
-        // Values are read one by one: an event may be as deep as it can be by itself.
-        serde_json::from_str(line).map(Self).map_err(|e| invalid(not_an_object(&e)))
+        // Values are parsed one by one, so that an event can have its full depth.
+        serde_json::from_str(line).map(Self).map_err(|e| Error::invalid(not_an_object(&e)))
     }
 
     fn raw(&mut self, name: &str) -> Result<Box<RawValue>, Error> {
-        self.0.remove(name).ok_or_else(|| invalid(format!("the field '{name}' is missing")))
+        self.0.remove(name).ok_or_else(|| Error::invalid(format!("the field '{name}' is missing")))
     }
 
     fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Error> {
@@ -171,12 +172,8 @@ impl Fields {
 
     fn no_more(&self) -> Result<(), Error> {
         match self.0.keys().min() {
-            Some(name) => Err(invalid(format!("the field '{name}' is not known"))),
+            Some(name) => Err(Error::invalid(format!("the field '{name}' is not known"))),
             None => Ok(()),
         }
     }
-}
-
-pub(super) fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -1,7 +1,7 @@
-//! The way of the log to standard error: a queue, and a thread that writes it out.
+//! Writes the log to standard error through a queue and a thread.
 //!
-//! Nobody who logs waits for the reader of standard error. If the queue is full, lines are dropped and counted, and the
-//! log says how many as soon as it is read again.
+//! Logging never waits for the reader of standard error. If the queue is full, lines are dropped and counted, and the log
+//! reports their number when it is read again.
 
 use std::io::{self, Write};
 use std::mem;
@@ -12,59 +12,59 @@ use std::time::{Duration, Instant};
 use metrics::counter;
 use scratchbook::{Error, ErrorKind};
 
-/// The most bytes that wait to be written.
+/// The maximum size of the queue in bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// The most bytes that are written at once, so that a slow reader can be distinguished from one that is gone.
+/// The maximum number of bytes in one write, to tell a slow reader from one that has gone.
 const PIECE: usize = 16 << 10;
-/// How long a pipe that takes nothing just now is left alone.
+/// The pause before a full pipe is written to again.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long the end waits for a reader that takes nothing.
+/// How long the flush at the end waits for a reader that reads nothing.
 const STANDSTILL: Duration = Duration::from_millis(250);
-/// How long the end waits for one that is slow.
+/// How long the flush at the end waits for a slow reader.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// Lines that wait to be written.
+/// The queue of lines to write.
 #[derive(Clone, Debug)]
 pub(super) struct LogQueue {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
-/// Waits at its end until the lines are written, as long as somebody reads them.
+/// Waits on drop until the lines are written, as long as somebody reads them.
 #[derive(Debug)]
 pub(super) struct Flush(LogQueue);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedQueue {
     most_bytes: usize,
-    state: Mutex<State>,
-    /// There is something to write.
+    state: Mutex<QueueState>,
+    /// Notified when there are lines to write.
     more: Condvar,
-    /// Something is written.
+    /// Notified when lines were written.
     written: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Whole lines that the thread has not taken yet.
+struct QueueState {
+    /// Complete lines that the thread has not taken yet.
     waiting: Vec<u8>,
-    /// How many bytes it has taken and not written yet.
+    /// How many bytes the thread has taken but not written yet.
     under_way: usize,
-    /// How many lines were dropped since the log said so.
+    /// How many lines were dropped since the last report.
     dropped: u64,
 }
 
 impl LogQueue {
-    /// A queue with a thread that writes it to standard error.
+    /// Starts a queue and the thread that writes it to standard error.
     ///
     /// # Errors
     ///
-    /// `ResourceExhausted` if there is no thread left.
+    /// `ResourceExhausted` if no thread can be started.
     pub(super) fn to_stderr() -> Result<Self, Error> {
         Self::new(MOST_BYTES, io::stderr())
     }
 
     fn new(most_bytes: usize, out: impl Write + Send + 'static) -> Result<Self, Error> {
-        let shared = Shared { most_bytes, state: Mutex::default(), more: Condvar::new(), written: Condvar::new() };
+        let shared = SharedQueue { most_bytes, state: Mutex::default(), more: Condvar::new(), written: Condvar::new() };
         let queue = Self { shared: Arc::new(shared) };
         let shared = Arc::clone(&queue.shared);
         thread::Builder::new().name("log".to_owned()).spawn(move || write_out(&shared, out)).map_err(|e| {
@@ -73,12 +73,12 @@ impl LogQueue {
         Ok(queue)
     }
 
-    /// What flushes the queue when it is dropped.
+    /// Returns a guard that flushes the queue on drop.
     pub(super) fn flush_at_end(&self) -> Flush {
         Flush(self.clone())
     }
 
-    /// Takes a line, or counts it if there is no room.
+    /// Adds a line, or counts it as dropped if the queue is full.
     fn push(&self, line: &[u8]) {
         let mut state = self.shared.lock();
         if state.waiting.len() + line.len() <= self.shared.most_bytes {
@@ -91,7 +91,7 @@ impl LogQueue {
     }
 }
 
-/// One call has one line: that is how the subscriber writes.
+/// Each call writes one line, as the subscriber does.
 impl Write for LogQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
@@ -119,12 +119,12 @@ impl Drop for Flush {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for lines and takes all of them, and the number of those that were dropped.
+    /// Waits for lines and takes all of them. Returns how many were dropped.
     fn take(&self, lines: &mut Vec<u8>) -> u64 {
         let mut state = self.lock();
         while state.waiting.is_empty() && state.dropped == 0 {
@@ -141,28 +141,28 @@ impl Shared {
     }
 }
 
-impl State {
+impl QueueState {
     fn left(&self) -> usize {
         self.waiting.len() + self.under_way
     }
 }
 
-/// Writes what comes, to the end of the process.
-fn write_out(shared: &Shared, mut out: impl Write) {
+/// Writes lines until the process ends.
+fn write_out(shared: &SharedQueue, mut out: impl Write) {
     let mut lines = Vec::new();
     loop {
         let dropped = shared.take(&mut lines);
         if dropped > 0 {
             counter!("scratchbook_log_lines_dropped_total").increment(dropped);
-            // Into the queue, which was emptied just now: it comes after the lines that were kept.
-            tracing::error!(lines = dropped, "lines of this log were dropped: nobody read standard error");
+            // The queue is empty now, so that this line comes after those that were kept.
+            tracing::error!(lines = dropped, "dropped lines of this log: nobody read standard error");
         }
         let mut left = lines.as_slice();
         while !left.is_empty() {
             match out.write(&left[..left.len().min(PIECE)]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
-                // Standard error is closed: nobody is left to tell.
+                // Standard error is closed.
                 Ok(0) | Err(_) => {
                     shared.wrote(left.len());
                     left = &[];
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes nothing until it is let go; then it passes on what it gets.
+    /// Blocks until it is released, then passes on what it gets.
     struct Pipe {
         open: Receiver<()>,
         is_open: bool,
@@ -210,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_does_not_wait_for_who_reads_and_what_does_not_fit_is_counted() {
+    fn logging_never_waits_for_the_reader_and_dropped_lines_are_counted() {
         let (pipe, release, written) = pipe();
         let queue = LogQueue::new(10, pipe).unwrap();
         queue.push(b"1\n");
-        // The thread has taken the first line, and is held up by it.
+        // The thread has taken the first line, and is blocked.
         while queue.shared.lock().under_way == 0 {
             thread::sleep(PAUSE);
         }

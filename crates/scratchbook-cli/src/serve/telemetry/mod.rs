@@ -1,4 +1,4 @@
-//! What a server tells of itself: logs to standard error, numbers for Prometheus, traces for a collector.
+//! Telemetry of a server: logs to standard error, metrics for Prometheus, and traces for a collector.
 
 mod log;
 mod metrics;
@@ -21,15 +21,16 @@ use crate::args::{LogFormat, LogLevel, ServeArgs};
 use log::{Flush, LogQueue};
 pub(super) use metrics::Metrics;
 
-/// The crates whose doings are of use here; of others, what is worth a warning.
+/// The crates that are logged at the chosen level. Other crates log warnings and errors.
 const OURS: &str = "scratchbook";
-/// The spans that logs show: those of requests and of runs, and not what traces have besides.
+/// The crate whose spans logs show: those of requests and runs, except for [`TRACES`].
 const SHOWN: &str = "scratchbook_server";
-/// The client of models. It logs what providers answer, and with it what was said: it is never heard.
+/// The client of models. It is never logged, because it logs the contents of conversations.
 const MODELS: &str = "genai";
+/// The spans for traces only.
 const TRACES: &str = "scratchbook_server::trace";
 
-/// What is to be ended when the server ends. Dropped, it waits until the log is written, if somebody reads it.
+/// The telemetry of a running server. On drop it waits until the log is written.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     #[cfg(feature = "otel")]
@@ -38,7 +39,7 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// From now on logs are written and traces are sent.
+    /// Begins to write logs and to send traces.
     pub(super) fn begin(args: &ServeArgs) -> Result<Self, Error> {
         let queue = LogQueue::to_stderr()?;
         let flush = queue.flush_at_end();
@@ -57,7 +58,7 @@ impl Telemetry {
         }
     }
 
-    /// Sends what is still to be sent.
+    /// Sends the remaining traces.
     pub(super) async fn end(self) {
         #[cfg(feature = "otel")]
         if let Some(traces) = self.traces {
@@ -66,7 +67,7 @@ impl Telemetry {
     }
 }
 
-/// Panics go into the log as everything else: who writes to standard error may wait for ever.
+/// Writes panics to the log, because writing to standard error directly could block.
 fn log_panics() {
     panic::set_hook(Box::new(|panic| {
         let backtrace = Backtrace::capture();

@@ -1,7 +1,7 @@
-//! Traces to an OpenTelemetry collector, by OTLP over HTTP.
+//! Sends traces to an OpenTelemetry collector with OTLP over HTTP.
 //!
-//! Spans are gathered by the SDK and sent by a thread of its own, in batches; what is sent goes over a connection of
-//! our own, so that there is one TLS library in the program.
+//! The SDK collects spans and sends them in batches from its own thread. It uses our HTTP client, so that the program
+//! contains only one TLS library.
 
 mod client;
 
@@ -11,7 +11,7 @@ use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfi
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use scratchbook::{Error, ErrorKind};
+use scratchbook::Error;
 use tokio::task::spawn_blocking;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -21,17 +21,17 @@ use tracing_subscriber::registry::LookupSpan;
 
 use client::Client;
 
-/// What traces show: requests as OpenTelemetry names them, runs, and the calls of the store within.
-const SPANS: [&str; 3] = ["scratchbook_server::trace", "scratchbook_server::runs", "scratchbook::adapter"];
+/// The spans in traces: requests as OpenTelemetry names them, runs, and the store calls in them.
+const SPANS: [&str; 3] = ["scratchbook_server::trace", "scratchbook_server::runs", "scratchbook_layers::metrics"];
 
-/// Traces that are sent.
+/// The exporter of traces.
 #[derive(Debug)]
 pub(super) struct Traces {
     provider: SdkTracerProvider,
 }
 
 impl Traces {
-    /// To a collector at a URL such as `http://localhost:4318`.
+    /// Connects to a collector at a URL such as `http://localhost:4318`.
     pub(super) fn new(endpoint: &str) -> Result<Self, Error> {
         let client = Client::new(endpoint)?;
         let endpoint = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
@@ -43,7 +43,7 @@ impl Traces {
             .build()
             .map_err(|e| {
                 let message = "traces cannot be sent there; give --otlp-endpoint as http://HOST:4318";
-                Error::new(ErrorKind::InvalidArgument, message).with_source(e)
+                Error::invalid(message).with_source(e)
             })?;
         let resource = Resource::builder().with_service_name("scratchbook").build();
         let provider = SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();
@@ -51,7 +51,7 @@ impl Traces {
         Ok(Self { provider })
     }
 
-    /// The layer that hears of spans.
+    /// The layer that records spans.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + Send + Sync + for<'a> LookupSpan<'a>,
@@ -61,9 +61,9 @@ impl Traces {
         tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false).with_filter(targets)
     }
 
-    /// Sends what was gathered.
+    /// Sends the remaining spans.
     pub(super) async fn end(self) {
-        // It waits for the thread that sends.
+        // This blocks until the SDK's thread has sent them.
         let ended = spawn_blocking(move || self.provider.shutdown()).await;
         if let Ok(Err(error)) = ended {
             tracing::warn!(%error, "the last traces were not sent");

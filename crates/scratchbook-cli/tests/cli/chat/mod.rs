@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use crate::Fixture;
 
-/// What a conversation printed.
+/// The output of a conversation.
 struct Said {
     out: String,
     err: String,
     code: Option<i32>,
 }
 
-/// Says these lines, one after the other, to whom the arguments name.
+/// Runs a conversation with these lines as input.
 fn chat(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Said {
     talk(fixture.command(&[&["chat"], args].concat()), lines)
 }
@@ -36,7 +36,7 @@ fn talk(mut command: Command, lines: &[&str]) -> Said {
     Said { out, err, code: status.code() }
 }
 
-/// The same with JSON, in lines.
+/// Runs a conversation with --json, and returns its lines.
 fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Vec<Value> {
     let said = talk(fixture.command(&[&["--json", "chat"], args].concat()), lines);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
@@ -44,7 +44,7 @@ fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Vec<Value> 
 }
 
 impl Said {
-    /// What was printed by a conversation that went well.
+    /// The output of a successful conversation.
     fn well(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         assert!(!self.out.contains('\u{1b}'), "a pipe gets no colours: {}", self.out);
@@ -52,7 +52,7 @@ impl Said {
     }
 }
 
-/// Whether these stand in a text, one after the other.
+/// Asserts that a text contains these parts in this order.
 fn assert_in_order(text: &str, parts: &[&str]) {
     let mut rest = text;
     for part in parts {

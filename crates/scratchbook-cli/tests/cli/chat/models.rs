@@ -1,4 +1,4 @@
-//! Conversations with models over HTTP.
+//! Conversations with remote models.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use crate::models::{
     Answer, KEY, Model, gemini_call, gemini_error, gemini_parts, gemini_stuck_after, gemini_text, openai_deltas,
 };
 
-/// A conversation under way.
+/// A conversation in progress.
 struct Talking {
     process: Child,
     seen: String,
@@ -35,7 +35,7 @@ impl Talking {
         }
     }
 
-    /// Ends it by Ctrl-C: what it printed then, and its exit code.
+    /// Ends it with Ctrl-C, and returns what it printed then and its exit code.
     fn interrupt(mut self) -> (String, Option<i32>) {
         Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
         let output = self.process.wait_with_output().unwrap();
@@ -170,7 +170,7 @@ fn thoughts_stand_apart_from_the_answer() {
 }
 
 #[test]
-fn an_answer_that_is_blocked_is_told_as_what_it_is() {
+fn a_blocked_answer_is_shown_as_such() {
     let fixture = Fixture::empty();
     let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}});
     let model = Model::start([Answer::events(format!("data: {blocked}\r\n\r\n")), gemini_text(&["Yes."])]);

@@ -1,4 +1,4 @@
-//! Calls that wait for the user: for consent, or for an answer that comes later.
+//! Calls that wait for the user: for a confirmation, or for an answer that comes later.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn a_call_that_needs_consent_is_made_when_the_user_says_yes() {
         &[
             "    forget_customer({})\n",
             "May it call forget_customer({})?\n",
-            // A pipe's line that is no answer is said; the question comes again.
+            // A piped line that is no answer is sent as a message, and the question is asked again.
             "That is no y or n; the question stays open.\n",
             "    add_to_cart(",
             "May it call forget_customer({})?\n",

@@ -55,7 +55,7 @@ fn a_session_goes_on_by_its_id() {
     );
     assert!(!out.contains("> Add a pear"), "the last exchanges are enough: {out}");
     assert_eq!(fixture.sessions("demo"), ["s1"]);
-    // Another user's session of this name is another one.
+    // Another user's session with this id is a different one.
     let out = chat(&fixture, &["--session", "s1", "--user", "ann"], &["What is in my cart?"]).well();
     assert_in_order(&out, &["session  s1, new", "Your cart is empty.", "--user ann"]);
 }
@@ -66,7 +66,7 @@ fn what_is_said_at_the_end_goes_on() {
     let database = uri(&fixture.path("a b.db"));
     let out = chat(&fixture, &["--database", &database, "--app", "story"], &["a fox"]).well();
     let (_, command) = out.trim_end().rsplit_once("go on with: scratchbook ").unwrap();
-    // As a shell reads it.
+    // A shell parses the command.
     let program = env!("CARGO_BIN_EXE_scratchbook");
     let again = Command::new("sh").arg("-c").arg(format!("echo 'a hen' | '{program}' {command}")).output().unwrap();
     let again = String::from_utf8(again.stdout).unwrap();
@@ -130,8 +130,8 @@ fn secret_keys_are_named_and_not_shown() {
     let secret = ["--secret", "user:facts", "--session", "s1"];
     let out = chat(&fixture, &secret, &lines).well();
     assert_in_order(&out, &["user:name = \"Ann\"", "user:facts = [secret]\n", "facts = \"[secret]\""]);
-    let told = chat_as_json(&fixture, &secret, &["remember that I like milk"]);
-    let delta = told.iter().find_map(|line| line["event"]["actions"]["stateDelta"].get("user:facts")).unwrap();
+    let printed = chat_as_json(&fixture, &secret, &["remember that I like milk"]);
+    let delta = printed.iter().find_map(|line| line["event"]["actions"]["stateDelta"].get("user:facts")).unwrap();
     assert_eq!(delta, "[secret]");
     let state = fixture.json(&["state", "get", "-a", "demo", "-u", "user", "facts"]);
     assert_eq!(state["facts"], json!(["I like tea", "I like milk"]), "they are in the database as they were said");

@@ -1,4 +1,4 @@
-//! What somebody at a terminal sees: util-linux's `script` is the terminal.
+//! Conversations in a terminal, which is util-linux's `script`.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,7 +13,7 @@ const CTRL_C: &str = "\u{3}";
 const CTRL_D: &str = "\u{4}";
 const UP: &str = "\u{1b}[A";
 
-/// A terminal with a conversation on it.
+/// A terminal with a conversation.
 struct Terminal {
     process: Child,
     keys: ChildStdin,
@@ -27,7 +27,7 @@ impl Terminal {
         let database = uri(&fixture.path("agents.db"));
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--command"]);
-        // In the shell's place: some shells take Ctrl-C to be meant for them as well.
+        // `exec` replaces the shell, because some shells react to Ctrl-C, too.
         command.arg(format!("exec '{program}' chat --database '{database}' {args}")).arg("/dev/null");
         for key in crate::OF_MODELS {
             command.env_remove(key);
@@ -45,7 +45,7 @@ impl Terminal {
         Self { process, keys, shown, seen: String::new() }
     }
 
-    /// Waits until this is shown, after what was waited for before; what came with it.
+    /// Waits until this text is shown after the last one, and returns the text between them.
     fn until(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.seen.find(text) {

@@ -1,4 +1,4 @@
-//! ADK's dev interface, from the package, over `scratchbook serve`, in a real browser.
+//! ADK's dev interface, as in its package, with `scratchbook serve` in a real browser.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::python::python;
 use crate::serve::Served;
 use crate::{Fixture, fails, scratchbook};
 
-/// The folder of the interface, as the message about a wrong one says how to find it.
+/// The folder of the interface, found as the error message about a wrong folder says.
 fn folder() -> String {
     let wrong = fails(2, {
         let mut command = scratchbook();
@@ -40,7 +40,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.say("What can you do?").await;
     page.see("app-event-row", "or \"forget me\".").await;
     page.picture("1-streamed").await;
-    // How often a page is drawn anew is the browser's; unfinished it was seen, and what was seen stayed.
+    // The browser decides how often it redraws: the answer was seen unfinished, and its beginning did not change.
     let texts: Vec<_> = page.watched().await.into_iter().filter(|text| !text.is_empty()).collect();
     assert!(
         texts.len() > 1 && texts.is_sorted_by(|a, b| b.starts_with(a.trim_end())),
@@ -64,7 +64,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     assert!(artifact.contains("Version"), "{artifact}");
     page.picture("3-artifact").await;
 
-    // A second session, and back to the first by the drawer, which lists both by their first messages.
+    // A second session, and back to the first in the drawer, which lists both by their first messages.
     page.click("button.new-session-button", "New Session").await;
     page.miss("app-event-row", "apples").await;
     page.say("Hello").await;
@@ -94,7 +94,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
 
     page.click("button", "Delete").await;
     page.click("mat-dialog-container button", "Delete").await;
-    // What is left is shown in its place.
+    // The remaining session is shown instead.
     page.click("button.selector-button", "Hello").await;
     page.see(".session-item.current", "Hello").await;
     page.miss(".session-item", "Groceries").await;
@@ -102,7 +102,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.picture("6-deleted").await;
     assert_eq!(names(&served), ["Hello"]);
 
-    // What is not served from here: fonts of the network, and a file that the package lacks.
+    // Not served here: fonts on the network, and a file that the package lacks.
     let complaints = page.complaints().await;
     let ours: Vec<_> =
         complaints.iter().filter(|text| !text.contains("fonts.") && !text.contains("prism-dark.css")).collect();
@@ -117,7 +117,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     let (token, file) = (made["token"].as_str().unwrap(), fixture.path("tokens.toml"));
     std::fs::write(&file, made["entry"].as_str().unwrap()).unwrap();
     let served = Served::new(&fixture, &["--adk-ui", &folder(), "--tokens", file.to_str().unwrap()]);
-    // A person who opens the interface comes to the form, and back by it.
+    // The interface redirects to the login form, which redirects back.
     let page = Page::open(served.greeting["devUi"].as_str().unwrap()).await;
     page.write("input#token", "nope").await;
     page.click("form button", "Log in").await;
@@ -126,7 +126,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     page.write("input#token", token).await;
     page.click("form button", "Log in").await;
 
-    // Of the only app within its reach.
+    // It shows the only accessible app.
     page.see("[role=tab]", "State").await;
     page.say("Add two apples").await;
     page.see("app-event-row", "In your cart: 2 x apples").await;
@@ -137,7 +137,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     assert!(!served.logs().contains(token));
 }
 
-/// What the sessions are called, as the server has it.
+/// The names of the sessions on the server.
 fn names(served: &Served) -> Vec<String> {
     let sessions: Vec<Value> = serde_json::from_str(&served.get("/apps/demo/users/user/sessions").1).unwrap();
     let name = |session: &Value| session["state"]["__session_metadata__"]["displayName"].as_str().unwrap().to_owned();

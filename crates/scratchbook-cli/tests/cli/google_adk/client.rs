@@ -1,4 +1,4 @@
-//! ADK's own client, which refuses an answer with a key too many, over `scratchbook serve`.
+//! ADK's own client with `scratchbook serve`. It refuses responses with unknown keys.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Whether a database of ours says what google-adk says of its own.
+//! Compares a scratchbook database with what google-adk reports of its own.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub(super) fn same_session(target: &Target, session: &Value) {
     let mut events = shown["events"].as_array().unwrap().clone();
     let numbers: Vec<_> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "{name}");
-    // What the import has added of its own says so.
+    // Corrections of the import are marked as such.
     events.retain(|event| event["author"] != "scratchbook-import");
     events.iter_mut().for_each(|event| drop(event.as_object_mut().unwrap().remove("seq")));
     let expected = session["events"].as_array().unwrap();
@@ -44,17 +44,17 @@ pub(super) fn same_session(target: &Target, session: &Value) {
         exactly(event, expected, &format!("event {} of {name}", expected["id"]));
     }
     assert_eq!(events.len(), expected.len(), "{name}");
-    // Ours is kept to the microsecond.
+    // Our times have microseconds.
     let times = [&shown, session].map(|session| session["lastUpdateTime"].as_f64().unwrap());
     assert!((times[0] - times[1]).abs() < 1e-6, "{name}: {times:?}");
 }
 
-/// Equal, and every number bit for bit.
+/// Asserts that values are equal, including the exact form of numbers.
 pub(super) fn exactly(found: &Value, expected: &Value, what: &str) {
     assert_eq!(sorted(found), sorted(expected), "{what}");
 }
 
-/// The text of a value with its keys in order: two numbers that are written alike are alike.
+/// The text of a value with sorted keys, which shows the exact form of numbers.
 fn sorted(value: &Value) -> String {
     match value {
         Value::Object(map) => {

@@ -1,5 +1,5 @@
-//! Databases that google-adk's own services have written a moment ago, imported and compared with what google-adk
-//! itself reports. Its files are written and read by Python in processes of their own, ours by the command.
+//! Imports databases that google-adk's services have just written, and compares them with what google-adk reports.
+//! Python processes write and read google-adk's files, the command ours.
 
 mod chromium;
 mod client;
@@ -18,7 +18,7 @@ use self::compare::{exactly, same, same_session};
 use self::python::{fill, folder, python};
 use crate::{fails, output, scratchbook, text, uri};
 
-/// A database of ours, and a folder with room for others.
+/// A scratchbook database, and a folder for others.
 struct Target {
     folder: TempDir,
     uri: String,
@@ -53,20 +53,20 @@ impl Target {
         self.json(&["import", "--from", from, source])
     }
 
-    /// An import that leaves rows out: what it printed.
+    /// Runs an import that refuses rows, and returns its output.
     fn import_partly(&self, from: &str, source: &str) -> Value {
         let done = output(self.command(&["--json", "import", "--from", from, source]));
         assert_eq!(done.status.code(), Some(1), "{done:?}");
         serde_json::from_slice(&done.stdout).unwrap()
     }
 
-    /// What the log of the state says of its writers.
+    /// The authors in the state log.
     fn export(&self) -> String {
         text(self.command(&["export"]))
     }
 }
 
-/// Imports, compares, imports again, lets google-adk go on, and imports what is new.
+/// Imports, compares, imports again, lets google-adk continue, and imports the new events.
 fn follow(target: &Target, kind: &str, place: &str) {
     let from = format!("adk-{kind}");
     fill(&[kind, place]);
@@ -102,7 +102,7 @@ fn sqlite_session_service_is_imported_as_it_reports_itself() {
 fn database_session_service_is_imported_as_it_reports_itself() {
     let target = Target::new();
     follow(&target, "database", &target.path("theirs.db"));
-    // Events of one time stand in the order of their ids there, so that they lead to another state than there is.
+    // google-adk orders events with equal times by id, so that they give another state than the stored one.
     let clocks = target.show("shop", "bob", "clocks");
     let events = clocks["events"].as_array().unwrap();
     let of_import: Vec<_> = events.iter().filter(|event| event["author"] == "scratchbook-import").collect();
@@ -123,7 +123,7 @@ fn the_source_stays_as_it_was() {
 }
 
 #[test]
-fn each_row_that_our_rules_refuse_is_told_and_the_rest_is_imported() {
+fn each_invalid_row_is_reported_and_the_rest_is_imported() {
     let target = Target::new();
     let path = target.path("odd.db");
     let reported = fill(&["odd", &path]);
@@ -145,7 +145,7 @@ fn each_row_that_our_rules_refuse_is_told_and_the_rest_is_imported() {
     }
     let good = reported["sessions"].as_array().unwrap().iter().find(|session| session["id"] == "good").unwrap().clone();
     let mut good = good;
-    // It reports the user's key that was refused.
+    // The report contains the user's refused key.
     good["state"].as_object_mut().unwrap().remove("user:big");
     same_session(&target, &good);
     let numbers = target.show("odd", "alice", "big numbers");
@@ -156,7 +156,7 @@ fn each_row_that_our_rules_refuse_is_told_and_the_rest_is_imported() {
         &json!({"fine": 1, "x": 3, "y": 1, "user:c": 3, "user:fine": 1}),
         "the rest of the state",
     );
-    // The same again: nothing new, and the same rows are told.
+    // A second import finds nothing new and reports the same rows.
     let again = target.import_partly("adk-sqlite", &path);
     assert_eq!((&again["events"], &again["keys"]), (&json!(0), &json!(0)));
     assert_eq!(again["refused"], report["refused"]);
@@ -174,7 +174,7 @@ fn pickles_are_refused_with_the_command_that_upgrades_them() {
         assert!(said.contains("schema version 0"), "{said}");
         let (_, command) = said.trim().split_once("adk migrate session ").unwrap();
         if from == "adk-database" {
-            // The command does what was said.
+            // The suggested command works.
             let mut adk = Command::new(python().with_file_name("adk"));
             adk.args(["migrate", "session"]).args(command.split_whitespace()).current_dir(target.folder.path());
             let done = output(adk);
@@ -189,7 +189,7 @@ fn pickles_are_refused_with_the_command_that_upgrades_them() {
 }
 
 #[test]
-fn what_others_have_changed_since_is_left_alone_and_told() {
+fn later_changes_of_others_stay_and_are_reported() {
     let target = Target::new();
     let path = target.path("theirs.db");
     fill(&["sqlite", &path]);
@@ -210,7 +210,7 @@ fn what_others_have_changed_since_is_left_alone_and_told() {
 }
 
 #[test]
-fn a_session_with_other_content_is_told_and_the_rest_is_imported() {
+fn a_session_with_other_content_is_reported_and_the_rest_is_imported() {
     let target = Target::new();
     let path = target.path("theirs.db");
     fill(&["sqlite", &path]);
@@ -238,7 +238,7 @@ fn an_import_that_was_killed_is_completed_by_another() {
         if !Path::new(&target.path("ours.db")).exists() {
             continue;
         }
-        // Each session that is there is there whole, but for the long one.
+        // Each imported session is complete, except for the long one.
         for session in target.json(&["sessions", "list", "-a", "shop"])["sessions"].as_array().unwrap() {
             let of = |field: &str| session[field].as_str().unwrap().to_owned();
             let is = |other: &&Value| {
@@ -258,7 +258,7 @@ fn an_import_that_was_killed_is_completed_by_another() {
 }
 
 #[test]
-fn a_source_that_is_none_is_told_and_makes_no_database() {
+fn an_invalid_source_is_refused_and_creates_no_database() {
     let target = Target::new();
     let (theirs, text_file) = (target.path("theirs.db"), target.path("notes.txt"));
     fill(&["odd", &theirs]);
@@ -272,12 +272,12 @@ fn a_source_that_is_none_is_told_and_makes_no_database() {
         (11, "adk-database", "mysql://me:s3cret@localhost/agents", "SQLite and PostgreSQL"),
         (2, "adk-database", "sqlite://agents.db", "three slashes"),
     ] {
-        let told = fails(code, target.command(&["import", "--from", from, source]));
-        assert!(told.contains(said) && !told.contains("s3cret"), "{told}");
+        let message = fails(code, target.command(&["import", "--from", from, source]));
+        assert!(message.contains(said) && !message.contains("s3cret"), "{message}");
     }
     assert!(!Path::new(&target.path("ours.db")).exists());
     text(target.command(&["sessions", "create", "-a", "a", "-u", "u"]));
     let ours = target.path("ours.db");
-    let told = fails(6, target.command(&["-d", "sqlite://elsewhere.db", "import", "--from", "adk-sqlite", &ours]));
-    assert!(told.contains("scratchbook export"), "{told}");
+    let message = fails(6, target.command(&["-d", "sqlite://elsewhere.db", "import", "--from", "adk-sqlite", &ours]));
+    assert!(message.contains("scratchbook export"), "{message}");
 }

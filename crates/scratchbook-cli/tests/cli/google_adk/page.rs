@@ -1,4 +1,4 @@
-//! ADK's dev interface in a browser: what a person sees of it, and does.
+//! ADK's dev interface in a browser, as a person uses it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,27 +8,27 @@ use thirtyfour::prelude::*;
 use thirtyfour::{ChromiumLikeCapabilities, Key, LoggingPrefsLogLevel};
 use tokio::time::sleep;
 
-/// How long a person would wait, on a machine that has much else to do.
+/// The timeout of each step, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The first of what a selector names that a person sees and that has a text in it, in upper or lower case.
+/// Finds the first visible element of a selector that contains a text, ignoring case.
 const FIND: &str = "
     const [css, text] = arguments;
     return [...document.querySelectorAll(css)]
         .find(e => e.getClientRects().length && e.innerText.toLowerCase().includes(text)) ?? null;";
 
-/// Writes down every text that the last answer has had.
+/// Records every text of the last answer.
 const WATCH: &str = "
     window.answers = [];
     const last = () => [...document.querySelectorAll('app-event-row.bot .content-bubble')].at(-1)?.innerText ?? '';
     new MutationObserver(() => { if (answers.at(-1) !== last()) answers.push(last()); })
         .observe(document.body, {subtree: true, childList: true, characterData: true});";
 
-/// A page that shows the interface.
+/// A browser page with the interface.
 pub(super) struct Page {
     browser: WebDriver,
     pictures: PathBuf,
-    // Dropped last: it ends the browser.
+    // It is dropped last, which ends the browser.
     _driver: ChromeDriver,
 }
 
@@ -38,7 +38,7 @@ impl Page {
         let mut wishes = DesiredCapabilities::chrome();
         for wish in [
             "--headless=new",
-            // It sees nothing but this server, and in a container it may have no other.
+            // The browser opens only this server's pages, and a container may not support its sandbox.
             "--no-sandbox",
             "--disable-dev-shm-usage",
             "--disable-gpu",
@@ -48,8 +48,7 @@ impl Page {
             wishes.add_arg(wish).unwrap();
         }
         wishes.set_browser_log_level(LoggingPrefsLogLevel::All).unwrap();
-        // The client of WebDriver is built as the client of models is, which has a provider of its own; only one can be
-        // the default.
+        // The WebDriver client and the model client come with different providers for TLS; only one can be the default.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let browser = WebDriver::new(driver.url(), wishes).await.unwrap();
         let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
@@ -58,7 +57,7 @@ impl Page {
         Self { browser, pictures, _driver: driver }
     }
 
-    /// What is shown with this text in it, as soon as it is.
+    /// Waits until an element shows this text, and returns it.
     pub(super) async fn see(&self, css: &str, text: &str) -> WebElement {
         let start = Instant::now();
         loop {
@@ -69,7 +68,7 @@ impl Page {
         }
     }
 
-    /// Waits until nothing shows this text.
+    /// Waits until no element shows this text.
     pub(super) async fn miss(&self, css: &str, text: &str) {
         let start = Instant::now();
         while self.find(css, text).await.is_some() {
@@ -77,7 +76,7 @@ impl Page {
         }
     }
 
-    /// Clicks what shows this text, as soon as it can be clicked: it may be drawn anew, or come out from under another.
+    /// Clicks the element that shows this text as soon as it can be clicked: it may be redrawn or covered for a while.
     pub(super) async fn click(&self, css: &str, text: &str) {
         let start = Instant::now();
         while self.see(css, text).await.click().await.is_err() {
@@ -85,7 +84,7 @@ impl Page {
         }
     }
 
-    /// Writes into a field, as soon as it takes text, in place of what is in it.
+    /// Replaces the text of a field, as soon as it accepts text.
     pub(super) async fn write(&self, css: &str, text: &str) {
         let start = Instant::now();
         loop {
@@ -97,13 +96,13 @@ impl Page {
         }
     }
 
-    /// All the text of what shows this text. Both are read in one step: the page may redraw the element between two.
+    /// The whole text of the element that shows this text. One step reads both, because the page may redraw the element.
     async fn text(&self, css: &str, text: &str) -> Option<String> {
         let read = format!("const find = function() {{{FIND}}}; return find(...arguments)?.innerText ?? null;");
         self.browser.execute(read, vec![css.into(), text.to_lowercase().into()]).await.unwrap().convert().unwrap()
     }
 
-    /// In one step, so that nothing is drawn anew in between.
+    /// Runs in one step, so that nothing is redrawn in between.
     async fn find(&self, css: &str, text: &str) -> Option<WebElement> {
         let found = self.browser.execute(FIND, vec![css.into(), text.to_lowercase().into()]).await.unwrap();
         if found.json().is_null() { None } else { Some(found.element().unwrap()) }
@@ -123,7 +122,7 @@ impl Page {
         self.see("[role=menu]", "").await.send_keys(Key::Escape + "").await.unwrap();
     }
 
-    /// Says something to the agent.
+    /// Sends a message to the agent.
     pub(super) async fn say(&self, text: &str) {
         let input = self.see("textarea.chat-input-box", "").await;
         // The first message of a session may still be in it.
@@ -131,7 +130,7 @@ impl Page {
         input.send_keys(text + Key::Enter).await.unwrap();
     }
 
-    /// Opens a tab at the side, and returns what it shows once it shows this text.
+    /// Opens a side tab, waits until it shows this text, and returns all its text.
     pub(super) async fn tab(&self, name: &str, css: &str, text: &str) -> String {
         self.click("[role=tab]", name).await;
         let start = Instant::now();
@@ -143,7 +142,7 @@ impl Page {
         }
     }
 
-    /// Has the texts written down that the last answer has from now on.
+    /// Begins to record the texts of the last answer.
     pub(super) async fn watch(&self) {
         self.browser.execute(WATCH, vec![]).await.unwrap();
     }
@@ -152,7 +151,7 @@ impl Page {
         self.browser.execute("return answers", vec![]).await.unwrap().convert().unwrap()
     }
 
-    /// Whether a script of the page, or its address, can tell a text: of cookies, what pages keep, and where they were.
+    /// Whether scripts of the page can see a text: in cookies, in storage, or in its address.
     pub(super) async fn tells(&self, text: &str) -> bool {
         let script = "return [document.cookie, location.href, document.referrer, JSON.stringify(localStorage), \
              JSON.stringify(sessionStorage), ...performance.getEntries().map(e => e.name)].join(' ')";
@@ -164,7 +163,7 @@ impl Page {
         self.browser.screenshot(&self.pictures.join(format!("dev-ui-{name}.png"))).await.unwrap();
     }
 
-    /// What the browser has complained of.
+    /// The errors in the browser's log.
     pub(super) async fn complaints(&self) -> Vec<String> {
         self.browser.browser_log().await.unwrap().into_iter().map(|entry| entry.message).collect()
     }

@@ -6,7 +6,7 @@ use super::python::python;
 use super::{Target, follow};
 use crate::fails;
 
-/// A database of its own on the shared server, as google-adk and as we name it.
+/// A new database on the shared server, as a URL for google-adk and for us.
 pub(crate) fn database(name: &str) -> (String, String) {
     let server = scratchbook_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
     let statement = format!(
@@ -31,7 +31,7 @@ fn database_session_service_is_imported_as_it_reports_itself() {
     follow(&target, "database", &theirs);
 }
 
-/// The same into a database of ours on the server.
+/// Imports into a scratchbook database on the server.
 #[test]
 fn sqlite_session_service_is_imported_into_ours() {
     let (_, uri) = database("adk_into_ours");
@@ -40,7 +40,7 @@ fn sqlite_session_service_is_imported_into_ours() {
 }
 
 #[test]
-fn a_server_that_refuses_us_is_told_without_the_password() {
+fn the_error_of_a_server_does_not_show_the_password() {
     let target = Target::new();
     let (_, uri) = database("adk_refused");
     let said = fails(6, target.command(&["import", "--from", "adk-database", &uri]));

@@ -1,4 +1,4 @@
-//! A Python with google-adk in it, and what google-adk says of the databases that it writes.
+//! Runs Python with google-adk, which writes databases and reports their contents.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ pub(crate) fn python() -> PathBuf {
     scratchbook_servers::python().unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// Runs `tests/google_adk/fill.py`, which says what its arguments are, and gives what it prints.
+/// Runs `tests/google_adk/fill.py`, which documents its arguments, and returns its output.
 pub(crate) fn fill(arguments: &[&str]) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/google_adk/fill.py");
     let output = Command::new(python()).arg(script).args(arguments).stdin(Stdio::null()).output().unwrap();
@@ -19,7 +19,7 @@ pub(crate) fn fill(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A folder for databases that are written in thousands of commits: in memory where that can be.
+/// A folder for databases with thousands of commits, in memory if possible.
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Who may call: everyone on this machine, or who has a token.
+//! Access to a server: everybody on this machine, or clients with a token.
 
 use std::fs;
 use std::thread::sleep;
@@ -22,7 +22,7 @@ fn others_are_served_who_log_in() {
     assert_eq!(served.get("/health/ready").0, 200);
     assert_eq!(served.send("GET", "/list-apps", &bearer, "").0, 200);
 
-    // Taken out of the file, it opens nothing any more.
+    // Removed from the file, the token gives no access.
     fs::write(&file, "").unwrap();
     served.signal("-HUP");
     let begun = Instant::now();

@@ -14,7 +14,7 @@ fn write(fixture: &Fixture, app: &str, file: &str, text: &str) {
 }
 
 #[test]
-fn an_agent_that_cannot_be_hosted_is_told_why() {
+fn the_error_says_why_an_agent_cannot_be_hosted() {
     for (file, text, code, said) in [
         ("root_agent.yaml", "name: a\n", 2, "the agent 'a' has no model; name one"),
         ("root_agent.yaml", "name: a\nmodel: gemini-2.5-flash\n", 6, "set the environment variable GOOGLE_API_KEY"),
@@ -30,7 +30,7 @@ fn an_agent_that_cannot_be_hosted_is_told_why() {
 }
 
 #[test]
-fn agents_in_python_are_left_out_of_a_folder_and_told_in_the_log() {
+fn agents_in_python_are_skipped_with_a_line_in_the_log() {
     let fixture = Fixture::empty();
     write(&fixture, "a", "agent.py", "root_agent = None\n");
     write(&fixture, "b", "root_agent.yaml", "name: b\nmodel: echo\n");

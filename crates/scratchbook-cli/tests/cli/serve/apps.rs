@@ -1,4 +1,4 @@
-//! The agents that are hosted.
+//! The hosted agents.
 
 use std::fs;
 

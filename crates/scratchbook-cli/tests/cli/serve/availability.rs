@@ -1,4 +1,4 @@
-//! Nobody stops the server: not by connections, not by an unread log, and not at its end.
+//! Nothing blocks the server: no number of connections, no unread log, and no client at its end.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::Served;
 use super::http::Connection;
 use crate::Fixture;
 
-/// A server whose shell has set a limit before.
+/// A server under a limit that its shell sets.
 fn served_under(limit: &str, fixture: &Fixture, args: &[&str]) -> Served {
     let command = fixture.command(&[&["--json", "serve", "--port", "0"], args].concat());
     let mut under = Command::new("sh");
@@ -28,7 +28,7 @@ fn served_under(limit: &str, fixture: &Fixture, args: &[&str]) -> Served {
     Served::of(under)
 }
 
-/// Connections on which nothing is said but this.
+/// Connections that send only this.
 fn connect(served: &Served, count: usize, said: &str) -> Vec<TcpStream> {
     // They are open files of this process, too.
     let limit = getrlimit(Resource::Nofile);
@@ -42,7 +42,7 @@ fn connect(served: &Served, count: usize, said: &str) -> Vec<TcpStream> {
     (0..count).map(open).collect()
 }
 
-/// How long it takes until somebody else is answered.
+/// How long another client waits for a response.
 fn health(served: &Served) -> Duration {
     let begun = Instant::now();
     assert_eq!(served.get("/health").0, 200);
@@ -65,7 +65,7 @@ fn end_in_time(mut served: Served, signal: &str) -> (Option<i32>, Duration) {
 #[test]
 fn idle_connections_keep_nobody_out() {
     let fixture = Fixture::empty();
-    // The limit of open files as it is, and as the server may raise it.
+    // The limit on open files, and the one to which the server may raise it.
     for limit in ["ulimit -n 1024", "ulimit -S -n 1024"] {
         for said in ["", "GET /health HTTP/1.1\r\nhost:"] {
             let served = served_under(limit, &fixture, &["--log-level", "warn"]);
@@ -146,7 +146,7 @@ fn the_end_comes_when_it_is_said_to() {
     sleep(Duration::from_millis(300));
     served.signal("-TERM");
     let begun = Instant::now();
-    // What has not been asked is not waited for.
+    // The server does not wait for connections without a request.
     head.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     assert!(head.read(&mut [0; 16]).is_ok_and(|read| read == 0));
     assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
@@ -158,7 +158,7 @@ fn the_end_comes_when_it_is_said_to() {
 }
 
 #[test]
-fn whoever_asks_whether_it_is_ready_costs_the_database_nothing() {
+fn readiness_checks_cost_the_database_nothing() {
     let fixture = Fixture::empty();
     let served = Served::new(&fixture, &["--log-level", "warn"]);
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Where options come from, and what is said of those that are none.
+//! The sources of options, and the errors for invalid ones.
 
 use std::fs;
 
@@ -55,7 +55,7 @@ fn what_is_printed_is_a_file_again_and_has_no_password() {
 }
 
 #[test]
-fn a_file_that_cannot_be_followed_is_told_with_its_line() {
+fn the_error_for_an_invalid_file_names_its_line() {
     let fixture = Fixture::empty();
     let file = fixture.path("scratchbook.toml");
     let path = file.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! HTTP as far as these tests take it: a connection that is kept, and whole answers.
+//! The part of HTTP that these tests need: a persistent connection and complete responses.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
-//! Under load the server is killed, and started again: what it has acknowledged is there.
+//! A server that is killed under load and restarted has everything that it acknowledged.
 //!
-//! `SCRATCHBOOK_LOAD_SECONDS` says how long; three kills from 20 seconds on, otherwise one.
+//! `SCRATCHBOOK_LOAD_SECONDS` is the duration. From 20 seconds on there are three kills, otherwise one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,15 @@ use super::Served;
 use super::http::Connection;
 use crate::Fixture;
 
-/// Writers of events, each to a session of its own, and as many who change state by ADK's PATCH.
+/// The number of writers of events, each in its own session, and of writers of state by ADK's PATCH.
 const WRITERS: usize = 8;
-/// How often a session is changed by PATCH, whose every answer has all events.
+/// How often a session is changed by PATCH. Each response contains all events.
 const CHANGES: usize = 20;
 
-/// What was acknowledged to a writer: session ids, each with the keys that were set in it, or ids of events.
+/// The acknowledged writes of a writer: session ids, each with the keys that were set in it, or ids of events.
 type Acknowledged = BTreeMap<String, Vec<String>>;
 
-/// A client who asks again until there is an answer.
+/// A client that repeats a request until it gets a response.
 struct Persistent<'a> {
     address: &'a str,
     connection: Option<Connection>,
@@ -38,7 +38,7 @@ impl Persistent<'_> {
             }
             let asked = self.connection.as_mut().map(|connection| connection.ask(method, path, "", &body));
             match asked {
-                // A server that ends, or is not there yet.
+                // The server ends or has not started yet.
                 Some(Ok((503, ..))) | None => {}
                 Some(Ok((status, _, body))) => return (status, serde_json::from_str(&body).unwrap_or_default()),
                 Some(Err(_)) => self.connection = None,
@@ -54,7 +54,7 @@ fn client(address: &str) -> Persistent<'_> {
     Persistent { address, connection: None, retries: 0 }
 }
 
-/// Appends events by `/v1`, the same again where the answer is lost.
+/// Appends events by `/v1`, and repeats a request if its response is lost.
 fn append(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usize) {
     let (mut client, session) = (client(address), format!("append-{writer}"));
     let path = format!("/v1/apps/demo/users/u/sessions/{session}/events");
@@ -72,7 +72,7 @@ fn append(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usi
     (BTreeMap::from([(session, ids)]), client.retries)
 }
 
-/// Sets keys by ADK's PATCH, each to the same value again where the answer is lost.
+/// Sets keys by ADK's PATCH, and repeats a request if its response is lost.
 fn patch(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usize) {
     let (mut client, mut all) = (client(address), Acknowledged::new());
     while !stop.load(Ordering::Relaxed) {
@@ -93,11 +93,11 @@ fn patch(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usiz
 
 fn make(client: &mut Persistent<'_>, session: &str) {
     let (status, answer) = client.ask("POST", "/apps/demo/users/u/sessions", &json!({"sessionId": session}));
-    // Made already, where the answer was lost.
+    // It exists already if the response was lost.
     assert!(matches!(status, 200 | 409), "{status}: {answer}");
 }
 
-/// All events of a session, by their ids, each with how often it is there.
+/// The events of a session by id, each with its number of occurrences.
 fn events(client: &mut Persistent<'_>, session: &str) -> HashMap<String, usize> {
     let (mut found, mut after) = (HashMap::new(), 0);
     loop {

@@ -1,4 +1,4 @@
-//! Who is let in, by the options of the command.
+//! Authentication, by the options of the command.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn strangers_are_served_when_they_log_in() {
     assert_eq!(served.send("GET", session, &alice, "").0, 200);
     assert_eq!(served.send("GET", session, &bob, "").0, 404);
 
-    // Taken from the file, a token opens nothing; and the log has neither token.
+    // Removed from the file, a token gives no access. The log contains neither token.
     fs::write(&file, of_bob).unwrap();
     served.signal("-HUP");
     let gone = (0..50).any(|_| {
@@ -47,7 +47,7 @@ fn strangers_are_served_when_they_log_in() {
 }
 
 #[test]
-fn a_file_without_a_token_is_told_in_the_log() {
+fn a_file_without_a_token_is_logged() {
     let fixture = Fixture::empty();
     let file = fixture.path("tokens.toml");
     fs::write(&file, "").unwrap();

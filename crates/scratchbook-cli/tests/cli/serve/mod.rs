@@ -1,4 +1,4 @@
-//! `scratchbook serve` as a process: where it is, what it answers, and how it ends.
+//! `scratchbook serve` as a process: its address, its responses and its end.
 #![cfg(unix)]
 
 mod access;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use self::http::Connection;
 use crate::{Fixture, fails, scratchbook, text};
 
-/// A server that is up.
+/// A running server.
 pub(crate) struct Served {
     process: Child,
     pub(crate) greeting: Value,
@@ -34,7 +34,7 @@ impl Served {
         Self::of(fixture.command(&[&["--json", "serve", "--port", "0"], args].concat()))
     }
 
-    /// Of a command that prints its greeting as JSON.
+    /// Starts a command that prints its banner as JSON.
     fn of(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -66,7 +66,7 @@ impl Served {
         format!("{}:{}", self.greeting["host"].as_str().unwrap(), self.greeting["port"])
     }
 
-    /// Says something to an agent, in a session that is made for it; the events.
+    /// Creates a session, sends a message to an agent in it, and returns the events.
     fn talk(&self, app: &str, user: &str, session: &str, message: &str) -> Value {
         self.ask("POST", &format!("/apps/{app}/users/{user}/sessions/{session}"), "");
         let content = json!({"role": "user", "parts": [{"text": message}]});
@@ -86,7 +86,7 @@ impl Served {
         self.process.wait().unwrap().code()
     }
 
-    /// What is on standard error once it has ended.
+    /// The standard error of the ended server.
     pub(crate) fn logs(mut self) -> String {
         self.signal("-TERM");
         let mut logs = String::new();
@@ -103,7 +103,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn it_makes_its_database_says_where_it_is_and_ends_when_told_to() {
+fn it_creates_its_database_prints_its_url_and_ends_at_a_signal() {
     let fixture = Fixture::empty();
     for signal in ["-INT", "-TERM"] {
         let served = Served::new(&fixture, &[]);
@@ -119,33 +119,33 @@ fn it_makes_its_database_says_where_it_is_and_ends_when_told_to() {
 }
 
 #[test]
-fn people_are_told_what_to_try() {
+fn the_banner_shows_what_to_try() {
     let fixture = Fixture::empty();
     let mut process = fixture.command(&["serve", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let told: Vec<_> = out.by_ref().take_while(|line| !line.starts_with("Ctrl-C")).collect();
-    let told = told.join("\n");
+    let shown: Vec<_> = out.by_ref().take_while(|line| !line.starts_with("Ctrl-C")).collect();
+    let shown = shown.join("\n");
     for word in ["http://127.0.0.1:", "/docs", "demo, story", "users/me/sessions/first", "/run_sse", "newMessage"] {
-        assert!(told.contains(word), "{word} in {told}");
+        assert!(shown.contains(word), "{word} in {shown}");
     }
     Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
     assert_eq!(process.wait().unwrap().code(), Some(0));
 }
 
 #[test]
-fn people_who_have_to_log_in_are_told_how() {
+fn the_banner_shows_how_to_log_in() {
     let fixture = Fixture::empty();
     let tokens = fixture.path("tokens.toml");
     std::fs::write(&tokens, "").unwrap();
     let mut command = fixture.command(&["serve", "--port", "0", "--host", "0.0.0.0", "--tokens"]);
     let mut process = command.arg(tokens).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let told: Vec<_> = out.by_ref().take_while(|line| !line.starts_with("Ctrl-C")).collect();
-    let told = told.join("\n");
+    let shown: Vec<_> = out.by_ref().take_while(|line| !line.starts_with("Ctrl-C")).collect();
+    let shown = shown.join("\n");
     for word in ["http://127.0.0.1:", "-H \"Authorization: Bearer $TOKEN\" ", "users/USER/", "\"userId\":\"USER\""] {
-        assert!(told.contains(word), "{word} in {told}");
+        assert!(shown.contains(word), "{word} in {shown}");
     }
-    assert!(!told.contains("0.0.0.0"), "{told}");
+    assert!(!shown.contains("0.0.0.0"), "{shown}");
     Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
     assert_eq!(process.wait().unwrap().code(), Some(0));
 }

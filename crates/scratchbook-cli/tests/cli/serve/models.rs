@@ -1,4 +1,4 @@
-//! Agents of files on models over HTTP.
+//! Agents from files with remote models.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -24,7 +24,7 @@ fn serve(fixture: &Fixture, model: &Model, args: &[&str]) -> Served {
     served
 }
 
-/// What `/run_sse` says to a message, and when.
+/// The events of `/run_sse` for a message, with their times.
 fn run_sse(served: &Served, message: &str) -> Vec<(Instant, Value)> {
     let content = json!({"role": "user", "parts": [{"text": message}]});
     let run =
@@ -69,7 +69,7 @@ fn what_a_provider_says_is_in_no_log() {
     let failed = run_sse(&served, "Something else");
     assert!(failed.iter().any(|(_, event)| event.to_string().contains("private matters")), "{failed:?}");
     let logs = served.logs();
-    assert!(logs.contains("model call"), "the level is so low that much is told: {logs}");
+    assert!(logs.contains("model call"), "at this level much is logged: {logs}");
     for word in ["Confidential", "Something personal", KEY] {
         assert!(!logs.contains(word), "{word} in {logs}");
     }

@@ -1,4 +1,4 @@
-//! What a server tells who runs it: logs, numbers, and whether it is ready.
+//! Operating a server: logs, metrics and readiness.
 
 use serde_json::Value;
 

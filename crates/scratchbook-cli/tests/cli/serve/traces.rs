@@ -1,4 +1,4 @@
-//! Traces come to a collector, as a part of the client's.
+//! Traces arrive at a collector as part of the client's trace.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::thread;
 use super::Served;
 use crate::Fixture;
 
-/// A collector that takes one batch of spans after the other until one has all the words; its path and its bytes.
+/// A collector that receives batches of spans until one contains all words. Returns the batch's path and bytes.
 fn receive(collector: &TcpListener, words: &[&str]) -> (String, Vec<u8>) {
     loop {
         let (stream, _) = collector.accept().unwrap();
@@ -49,7 +49,7 @@ fn a_trace_of_the_client_goes_on_in_the_server() {
     let served = Served::new(&fixture, &["--otlp-endpoint", &endpoint]);
     let trace = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
     assert_eq!(served.send("GET", "/apps/shop/users/alice/sessions/s1", trace, "").0, 200);
-    // What is not sent yet is sent at the end.
+    // The remaining spans are sent at the end.
     assert_eq!(served.end("-TERM"), Some(0));
     let (path, body) = received.join().unwrap();
     assert!(path.starts_with("POST /v1/traces "), "{path}");

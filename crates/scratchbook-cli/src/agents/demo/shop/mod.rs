@@ -1,22 +1,24 @@
-//! The app `demo`: an assistant in a shop, who keeps a cart, remembers its customer and writes receipts.
+//! The app `demo`: an assistant in a shop that keeps a cart, remembers its customer and writes receipts.
 //!
-//! - `wish.rs`: what a message asks for; `items.rs`: of which things. `script.rs`: what the model makes of it. `tools.rs`: what is then done.
+//! - `request.rs` reads a message, `script.rs` answers in the model's place, `tools.rs` has the tools it calls.
 
-mod items;
+mod request;
 mod script;
 mod tools;
-mod wish;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use scratchbook::{CallbackContext, Content, Llm, LlmAgent, Result, Tool};
+use scratchbook::agent::CallbackContext;
+use scratchbook::model::Llm;
+use scratchbook::{Content, LlmAgent, Result};
 
 pub(super) use script::answer;
+pub(in crate::agents) use tools::tools;
 
-/// What the model is told. The script reads the lines at the end, as a real model would.
+/// The agent's instruction. The script reads the last three lines, as a real model would.
 const INSTRUCTION: &str = "\
 You are the assistant of a small shop. Keep the customer's cart with your tools; remember what the customer tells you.
 Name: {user:name?}
@@ -33,22 +35,7 @@ pub(super) fn agent(model: Arc<dyn Llm>) -> Result<LlmAgent> {
     tools().into_iter().fold(agent, |agent, tool| agent.tool(tool)).build()
 }
 
-/// The tools that it calls.
-pub(in crate::agents) fn tools() -> Vec<Arc<dyn Tool>> {
-    vec![
-        Arc::new(tools::add_to_cart()),
-        Arc::new(tools::remove_from_cart()),
-        Arc::new(tools::show_cart()),
-        Arc::new(tools::remember()),
-        Arc::new(tools::recall()),
-        Arc::new(tools::save_note()),
-        Arc::new(tools::ask_for_discount()),
-        Arc::new(tools::check_out()),
-        Arc::new(tools::forget_customer()),
-    ]
-}
-
-/// The first message of a session is a visit. That it is the first is for this invocation alone to know.
+/// Counts the first message of a session as a visit, and marks this invocation as the session's first.
 async fn count_visit(context: CallbackContext) -> Result<Option<Content>> {
     let state = context.state();
     if !state.contains("messages") {

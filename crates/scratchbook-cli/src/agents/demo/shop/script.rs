@@ -1,62 +1,58 @@
-//! The model's part: a message becomes a tool call, and what the tool answers becomes words.
+//! Answers in the model's place: a request becomes a tool call, and the tool's response becomes a sentence.
 
-use scratchbook::{FunctionResponse, LlmRequest, LlmResponse};
+use scratchbook::content::FunctionResponse;
+use scratchbook::model::{LlmRequest, LlmResponse};
 use serde_json::{Map, Value, json};
 
-use super::items::is_plural;
-use super::wish::Wish;
+use super::request::Request;
 
 const HELP: &str = "\
 I keep a cart for you, and I remember you. Say, for example: \"add two apples and a book\", \"remove the book\", \
 \"what is in my cart?\", \"my name is Ann\", \"remember that I like tea\", \"what do you know about me?\", \
 \"save a note: buy milk\", \"ask for a discount\", \"check out\", or \"forget me\".";
 
-/// What is said to quantities below 1.
-const TOO_FEW: &str = "\
-Less than one of something is nothing that I can put in or take out, so your cart is as it was. \
-Say, for example: \"add two apples\".";
-
-/// What the model answers to a conversation: one tool call for each wish in turn, and in the end what came of them.
-pub(in crate::agents::demo) fn answer(request: &LlmRequest) -> LlmResponse {
+/// Answers the last message of the user: with a tool call, or, if the tool has responded, with its response in words.
+pub(in super::super) fn answer(request: &LlmRequest) -> LlmResponse {
     let contents = &request.contents;
-    let said = contents
+    let message = contents
         .iter()
         .rposition(|content| content.role.as_deref() == Some("user") && content.function_responses().next().is_none());
-    let Some((message, after)) = said.and_then(|at| contents.get(at..)?.split_first()) else { return HELP.into() };
-    let responses: Vec<_> = after.iter().flat_map(|content| content.function_responses()).collect();
-    let failed = responses.iter().any(|response| has_error(response));
-    match Wish::all_of(&message.text()).into_iter().nth(responses.len()) {
-        Some(wish) if !failed => next(wish, &Customer::of(request.system_instruction.as_deref().unwrap_or_default())),
-        _ => responses.into_iter().map(told).collect::<Vec<_>>().join(" ").into(),
+    let Some((message, after)) = message.and_then(|at| contents.get(at..)?.split_first()) else { return HELP.into() };
+    match after.iter().flat_map(|content| content.function_responses()).last() {
+        Some(response) => in_words(response).into(),
+        None => {
+            let customer = Customer::read(request.system_instruction.as_deref().unwrap_or_default());
+            begin(Request::parse(&message.text()), &customer)
+        }
     }
 }
 
-fn next(wish: Wish, customer: &Customer<'_>) -> LlmResponse {
-    match wish {
-        Wish::Help => HELP.into(),
-        Wish::Greet => format!("{} {HELP}", customer.greeting()).into(),
-        Wish::Thank => format!("You are welcome{}.", customer.comma_name()).into(),
-        Wish::Add(items) => LlmResponse::call("add_to_cart", json!({"items": items})),
-        Wish::Remove(items) => LlmResponse::call("remove_from_cart", json!({"items": items})),
-        Wish::RemoveAll => LlmResponse::call("remove_from_cart", json!({"items": []})),
-        Wish::ShowCart => LlmResponse::call("show_cart", json!({})),
-        Wish::CheckOut => LlmResponse::call("check_out", json!({})),
-        Wish::BeCalled(name) => LlmResponse::call("remember", json!({"name": name})),
-        Wish::Remember(fact) => LlmResponse::call("remember", json!({"fact": fact})),
-        Wish::Recall => LlmResponse::call("recall", json!({})),
-        Wish::SaveNote(text) => LlmResponse::call("save_note", json!({"text": text})),
-        Wish::Discount => LlmResponse::call("ask_for_discount", json!({})),
-        Wish::Forget => LlmResponse::call("forget_customer", json!({})),
-        Wish::TooFew => TOO_FEW.into(),
-        Wish::Other => format!("I am only a script, and did not understand that. {HELP}").into(),
+fn begin(request: Request, customer: &Customer<'_>) -> LlmResponse {
+    match request {
+        Request::Help => HELP.into(),
+        Request::Greet => format!("{} {HELP}", customer.greeting()).into(),
+        Request::Thank => format!("You are welcome{}.", customer.comma_name()).into(),
+        Request::Add(items) => {
+            let items: Vec<_> = items
+                .into_iter()
+                .map(|item| json!({"name": item.name, "quantity": item.quantity.unwrap_or(1)}))
+                .collect();
+            LlmResponse::call("add_to_cart", json!({"items": items}))
+        }
+        Request::Remove(items) => LlmResponse::call("remove_from_cart", json!({"items": items})),
+        Request::ShowCart => LlmResponse::call("show_cart", json!({})),
+        Request::CheckOut => LlmResponse::call("check_out", json!({})),
+        Request::SetName(name) => LlmResponse::call("remember", json!({"name": name})),
+        Request::Remember(fact) => LlmResponse::call("remember", json!({"fact": fact})),
+        Request::Recall => LlmResponse::call("recall", json!({})),
+        Request::SaveNote(text) => LlmResponse::call("save_note", json!({"text": text})),
+        Request::AskForDiscount => LlmResponse::call("ask_for_discount", json!({})),
+        Request::ForgetCustomer => LlmResponse::call("forget_customer", json!({})),
+        Request::Unknown => format!("I am only a script, and did not understand that. {HELP}").into(),
     }
 }
 
-fn has_error(response: &FunctionResponse) -> bool {
-    response.response.as_ref().is_some_and(|answer| answer.contains_key("error"))
-}
-
-/// What the instruction says of the customer.
+/// The customer, as the instruction describes them.
 struct Customer<'a> {
     name: &'a str,
     visits: &'a str,
@@ -64,7 +60,7 @@ struct Customer<'a> {
 }
 
 impl<'a> Customer<'a> {
-    fn of(instruction: &'a str) -> Self {
+    fn read(instruction: &'a str) -> Self {
         let line = |begin: &str| instruction.lines().find_map(|line| line.strip_prefix(begin)).unwrap_or_default();
         Self { name: line("Name: "), visits: line("Visits: "), begins: line("Begins: ") == "yes" }
     }
@@ -84,8 +80,8 @@ impl<'a> Customer<'a> {
     }
 }
 
-/// What a tool has answered, in words.
-fn told(response: &FunctionResponse) -> String {
+/// A tool's response in words.
+fn in_words(response: &FunctionResponse) -> String {
     let empty = Map::new();
     let answer = response.response.as_ref().unwrap_or(&empty);
     let text = |key: &str| answer.get(key).and_then(Value::as_str);
@@ -100,16 +96,14 @@ fn told(response: &FunctionResponse) -> String {
     match name {
         "add_to_cart" => format!("Done. {}", contents(answer.get("cart"))),
         "remove_from_cart" => {
-            let missing: Vec<_> = answer.get("missing").and_then(Value::as_array).into_iter().flatten().collect();
-            let missing: Vec<_> = missing.into_iter().filter_map(Value::as_str).collect();
-            let missing = match missing.as_slice() {
-                [] => "Done.".to_owned(),
-                [first, ..] => {
-                    let were = if is_plural(first) { "were" } else { "was" };
-                    format!("There {were} no {}.", missing.join(" and no "))
-                }
+            let missing = answer.get("missing").and_then(Value::as_array).into_iter().flatten();
+            let missing: Vec<_> = missing.filter_map(Value::as_str).collect();
+            let done = if missing.is_empty() {
+                "Done.".to_owned()
+            } else {
+                format!("Not in your cart: {}.", missing.join(", "))
             };
-            format!("{missing} {}", contents(answer.get("cart")))
+            format!("{done} {}", contents(answer.get("cart")))
         }
         "show_cart" => contents(answer.get("cart")),
         "remember" => match (text("name"), text("fact")) {

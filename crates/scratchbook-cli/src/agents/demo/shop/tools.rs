@@ -1,48 +1,67 @@
-//! The tools, which write to the state of every scope.
+//! The tools of the shop. They write to the state of every scope.
+
+use std::sync::Arc;
 
 use schemars::JsonSchema;
-use scratchbook::{FunctionTool, Part, Result, Tool, ToolContext};
+use scratchbook::Result;
+use scratchbook::agent::{FunctionTool, Tool, ToolContext};
+use scratchbook::content::Part;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::items::{Item, Removal, is_same};
+use super::request::Item;
 
-/// The most of one thing that a cart holds.
+/// How many of one item a cart can hold.
 const MOST: u32 = 1000;
 
 #[derive(Deserialize, JsonSchema)]
-struct Nothing {}
+struct NoArguments {}
 
 #[derive(Deserialize, JsonSchema)]
-struct Items {
+struct AddArguments {
     items: Vec<Item>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Removals {
-    /// What to remove; everything, if nothing is named.
-    items: Vec<Removal>,
+struct RemoveArguments {
+    /// The items to remove; everything, if there are none.
+    items: Vec<Item>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Remembered {
-    /// What the customer is called.
+struct RememberArguments {
+    /// The customer's name.
     name: Option<String>,
-    /// Anything else to remember.
+    /// Any other fact to remember.
     fact: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Note {
+struct NoteArguments {
     text: String,
 }
 
-pub(super) fn add_to_cart() -> impl Tool {
-    FunctionTool::new("add_to_cart", "Adds items to the cart.", |args: Items, context: ToolContext| async move {
+/// All of them.
+pub(in crate::agents) fn tools() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(add_to_cart()),
+        Arc::new(remove_from_cart()),
+        Arc::new(show_cart()),
+        Arc::new(remember()),
+        Arc::new(recall()),
+        Arc::new(save_note()),
+        Arc::new(ask_for_discount()),
+        Arc::new(check_out()),
+        Arc::new(forget_customer()),
+    ]
+}
+
+fn add_to_cart() -> impl Tool {
+    FunctionTool::new("add_to_cart", "Adds items to the cart.", |args: AddArguments, context: ToolContext| async move {
         let mut cart = cart(&context)?;
         let mut changed = Map::new();
         for Item { name, quantity } in args.items {
-            let name = known(&cart, &name).unwrap_or(name);
+            let (name, quantity) = (in_cart(&cart, &name).unwrap_or(name), quantity.unwrap_or(1));
             if quantity == 0 {
                 return Ok(json!({"error": format!("0 of {name} is too few, 1 is the least")}));
             }
@@ -53,27 +72,27 @@ pub(super) fn add_to_cart() -> impl Tool {
             changed.insert(name.clone(), quantity.into());
             cart.insert(name, quantity.into());
         }
-        // A patch of the cart: what another request puts in meanwhile stays.
+        // A patch, so that an item which another request adds at the same time stays.
         context.state().merge_patch("cart", Value::Object(changed))?;
         Ok(json!({"cart": cart}))
     })
 }
 
-pub(super) fn remove_from_cart() -> impl Tool {
-    let remove = |args: Removals, context: ToolContext| async move {
+fn remove_from_cart() -> impl Tool {
+    let remove = |args: RemoveArguments, context: ToolContext| async move {
         let mut cart = cart(&context)?;
         if args.items.is_empty() {
             context.state().remove("cart")?;
             return Ok(json!({"cart": {}}));
         }
         let mut missing = Vec::new();
-        for Removal { name, quantity } in args.items {
-            let Some(name) = known(&cart, &name) else {
+        for Item { name, quantity } in args.items {
+            let Some(name) = in_cart(&cart, &name) else {
                 missing.push(name);
                 continue;
             };
             let left = quantity.map_or(0, |quantity| cart.get(&name).map_or(0, count).saturating_sub(quantity));
-            // A null in a patch removes.
+            // In a merge patch, null removes the key.
             let left = if left == 0 { Value::Null } else { left.into() };
             context.state().merge_patch("cart", json!({name.as_str(): left}))?;
             if left.is_null() {
@@ -87,14 +106,14 @@ pub(super) fn remove_from_cart() -> impl Tool {
     FunctionTool::new("remove_from_cart", "Removes items from the cart.", remove)
 }
 
-pub(super) fn show_cart() -> impl Tool {
-    FunctionTool::new("show_cart", "Shows the cart.", |_: Nothing, context: ToolContext| async move {
+fn show_cart() -> impl Tool {
+    FunctionTool::new("show_cart", "Shows the cart.", |_: NoArguments, context: ToolContext| async move {
         Ok(json!({"cart": cart(&context)?}))
     })
 }
 
-pub(super) fn remember() -> impl Tool {
-    let remember = |args: Remembered, context: ToolContext| async move {
+fn remember() -> impl Tool {
+    let remember = |args: RememberArguments, context: ToolContext| async move {
         if let Some(name) = &args.name {
             context.state().set("user:name", name)?;
         }
@@ -106,48 +125,56 @@ pub(super) fn remember() -> impl Tool {
     FunctionTool::new("remember", "Remembers something about the customer, in every session.", remember)
 }
 
-pub(super) fn recall() -> impl Tool {
-    FunctionTool::new("recall", "What is known of the customer.", |_: Nothing, context: ToolContext| async move {
-        let state = context.state();
-        Ok(json!({
-            "name": state.get("user:name"),
-            "facts": state.get_or("user:facts", json!([])),
-            "visits": state.get_or("user:visits", 0),
-            "orders": state.get_or("user:orders", 0),
-            "orders_of_all": state.get_or("app:orders", 0),
-        }))
-    })
+fn recall() -> impl Tool {
+    FunctionTool::new(
+        "recall",
+        "Returns what is known about the customer.",
+        |_: NoArguments, context: ToolContext| async move {
+            let state = context.state();
+            Ok(json!({
+                "name": state.get("user:name"),
+                "facts": state.get_or("user:facts", json!([])),
+                "visits": state.get_or("user:visits", 0),
+                "orders": state.get_or("user:orders", 0),
+                "orders_of_all": state.get_or("app:orders", 0),
+            }))
+        },
+    )
 }
 
-pub(super) fn save_note() -> impl Tool {
-    FunctionTool::new("save_note", "Saves a note as an artifact.", |args: Note, context: ToolContext| async move {
-        let version = context.save_artifact("note.txt", Part::bytes(args.text, "text/plain")).await?;
-        Ok(json!({"filename": "note.txt", "version": version}))
-    })
+fn save_note() -> impl Tool {
+    FunctionTool::new(
+        "save_note",
+        "Saves a note as an artifact.",
+        |args: NoteArguments, context: ToolContext| async move {
+            let version = context.save_artifact("note.txt", Part::bytes(args.text, "text/plain")).await?;
+            Ok(json!({"filename": "note.txt", "version": version}))
+        },
+    )
 }
 
-/// Somebody answers later: the owner of the shop, or whoever is at the terminal.
-pub(super) fn ask_for_discount() -> impl Tool {
-    let ask = |_: Nothing, _: ToolContext| async move { Ok(json!({"status": "pending"})) };
-    let what = "Asks the owner of the shop for a discount; the answer, a percent or none, comes later.";
+/// A long-running tool: the answer comes later, from the shop's owner or from the user at the terminal.
+fn ask_for_discount() -> impl Tool {
+    let ask = |_: NoArguments, _: ToolContext| async move { Ok(json!({"status": "pending"})) };
+    let what = "Asks the owner of the shop for a discount. The answer, a percentage or none, comes later.";
     FunctionTool::new("ask_for_discount", what, ask).long_running()
 }
 
-/// What cannot be taken back is not done unasked.
-pub(super) fn forget_customer() -> impl Tool {
-    let forget = |_: Nothing, context: ToolContext| async move {
+/// Asks for confirmation, because it cannot be undone.
+fn forget_customer() -> impl Tool {
+    let forget = |_: NoArguments, context: ToolContext| async move {
         let state = context.state();
         for key in ["user:name", "user:facts"] {
             state.remove(key)?;
         }
         Ok(json!({"forgotten": true}))
     };
-    let what = "Forgets the customer's name and all that is remembered of them.";
+    let what = "Forgets the customer's name and everything remembered about them.";
     FunctionTool::new("forget_customer", what, forget).require_confirmation()
 }
 
-pub(super) fn check_out() -> impl Tool {
-    let check_out = |_: Nothing, context: ToolContext| async move {
+fn check_out() -> impl Tool {
+    let check_out = |_: NoArguments, context: ToolContext| async move {
         let cart = cart(&context)?;
         if cart.is_empty() {
             return Ok(json!({"error": "the cart is empty"}));
@@ -155,23 +182,24 @@ pub(super) fn check_out() -> impl Tool {
         let lines: Vec<_> = cart.iter().map(|(name, quantity)| format!("{quantity} x {name}\n")).collect();
         let version = context.save_artifact("receipt.txt", Part::bytes(lines.concat(), "text/plain")).await?;
         let state = context.state();
-        // Counted in the commit: two orders at once are two.
+        // Operations, so that two orders at the same time count as two.
         state.increment("user:orders", 1)?;
         state.increment("app:orders", 1)?;
         state.remove("cart")?;
         Ok(json!({"ordered": cart, "filename": "receipt.txt", "version": version}))
     };
-    FunctionTool::new("check_out", "Orders what is in the cart, and saves a receipt as an artifact.", check_out)
+    FunctionTool::new("check_out", "Orders the items in the cart and saves a receipt as an artifact.", check_out)
 }
 
-/// What is in the cart: how many of what.
+/// The cart: quantities by name.
 fn cart(context: &ToolContext) -> Result<Map<String, Value>> {
     Ok(context.state().get_as("cart")?.unwrap_or_default())
 }
 
-/// The name by which a thing is in the cart already, be it said of one or of several.
-fn known(cart: &Map<String, Value>, name: &str) -> Option<String> {
-    cart.keys().find(|known| is_same(known, name)).cloned()
+/// The name under which an item is in the cart, in the singular or with an `s`.
+fn in_cart(cart: &Map<String, Value>, name: &str) -> Option<String> {
+    let singular = |name: &str| name.trim_end_matches('s').to_lowercase();
+    cart.keys().find(|other| singular(other) == singular(name)).cloned()
 }
 
 fn count(quantity: &Value) -> u32 {

@@ -1,4 +1,4 @@
-//! An HTTP client for one place: a connection for each batch, which is one in some seconds.
+//! An HTTP client for the collector. It opens a connection for each batch, every few seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use hyper_util::rt::TokioIo;
 use opentelemetry_http::{HttpClient, HttpError};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use scratchbook::{Error, ErrorKind};
+use scratchbook::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long one batch may take.
+/// The timeout of a batch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The client. It is called from a thread of the SDK and works on ours.
+/// The client. The SDK calls it from its own thread; requests run on our runtime.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     runtime: Handle,
@@ -34,7 +34,7 @@ pub(super) struct Client {
 struct Collector {
     host: String,
     port: u16,
-    /// With `https`.
+    /// Present for `https`.
     tls: Option<Tls>,
 }
 
@@ -47,7 +47,7 @@ impl Client {
     pub(super) fn new(endpoint: &str) -> Result<Self, Error> {
         let wrong = || {
             let message = format!("'{endpoint}' is no URL of a collector; give --otlp-endpoint as http://HOST:4318");
-            Error::new(ErrorKind::InvalidArgument, message)
+            Error::invalid(message)
         };
         let uri: Uri = endpoint.parse().map_err(|_| wrong())?;
         let host = uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned();
@@ -82,7 +82,7 @@ impl Collector {
     }
 }
 
-/// Sends a request over a connection and reads the whole answer.
+/// Sends a request over a connection and reads the whole response.
 async fn exchange<C>(connection: C, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError>
 where
     C: Read + Write + Send + Unpin + 'static,
@@ -101,7 +101,7 @@ where
 }
 
 impl Tls {
-    /// With the certificates that the machine trusts.
+    /// Trusts the certificates of the system.
     fn new(host: &str) -> Option<Self> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,9 +1,9 @@
 //! Attacks by one caller with 64 clients, on a server that has 4 GiB of address space: it stays up, its memory stays
-//! small, and another caller is served meanwhile.
+//! small, and it continues to serve another caller.
 //!
-//! `SCRATCHBOOK_ATTACK_SECONDS` says how long each takes, `SCRATCHBOOK_ATTACK_P99_MS` how long another caller's requests
-//! may take, which means something for a release build on a quiet machine alone; `SCRATCHBOOK_ATTACK_BINARY` names
-//! another `scratchbook` to be attacked. Each attack prints a line with what was measured.
+//! `SCRATCHBOOK_ATTACK_SECONDS` is the duration of each, and `SCRATCHBOOK_ATTACK_P99_MS` the limit for another caller's
+//! requests, which is meaningful only for a release build on a quiet machine. `SCRATCHBOOK_ATTACK_BINARY` names another
+//! `scratchbook` to attack. Each attack prints a line with its measurements.
 
 mod stage;
 mod strikes;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use stage::{Measured, Stage};
 
-/// How much memory the server may have taken at most.
+/// The limit for the server's peak memory.
 const PEAK_BYTES: u64 = 1 << 30;
 
-/// Holds an attack to what it may do.
+/// Asserts the limits of an attack.
 fn hold(attack: &str, stage: Stage, measured: &Measured) {
     println!("{attack}: {measured}");
     let limit = std::env::var("SCRATCHBOOK_ATTACK_P99_MS").map_or(5000, |text| text.parse().unwrap());

@@ -1,4 +1,4 @@
-//! A server with two callers: mallory, who attacks, and bob, who is served meanwhile.
+//! A server with two callers: mallory, who attacks, and bob, whose requests are measured.
 
 use std::fmt;
 use std::fs;
@@ -22,26 +22,26 @@ const CLIENTS: usize = 64;
 /// The address space of the server, in KiB.
 const SPACE: u64 = 4 << 20;
 
-/// Attacks are held one after the other: beside another, none says anything.
+/// Attacks run one after the other, because they would disturb each other's measurements.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// What one client does, again and again.
+/// The action that a client repeats.
 pub(super) type Strike = Box<dyn Fn(&Stage, usize) + Sync>;
 
 /// A server under a limit of memory.
 pub(super) struct Stage {
     served: Served,
-    /// Headers of those who may write, by user, and of one of mallory's that may only read.
+    /// The headers of callers with write access by user, and of a read-only one of mallory's.
     mallory: String,
     reader: String,
     bob: String,
-    /// Takes connections and answers none: the model of the agent.
+    /// The agent's model, which accepts connections and never answers.
     _model: TcpListener,
     _fixture: Fixture,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What was measured during an attack.
+/// The measurements of an attack.
 pub(super) struct Measured {
     pub(super) is_up: bool,
     pub(super) peak_bytes: u64,
@@ -121,12 +121,12 @@ impl Stage {
         self.served.address()
     }
 
-    /// The header of one who acts for a user.
+    /// The header of a caller that acts for a user.
     pub(super) fn login(&self, user: &str) -> &str {
         if user == "bob" { &self.bob } else { &self.mallory }
     }
 
-    /// The header of one who may only read what is mallory's.
+    /// The header of a caller that can only read mallory's data.
     pub(super) fn reader(&self) -> &str {
         &self.reader
     }
@@ -135,7 +135,7 @@ impl Stage {
         self.make_with(user, &json!({"id": session}));
     }
 
-    /// Makes a session of events that were said elsewhere.
+    /// Creates a session with given events.
     pub(super) fn make_with_events(&self, user: &str, session: &str, count: usize) {
         let event =
             |n| json!({"author": "agent", "content": {"parts": [{"text": format!("{n}: {}", "x".repeat(200))}]}});
@@ -149,7 +149,7 @@ impl Stage {
         assert_eq!(status, 201, "{body}");
     }
 
-    /// Whether a run of this user is begun, in a session of its own.
+    /// Whether the server accepts a run of this user in a new session.
     pub(super) fn begins_a_run(&self, user: &str) -> bool {
         use std::io::{BufRead, BufReader, Write};
         let (address, body) = (self.address(), json!({"message": "Hello"}).to_string());
@@ -163,7 +163,7 @@ impl Stage {
         BufReader::new(stream).read_line(&mut line).is_ok() && line.contains(" 200 ")
     }
 
-    /// Has all clients strike for a while, and another caller look how it is served meanwhile.
+    /// Lets all clients attack for a while, and measures another caller's requests.
     pub(super) fn attacked_by(&self, strike: &Strike) -> Measured {
         let seconds = std::env::var("SCRATCHBOOK_ATTACK_SECONDS").map_or(1.0, |text| text.parse().unwrap());
         let stop = &AtomicBool::new(false);
@@ -182,7 +182,7 @@ impl Stage {
                     })
                 })
                 .collect();
-            // What is there when the attack is under way, not its first moment.
+            // Measure during the attack, not in its first moment.
             thread::sleep(Duration::from_millis(200));
             let health = scope.spawn(|| self.seen("GET", "/health", "", "", stop));
             let read = scope.spawn(|| self.seen("GET", small, &self.bob, "", stop));
@@ -190,7 +190,7 @@ impl Stage {
             let (begun, mut peak_bytes) = (Instant::now(), 0);
             while begun.elapsed() < Duration::from_secs_f64(seconds) {
                 thread::sleep(Duration::from_millis(20));
-                // A server that is gone has no figure any more.
+                // A server that has ended has no figure.
                 peak_bytes = self.peak_bytes().max(peak_bytes);
             }
             stop.store(true, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl Stage {
         })
     }
 
-    /// Asks the same until it is enough.
+    /// Repeats a request until the end of the measurement.
     fn seen(&self, method: &str, path: &str, headers: &str, body: &str, stop: &AtomicBool) -> Seen {
         let (mut times, mut failed, mut connection) = (Vec::new(), 0, None);
         while times.is_empty() || !stop.load(Ordering::Relaxed) {
@@ -228,7 +228,7 @@ impl Stage {
         Seen { count: times.len(), failed, p50: at(0.5), p99: at(0.99) }
     }
 
-    /// The most memory that the server had at a time.
+    /// The server's peak memory.
     fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.served.process.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -236,7 +236,7 @@ impl Stage {
         kib << 10
     }
 
-    /// The exit code when the server is asked to end.
+    /// Ends the server and returns its exit code.
     pub(super) fn end(self) -> Option<i32> {
         self.served.end("-INT")
     }

@@ -1,4 +1,4 @@
-//! What attackers do.
+//! The attacks.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use super::stage::{Stage, Strike};
 
 const MIB: usize = 1 << 20;
 
-/// Sends a request and reads the beginning of its answer; either may fail, as the server likes.
+/// Sends a request and reads the beginning of its response. The server may refuse either.
 fn strike(stage: &Stage, method: &str, path: &str, login: &str, body: &[u8]) -> Option<TcpStream> {
     let address = stage.address();
     let mut stream = TcpStream::connect(&address).ok()?;
@@ -23,7 +23,7 @@ fn strike(stage: &Stage, method: &str, path: &str, login: &str, body: &[u8]) -> 
     Some(stream)
 }
 
-/// The same, and the whole answer.
+/// Sends a request and reads the whole response.
 fn strike_and_read(stage: &Stage, method: &str, path: &str, login: &str, body: &[u8]) {
     let login = format!("{login}Connection: close\r\n");
     if let Some(mut stream) = strike(stage, method, path, &login, body) {
@@ -81,7 +81,7 @@ pub(super) fn runs_on_one_session() -> Strike {
     })
 }
 
-/// Connections that say nothing.
+/// Connections that send nothing.
 pub(super) fn idle_connections(stage: &Stage, count: usize) -> Vec<TcpStream> {
     let address = stage.address();
     (0..count).filter_map(|_| TcpStream::connect(&address).ok()).collect()
@@ -127,7 +127,7 @@ fn append(body: String) -> Strike {
     })
 }
 
-/// Watchers of mallory's sessions, who hear of nothing that others do.
+/// Watchers of mallory's sessions, which see no events of others.
 pub(super) fn watchers(stage: &Stage, count: usize) -> Vec<TcpStream> {
     let path = "/v1/apps/helper/users/mallory/watch";
     (0..count).filter_map(|_| strike(stage, "GET", path, stage.reader(), b"")).collect()

@@ -1,16 +1,16 @@
-//! What a user and an app had before a scenario wrote anything: what it must find there.
+//! The state of a user and an app before a scenario, which the scenario must find unchanged.
 
 use scratchbook::{Scope, SessionService, SessionServiceExt};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
-/// The keys of a user and of the app, with their prefixes, as an earlier run has left them.
-pub(super) struct Before {
+/// The prefixed keys of a user and the app that an earlier run left.
+pub(super) struct StateBefore {
     keys: Map<String, Value>,
 }
 
-impl Before {
+impl StateBefore {
     pub(super) async fn read(sessions: &dyn SessionService, app_name: &str, user_id: &str) -> Result<Self, Failure> {
         let mut keys = Map::new();
         for (scope, values) in [
@@ -30,12 +30,12 @@ impl Before {
         self.keys.get(key)
     }
 
-    /// The value that carries on, or else the one the scenario gives.
+    /// The existing value, or else the scenario's.
     pub(super) fn or(&self, key: &str, given: impl Into<Value>) -> Value {
         self.get(key).cloned().unwrap_or_else(|| given.into())
     }
 
-    /// The number that carries on, or else none.
+    /// The existing number, or else 0.
     pub(super) fn count(&self, key: &str) -> u64 {
         self.get(key).and_then(Value::as_u64).unwrap_or(0)
     }

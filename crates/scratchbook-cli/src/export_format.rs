@@ -1,54 +1,55 @@
-//! The lines of an export: JSON, one object a line, each with a `type`.
+//! The format of an export: JSON Lines, each an object with a `type`.
 //!
-//! `header`; for each app a line `app`, and for each of its users a line `user`, each followed by its `put` lines: what
-//! was written by no event in the file. A user's line is also followed by its sessions: a line `session`, its `event`
-//! lines and its `artifact` lines; then the user's own artifacts. At the end stands `end`, with counts. Owners stand in
-//! byte order, an app before its users.
+//! A file begins with `header` and ends with `end`, which has counts. Between them are a line `app` for each app and a line
+//! `user` for each user, in byte order, an app before its users. Each is followed by `put` lines, the writes to its state
+//! that no event in the file contains. A user's lines continue with the user's sessions, each a line `session` with its
+//! `event` lines and `artifact` lines, and then the user's own artifacts.
 
 use std::collections::BTreeMap;
 
-use scratchbook::{Event, Part, StateDelta};
+use scratchbook::content::Part;
+use scratchbook::{Event, SessionKey, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What the header says of whose file it is.
+/// The `format` in the header.
 pub(crate) const FORMAT: &str = "scratchbook-export";
 /// The version of these lines.
 pub(crate) const VERSION: u64 = 1;
 
-/// A line to be written.
+/// A line to write.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Line<'a> {
+pub(crate) enum ExportLine<'a> {
     Header {
         format: &'a str,
         version: u64,
     },
-    /// An app and its state; names without prefix.
+    /// An app and its state, with names without prefix.
     App {
         app_name: &'a str,
         state: &'a Map<String, Value>,
     },
-    /// A user and its state.
+    /// A user and their state, with names without prefix.
     User {
         app_name: &'a str,
         user_id: &'a str,
         state: &'a Map<String, Value>,
     },
-    /// One change to the state of the owner whose line came last, by no event in the file: outside of any session, at
-    /// the creation of one, or by an event of one that was deleted.
+    /// A change to the state of the last owner that is in no event of the file: it was made outside of sessions, when a
+    /// session was created, or by an event of a session that was deleted.
     Put {
         author: &'a str,
         time: f64,
         state_delta: &'a StateDelta,
     },
-    /// A session of the user whose line came last, with the state it was made with.
+    /// A session of the last user, with its initial state.
     Session {
         id: &'a str,
-        /// Where there is no event whose time would be the session's.
+        /// Present if the session has no event, whose time would be the session's.
         #[serde(skip_serializing_if = "Option::is_none")]
         create_time: Option<f64>,
-        /// When it expires, if it does.
+        /// When the session expires, if it does.
         #[serde(skip_serializing_if = "Option::is_none")]
         expire_time: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,12 +60,12 @@ pub(crate) enum Line<'a> {
         /// How many events follow.
         events: u64,
     },
-    /// An event of the session whose line came last.
+    /// An event of the last session.
     Event {
         seq: u64,
         event: &'a Event,
     },
-    /// A version of an artifact: of the session whose line came last, or, with `user:` before its name, of the user.
+    /// A version of an artifact of the last session or, if its name begins with `user:`, of the user.
     Artifact {
         filename: &'a str,
         version: u64,
@@ -74,7 +75,7 @@ pub(crate) enum Line<'a> {
     End(Counts),
 }
 
-/// How many lines of each kind there are.
+/// The number of lines of each type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Counts {
@@ -101,7 +102,7 @@ impl Counts {
     }
 }
 
-impl Line<'_> {
+impl ExportLine<'_> {
     /// The line's `type`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -115,4 +116,9 @@ impl Line<'_> {
             Self::End(_) => "end",
         }
     }
+}
+
+/// Returns a session key for access to a user's artifacts, which every session sees. The session need not exist.
+pub(crate) fn any_session(app: &str, user: &str) -> Result<SessionKey, scratchbook::Error> {
+    SessionKey::new(app, user, "-")
 }

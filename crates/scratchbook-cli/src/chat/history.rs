@@ -1,34 +1,35 @@
-//! What was said before in a session.
+//! The earlier messages of a session.
 
 use std::sync::Arc;
 
-use scratchbook::{Event, Events};
+use scratchbook::Event;
+use scratchbook::session::Events;
 
-use super::screen::USER;
+use super::calls::USER;
 
-/// The events that still stand: without those that the session was taken back to before.
-pub(super) fn standing(events: &Events) -> Vec<Arc<Event>> {
-    let mut standing: Vec<Arc<Event>> = Vec::new();
+/// The events of a session without those that were rewound.
+pub(super) fn without_rewound(events: &Events) -> Vec<Arc<Event>> {
+    let mut kept: Vec<Arc<Event>> = Vec::new();
     for event in events.iter() {
         match &event.actions.rewind_before_invocation_id {
             Some(run) => {
-                let first = standing.iter().position(|earlier| earlier.invocation_id == *run);
-                standing.truncate(first.unwrap_or_default());
+                let first = kept.iter().position(|earlier| earlier.invocation_id == *run);
+                kept.truncate(first.unwrap_or_default());
             }
-            None => standing.push(Arc::clone(event)),
+            None => kept.push(Arc::clone(event)),
         }
     }
-    standing
+    kept
 }
 
-/// From the last few messages of the user on.
+/// The events from the user's last `count` messages on.
 pub(super) fn last_exchanges(events: &[Arc<Event>], count: usize) -> &[Arc<Event>] {
     let messages = events.iter().enumerate().rev().filter(|(_, event)| is_message(event));
     let first = messages.map(|(at, _)| at).take(count).last();
     first.and_then(|first| events.get(first..)).unwrap_or_default()
 }
 
-/// Whether the user says something, and does not only answer a call.
+/// Whether an event is a message of the user, and not only an answer to a call.
 pub(super) fn is_message(event: &Event) -> bool {
     event.author == USER && event.content.as_ref().is_some_and(|content| !content.text().is_empty())
 }
@@ -50,17 +51,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_does_not_stand() {
+    fn rewound_events_are_left_out() {
         let said = |events: Vec<Event>| {
             let events: Events = events.into_iter().map(Arc::new).collect();
             let text = |event: &Arc<Event>| event.content.as_ref().map(Content::text).unwrap_or_default();
-            standing(&events).iter().map(text).collect::<String>()
+            without_rewound(&events).iter().map(text).collect::<String>()
         };
         let talk = || vec![event(USER, "1", "a"), event("x", "1", "b"), event(USER, "2", "c"), event("x", "2", "d")];
         assert_eq!(said(talk()), "abcd");
         assert_eq!(said([talk(), vec![rewound("2"), event(USER, "3", "e")]].concat()), "abe");
         assert_eq!(said([talk(), vec![rewound("1"), event(USER, "3", "e")]].concat()), "e");
-        // The run was longer ago than what was read.
+        // The run is older than the events that were read.
         assert_eq!(said([talk(), vec![rewound("0"), event(USER, "3", "e")]].concat()), "e");
     }
 

@@ -1,31 +1,31 @@
-//! Files that are being written.
+//! Files that are removed if they are not completed.
 
 use std::fs;
 use std::path::Path;
 
-/// A file that is removed again unless it is finished: Ctrl-C ends the command in the midst of it.
+/// A file that is removed on drop unless [`keep`](Self::keep) was called, such as after Ctrl-C.
 #[derive(Debug)]
-pub(crate) struct Unfinished<'a> {
+pub(crate) struct PartialFile<'a> {
     file: Option<&'a Path>,
 }
 
-impl<'a> Unfinished<'a> {
-    /// A file that is about to be made; one that is there already stays.
+impl<'a> PartialFile<'a> {
+    /// Guards a file that will be created. A file that exists already is not removed.
     pub(crate) fn new(file: &'a Path) -> Self {
         Self { file: (!file.exists()).then_some(file) }
     }
 
-    /// It is finished.
+    /// Keeps the file: it is complete.
     pub(crate) fn keep(mut self) {
         self.file = None;
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file {
             let _ = fs::remove_file(file);
-            // SQLite's, while it fills a copy.
+            // SQLite makes it while it fills a copy.
             let mut journal = file.as_os_str().to_owned();
             journal.push("-journal");
             let _ = fs::remove_file(journal);

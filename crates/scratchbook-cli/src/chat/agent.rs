@@ -1,4 +1,4 @@
-//! Who is talked to: an agent of a file, of a folder, or one of the demo's.
+//! The agent of a conversation: from a file, from a folder, or a built-in one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use scratchbook::{Agent, Error, ErrorKind, LlmAgent, Result};
 use crate::agents;
 use crate::args::ChatArgs;
 
-/// The model of the demo's agents where its key is there and no other is named: ADK's own default.
+/// The default model of the built-in agents, if its key is set. It is ADK's default, too.
 const DEFAULT_MODEL: &str = "gemini-3.5-flash";
 
 /// An agent to talk to, and its app.
 #[derive(Debug)]
-pub(super) struct Partner {
+pub(super) struct ChatAgent {
     pub(super) app: String,
     pub(super) agent: Arc<dyn Agent>,
-    /// What is to be said of it before it is talked to.
+    /// A note to show before the conversation.
     pub(super) note: Option<String>,
 }
 
-impl Partner {
-    /// Whom the command line asks for. Where none is named and there is no key for the default model, the demo's
+impl ChatAgent {
+    /// Finds the agent that the command line names. If it names no model and the default model has no key, the built-in
     /// agents answer by their scripts.
     ///
     /// # Errors
     ///
-    /// Where a file or a model cannot be used, and `NotFound` where there is no such app.
+    /// If a file or a model is invalid, and `NotFound` if the app does not exist.
     pub(super) fn of(args: &ChatArgs) -> Result<Self> {
         let model = args.model.as_deref();
         if let Some(file) = &args.agent {
@@ -42,7 +42,7 @@ impl Partner {
         }
         let (model, note) = match agents::hosted(model.unwrap_or(DEFAULT_MODEL)) {
             Ok(model) => (Some(model), None),
-            // No key. Who names a model wants no other.
+            // There is no key. A model on the command line is not replaced.
             Err(error) if error.kind() == ErrorKind::FailedPrecondition && model.is_none() => {
                 let note = format!(
                     "{error}, or name a model of another provider with --model. Until then the demo's own script answers."
@@ -56,7 +56,7 @@ impl Partner {
         Ok(Self { app, agent, note })
     }
 
-    /// The model's name, where one model answers.
+    /// The model's name, if the agent is an `LlmAgent`.
     pub(super) fn model(&self) -> Option<&str> {
         self.agent.as_llm_agent().and_then(LlmAgent::model).map(|model| model.name())
     }
@@ -64,12 +64,12 @@ impl Partner {
 
 fn of_folder(folder: &Path, args: &ChatArgs) -> Result<(String, Arc<dyn Agent>)> {
     let (app, model) = (args.app.as_deref(), args.model.as_deref());
-    // The folder of the app alone: what is wrong with its neighbours is nothing to it.
+    // Only the folder of the app, so that errors in others do no harm.
     let own = app.map(|app| folder.join(app)).filter(|own| own.is_dir());
     only(agents::of_folder(own.as_deref().unwrap_or(folder), model)?, app)
 }
 
-/// The app of a name, or the one that there is.
+/// The app with this name, or else the only one.
 fn only(mut apps: Vec<(String, Arc<dyn Agent>)>, name: Option<&str>) -> Result<(String, Arc<dyn Agent>)> {
     let names: Vec<_> = apps.iter().map(|(name, _)| name.clone()).collect();
     let names = names.join(", ");

@@ -1,16 +1,14 @@
-//! How many files this process may have open: each connection is one.
+//! The limit on open files of this process. Each connection is an open file.
 
 #[cfg(unix)]
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::LimitArgs;
 
-/// Files that are no connection of a client: the database's, those of its pools, the listener, and clients that wait for
-/// a connection to end.
+/// Files for other purposes: the database and its pools, the listener, and connections that wait to be accepted.
 const RESERVE: u64 = 192;
 
-/// Raises the limit of open files as far as this process may, and gives the most connections that there is room for:
-/// as many as are asked for, or fewer.
+/// Raises the limit on open files as far as possible, and returns how many connections fit, at most as many as requested.
 pub(super) fn room_for_connections(args: &LimitArgs) -> usize {
     let asked = args.max_connections.get();
     let Some(files) = raise() else { return asked };
@@ -18,18 +16,23 @@ pub(super) fn room_for_connections(args: &LimitArgs) -> usize {
     if room >= asked {
         return asked;
     }
-    tracing::info!(connections = room, asked, files, "fewer connections than asked for: open files are limited");
+    tracing::info!(
+        connections = room,
+        asked,
+        files,
+        "fewer connections than requested: the number of open files is limited"
+    );
     room
 }
 
-/// The connections that this many open files leave room for. A run may have a connection to its model.
+/// How many connections fit into this many open files. Each run may have a connection to its model.
 fn room(files: u64, runs: usize) -> usize {
     let reserve = RESERVE + u64::try_from(runs).unwrap_or(u64::MAX).min(files / 4);
     let room = files - reserve.min(files / 2);
     usize::try_from(room.max(1)).unwrap_or(usize::MAX)
 }
 
-/// Raises the limit; what it is then, if there is one.
+/// Raises the limit, and returns the new one, if there is any.
 #[cfg(unix)]
 fn raise() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -39,7 +42,7 @@ fn raise() -> Option<u64> {
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => maximum,
         Err(error) => {
-            tracing::warn!(%error, "the limit of open files cannot be raised");
+            tracing::warn!(%error, "the limit on open files cannot be raised");
             current
         }
     }

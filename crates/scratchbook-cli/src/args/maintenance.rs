@@ -1,4 +1,4 @@
-//! What can be written after the commands that look after what is kept: watch, verify, prune, reseal, schema.
+//! The arguments of the maintenance commands: watch, verify, prune, reseal and schema.
 
 use std::path::PathBuf;
 
@@ -35,22 +35,22 @@ pub(crate) struct WatchArgs {
     /// The app
     #[arg(long, short, value_parser = named)]
     pub(crate) app: String,
-    /// Only this user: the user's sessions and keys
+    /// Only the sessions and keys of this user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
     /// Only the events of this session
     #[arg(long, short, requires = "user")]
     pub(crate) session: Option<String>,
-    /// Only what changes a key that begins so, scope and all: user:cart, app:, step
+    /// Only changes of keys that begin with this, including the scope: user:cart, app:, step
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// From where on: beginning, now, or a cursor
+    /// Where to start: beginning, now, or a cursor
     #[arg(long, value_name = "PLACE", default_value = "now", value_parser = values::from)]
     pub(crate) from: Start,
-    /// End after so many lines
+    /// End after this many lines
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
-    /// End when nothing has come for so long: a second, or SPAN
+    /// End when nothing was committed for this long [default without SPAN: 1s]
     #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
         value_parser = values::span)]
     pub(crate) until_idle: Option<Span>,
@@ -58,7 +58,7 @@ pub(crate) struct WatchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// Only this app with its users; the whole database, if none is named
+    /// Only this app and its users [default: the whole database]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
     /// Only this user of the app
@@ -71,7 +71,7 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ResealArgs {
-    /// Only this app with its users; the whole database, if none is named
+    /// Only this app and its users [default: the whole database]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
     /// Only this user of the app
@@ -84,7 +84,7 @@ pub(crate) struct ResealArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArgs {
-    /// Only this app with its users; the whole database, if none is named
+    /// Only this app and its users [default: the whole database]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
     /// Only this user of the app
@@ -93,27 +93,27 @@ pub(crate) struct PruneArgs {
     /// Delete all expired sessions of the database
     #[arg(long, conflicts_with = "app")]
     pub(crate) expired: bool,
-    /// Of each session, prune the events up to the first one that is not as old as this: 30d, 12h, "1 week"
+    /// Prune the events of each session before the first that is newer than this: 30d, 12h, "1 week"
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) older_than: Option<Span>,
-    /// Of each session, keep the last so many events; without --older-than all others are pruned
+    /// Keep at least this many of the last events of each session; without --older-than, prune all others
     #[arg(long, value_name = "N")]
     pub(crate) keep_last: Option<u64>,
-    /// Prune what was overwritten in the logs of users' and apps' state, up to the first change that is not as old
+    /// Prune overwritten changes in the state logs of users and apps, before the first that is newer than this
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) log_older_than: Option<Span>,
-    /// Count what would be pruned, and change nothing
+    /// Only count what would be pruned
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchemaCommand {
-    /// Say whether a file is a schema for state, and with --app which keys in the database break it
+    /// Check a schema file, and with --app, check the state in the database against it
     ///
-    /// The file is a JSON object: `version`, a whole number; `session`, `user` and `app`, each a JSON Schema of all
-    /// keys of that scope, by their names without prefix; and `keys`, JSON Schemas by key. Exits with 1 where keys
-    /// break it. --schema FILE has the writes of other commands checked.
+    /// The file is a JSON object with these fields: `version`, a whole number; `session`, `user` and `app`, each a JSON
+    /// Schema for all keys of that scope, named without prefix; and `keys`, JSON Schemas by key. The exit code is 1 if the
+    /// state violates the schema. To check the writes of other commands, give them --schema FILE.
     #[command(after_help = "\
 Examples:
   scratchbook schema check shop.json
@@ -124,13 +124,13 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaCheckArgs {
-    /// The schema
+    /// The schema file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Also the state of this app, its users and their sessions
+    /// Check the state of this app, its users and their sessions
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Only the state of this user of the app
+    /// Check only the state of this user
     #[arg(long, short, value_parser = named, requires = "app")]
     pub(crate) user: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What is printed when the server is ready: where it is, and what to do next.
+//! The text that is printed when the server is ready: its URL, and how to call it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::args::{AccessArgs, ServeArgs};
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 
-/// How long standard output may take the greeting; then the server goes on without.
+/// How long the server waits until the text is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where a server is and what it serves.
+/// The address of a server and what it serves.
 #[derive(Debug)]
-pub(super) struct Greeting {
+pub(super) struct Banner {
     url: String,
     address: SocketAddr,
     database: String,
     apps: Vec<String>,
     /// Whether callers have to log in.
     login: bool,
-    /// Where ADK's dev interface is.
+    /// The URL of ADK's dev interface.
     dev_ui: Option<String>,
     surfaces: Vec<Surface>,
 }
 
-impl Greeting {
+impl Banner {
     pub(super) fn new(address: SocketAddr, database: String, apps: Vec<String>, args: &ServeArgs) -> Self {
         let AccessArgs { tokens, jwks, jwt_secret_file, tls_cert, .. } = &args.access;
         let login = tokens.is_some() || jwks.is_some() || jwt_secret_file.is_some();
@@ -41,7 +41,7 @@ impl Greeting {
         Self { url, address, database, apps, login, dev_ui, surfaces: options::surfaces(args) }
     }
 
-    /// Prints it, unless nobody reads standard output: nobody waits for that.
+    /// Prints it, without waiting for long if nobody reads standard output.
     ///
     /// # Errors
     ///
@@ -49,13 +49,13 @@ impl Greeting {
     pub(super) async fn print(self, format: Format) -> Result<(), Failure> {
         let printing = spawn_blocking(move || self.print_to(&mut Output::new(format == Format::Json)));
         let Ok(printed) = timeout(PATIENCE, printing).await else {
-            tracing::warn!("nobody reads standard output: the server begins without its greeting");
+            tracing::warn!("nobody reads standard output: the server starts without printing its URL");
             return Ok(());
         };
         printed.map_err(|e| Error::internal("the greeting was not printed").with_source(e))?
     }
 
-    /// For people what to look at and to try; for programs one line of JSON.
+    /// Prints text for people, or one line of JSON for programs.
     fn print_to(&self, out: &mut Output) -> Result<(), Failure> {
         let Self { url, address, database, apps, login, dev_ui, surfaces } = self;
         let has = |surface| surfaces.contains(&surface);
@@ -102,7 +102,7 @@ impl Greeting {
     }
 }
 
-/// A surface in one word, and what it is.
+/// A surface's name in JSON and in text.
 fn name(surface: &Surface) -> Option<(&'static str, &'static str)> {
     match surface {
         Surface::Adk => Some(("adk", "ADK's API")),
@@ -112,7 +112,7 @@ fn name(surface: &Surface) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Where this machine reaches what listens at an address: one that stands for all addresses is none to call.
+/// The address at which this machine reaches the server. An unspecified address becomes the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -122,7 +122,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// A first message to an app.
+/// The body of a request with a first message to an app.
 fn message(app: &str, user: &str) -> String {
     let content = json!({"role": "user", "parts": [{"text": "Add two apples, please"}]});
     json!({"appName": app, "userId": user, "sessionId": "first", "newMessage": content}).to_string()

@@ -1,20 +1,22 @@
-//! What state was, what changed, and who wrote it.
+//! `scratchbook state`: at, diff, history and blame.
 
 use comfy_table::Row;
-use scratchbook::{GetSessionConfig, KeyWrite, KeyWriter, SessionKey, SessionServiceExt};
+use scratchbook::error::KeyWriter;
+use scratchbook::session::KeyWrite;
+use scratchbook::{GetSessionConfig, SessionServiceExt};
 use serde_json::{Map, Value, json};
 
-use super::Target;
-use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs, SessionAddress};
+use super::target::StateTarget;
+use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs};
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::failure::no_session;
 use crate::output::{Format, Output, visible};
-use crate::sessions::no_session;
 use crate::show;
 use crate::times::time;
 
 pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let state = database.sessions.get_state_at(&key, args.seq).await?.to_map();
     if out.format() == Format::Json {
         return Ok(out.json(&state)?);
@@ -24,7 +26,7 @@ pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> R
 }
 
 pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let diff = database.sessions.diff(&key, args.before, args.after).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&diff)?);
@@ -39,17 +41,17 @@ pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) 
 }
 
 pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Output) -> Result<(), Failure> {
-    let target = Target::new(&args.owner)?;
+    let target = StateTarget::new(&args.owner)?;
     target.check(&args.key)?;
     let writes: Vec<KeyWrite> = match &target {
-        Target::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
-        Target::Owner(owner) => {
+        StateTarget::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
+        StateTarget::Owner(owner) => {
             let changes = database.sessions.list_key_changes(owner, &args.key, u64::MAX, args.limit).await?;
             changes.into_iter().map(KeyWrite::from).collect()
         }
     };
     if out.format() == Format::Json {
-        let writes: Vec<_> = writes.iter().map(|write| entry(write.value.as_ref(), &write.writer)).collect();
+        let writes: Vec<_> = writes.iter().map(|write| write_json(write.value.as_ref(), &write.writer)).collect();
         return Ok(out.json(&json!({"key": args.key, "writes": writes}))?);
     }
     if writes.is_empty() {
@@ -58,30 +60,32 @@ pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Ou
     }
     let rows = writes.iter().map(|KeyWrite { value, writer, .. }| {
         let value = value.as_ref().map_or_else(|| "(removed)".to_owned(), show::short);
-        Row::from(place(writer).into_iter().chain([value]).collect::<Vec<_>>())
+        Row::from(writer_columns(writer).into_iter().chain([value]).collect::<Vec<_>>())
     });
     Ok(out.table(&["WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
 }
 
 pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let config = GetSessionConfig::state_only();
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
     let blame = database.sessions.blame(&key).await?;
     if out.format() == Format::Json {
         let writers: Map<String, Value> =
-            blame.iter().map(|(key, writer)| (key.clone(), entry(session.state().get(key), writer))).collect();
+            blame.iter().map(|(key, writer)| (key.clone(), write_json(session.state().get(key), writer))).collect();
         return Ok(out.json(&writers)?);
     }
     let rows = blame.iter().map(|(key, writer)| {
         let value = session.state().get(key).map(show::brief).unwrap_or_default();
-        Row::from([visible(key).into_owned()].into_iter().chain(place(writer)).chain([value]).collect::<Vec<_>>())
+        Row::from(
+            [visible(key).into_owned()].into_iter().chain(writer_columns(writer)).chain([value]).collect::<Vec<_>>(),
+        )
     });
     Ok(out.table(&["KEY", "WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
 }
 
-/// When, by whom, in which session, by which event.
-fn place(writer: &KeyWriter) -> [String; 4] {
+/// The columns of a write: time, author, session and event.
+fn writer_columns(writer: &KeyWriter) -> [String; 4] {
     let at = if writer.time > 0.0 { time(writer.time) } else { "-".to_owned() };
     let author = if writer.author.is_empty() { "-".to_owned() } else { visible(&writer.author).into_owned() };
     let (session, event) = match &writer.session {
@@ -92,8 +96,8 @@ fn place(writer: &KeyWriter) -> [String; 4] {
     [at, author, session, event]
 }
 
-/// A write as JSON; what is not known, or was not there, is left out.
-fn entry(value: Option<&Value>, writer: &KeyWriter) -> Value {
+/// A write as JSON, without unknown fields.
+fn write_json(value: Option<&Value>, writer: &KeyWriter) -> Value {
     let mut shown = Map::new();
     shown.extend(value.map(|value| ("value".to_owned(), value.clone())));
     shown.insert("author".to_owned(), writer.author.clone().into());
@@ -111,8 +115,4 @@ fn entry(value: Option<&Value>, writer: &KeyWriter) -> Value {
         shown.insert("time".to_owned(), writer.time.into());
     }
     shown.into()
-}
-
-fn key_of(address: &SessionAddress) -> Result<SessionKey, scratchbook::Error> {
-    SessionKey::new(&address.app, &address.user, &address.session)
 }

@@ -1,54 +1,56 @@
-//! What a scenario is played on: it runs agents, shows what happens, and checks what comes out.
+//! The run of a scenario: it runs agents, shows their events, and checks values.
 
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use scratchbook::state::apply;
 use scratchbook::{
     Agent, CreateSessionConfig, Event, GetSessionConfig, RunRequest, Runner, Session, SessionKey, SessionService,
-    StateDelta, apply,
+    StateDelta,
 };
 use serde_json::{Map, Value, json};
 
-use super::before::Before;
+use super::state_before::StateBefore;
 use crate::failure::Failure;
 use crate::output::{BAD, DIM, Format, GOOD, Output, styled, visible};
 use crate::show;
 
-/// A scenario under way.
-pub(super) struct Stage<'a> {
+/// A scenario in progress.
+pub(super) struct ScenarioRun<'a> {
     sessions: &'a Arc<dyn SessionService>,
     out: &'a mut Output,
-    record: Record,
+    record: RunRecord,
 }
 
-/// What has happened, for JSON.
+/// The record of a run, for JSON.
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct RunRecord {
     pub(super) carried_on: Vec<Value>,
     pub(super) events: Vec<Value>,
     pub(super) checks: Vec<Value>,
 }
 
-impl Record {
+impl RunRecord {
     pub(super) fn different(&self) -> usize {
         self.checks.iter().filter(|check| check["ok"] == false).count()
     }
 }
 
 /// A session of a scenario.
-pub(super) struct Scene {
+pub(super) struct DemoSession {
     pub(super) key: SessionKey,
-    /// The state as the events seen so far leave it.
+    /// The state after the events shown so far.
     state: Map<String, Value>,
+    /// The number of the last event shown.
     seen: u64,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> ScenarioRun<'a> {
     pub(super) fn new(sessions: &'a Arc<dyn SessionService>, out: &'a mut Output) -> Self {
-        Self { sessions, out, record: Record::default() }
+        Self { sessions, out, record: RunRecord::default() }
     }
 
-    pub(super) fn finish(self) -> Record {
+    pub(super) fn finish(self) -> RunRecord {
         self.record
     }
 
@@ -56,14 +58,14 @@ impl<'a> Stage<'a> {
         self.sessions
     }
 
-    /// A runner of an app on this stage's database.
+    /// Builds a runner on the demo's database.
     pub(super) fn runner(&self, app_name: &str, agent: impl Agent) -> Result<Runner, Failure> {
         Ok(Runner::builder(app_name, agent, Arc::clone(self.sessions)).build()?)
     }
 
-    /// What the user and the app have before the scenario writes anything; said, as it carries on.
-    pub(super) async fn before(&mut self, app_name: &str, user_id: &str) -> Result<Before, Failure> {
-        let before = Before::read(self.sessions, app_name, user_id).await?;
+    /// Reads and shows the state of the user and the app that an earlier run left.
+    pub(super) async fn before(&mut self, app_name: &str, user_id: &str) -> Result<StateBefore, Failure> {
+        let before = StateBefore::read(self.sessions, app_name, user_id).await?;
         if before.keys().is_empty() {
             return Ok(before);
         }
@@ -76,10 +78,9 @@ impl<'a> Stage<'a> {
         Ok(before)
     }
 
-    /// Begins a session with a new id. Its state is as given; `user:` and `app:` keys only where there is none,
-    /// so that what an earlier run has left carries on.
-    pub(super) async fn begin(&mut self, app_name: &str, user_id: &str, state: Value) -> Result<Scene, Failure> {
-        let there = Before::read(self.sessions, app_name, user_id).await?;
+    /// Creates a session with a new id and the given state, except for `user:` and `app:` keys that exist already.
+    pub(super) async fn begin(&mut self, app_name: &str, user_id: &str, state: Value) -> Result<DemoSession, Failure> {
+        let there = StateBefore::read(self.sessions, app_name, user_id).await?;
         let Value::Object(mut given) = state else {
             return Err(
                 scratchbook::Error::new(scratchbook::ErrorKind::Internal, "the scenario's state is no object").into()
@@ -88,7 +89,7 @@ impl<'a> Stage<'a> {
         given.retain(|key, _| there.get(key).is_none());
         let config = CreateSessionConfig::default().with_state(given);
         let session = self.sessions.create_session(app_name, user_id, config).await?;
-        let scene = Scene { key: session.key().clone(), state: session.state().to_map(), seen: session.seq() };
+        let scene = DemoSession { key: session.key().clone(), state: session.state().to_map(), seen: session.seq() };
         if self.out.format() == Format::Text {
             let key = scene.key.to_string();
             self.out.line(format_args!("\n  {} {}", styled(DIM, "session"), visible(&key)))?;
@@ -97,10 +98,10 @@ impl<'a> Stage<'a> {
         Ok(scene)
     }
 
-    /// Has the agent answer a message, which carries a delta, and shows every event of the run.
+    /// Sends a message with a delta to the agent, and shows every event of the run.
     pub(super) async fn say(
         &mut self,
-        scene: &mut Scene,
+        scene: &mut DemoSession,
         runner: &Runner,
         message: &str,
         delta: Value,
@@ -117,18 +118,18 @@ impl<'a> Stage<'a> {
         Ok(events)
     }
 
-    /// Shows an event that the scenario has appended itself, with the delta as it was sent.
-    pub(super) async fn appended(&mut self, scene: &mut Scene, sent: StateDelta) -> Result<(), Failure> {
+    /// Shows an event that the scenario has appended, with the delta that it sent.
+    pub(super) async fn appended(&mut self, scene: &mut DemoSession, sent: StateDelta) -> Result<(), Failure> {
         self.catch_up(scene, &mut Some(sent)).await
     }
 
-    /// The session as it is stored now.
-    pub(super) async fn stored(&self, scene: &Scene) -> Result<Session, Failure> {
+    /// Reads the session from the store.
+    pub(super) async fn stored(&self, scene: &DemoSession) -> Result<Session, Failure> {
         let session = self.sessions.get_session(&scene.key, &GetSessionConfig::default()).await?;
-        session.ok_or_else(|| crate::sessions::no_session(&scene.key).into())
+        session.ok_or_else(|| crate::failure::no_session(&scene.key).into())
     }
 
-    /// Compares a value with what it must be.
+    /// Checks that a value is as expected.
     pub(super) fn check(
         &mut self,
         what: &str,
@@ -143,7 +144,7 @@ impl<'a> Stage<'a> {
         self.compare(what, actual, None)
     }
 
-    /// Compares a value, or its absence, with what it must be.
+    /// Checks that a value is present and as expected, or absent as expected.
     pub(super) fn compare(
         &mut self,
         what: &str,
@@ -161,9 +162,9 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Shows events that were committed since the last look. The first was sent with the given delta, which may
-    /// hold `temp:` keys that no store has.
-    async fn catch_up(&mut self, scene: &mut Scene, given: &mut Option<StateDelta>) -> Result<(), Failure> {
+    /// Shows the events committed since the last call. `given` is the delta that was sent with the first of them; it may
+    /// have `temp:` keys, which are not stored.
+    async fn catch_up(&mut self, scene: &mut DemoSession, given: &mut Option<StateDelta>) -> Result<(), Failure> {
         let config = GetSessionConfig::default().with_events_after(scene.seen, usize::MAX);
         let session = self.sessions.get_session(&scene.key, &config).await?;
         for event in session.iter().flat_map(|session| session.events().iter()) {

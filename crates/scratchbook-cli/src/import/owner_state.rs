@@ -1,46 +1,47 @@
-//! The state of a user or an app. Imported events change it too, in the order in which their sessions are written, so
-//! that it has to be set right when all of them are in: to what the source has, but for keys that somebody has changed
-//! in the database since.
+//! Restores the state of a user or an app. Imported events change it in the order in which their sessions are written.
+//! After all sessions it is therefore corrected to the source's values, except for keys that somebody has changed in the
+//! database since an earlier import.
 
 use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, PutStateOptions, SessionKey, StateChange, StateDelta, StateOwner};
+use scratchbook::session::{PutStateOptions, StateChange, StateOwner};
+use scratchbook::{Error, ErrorKind, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
-use super::report::{Refusal, Report};
+use super::report::{ImportReport, Refusal};
 use super::session::{difference, same_value};
-use super::{IMPORTER, PAGE};
+use super::source::{IMPORTER, PAGE};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// Says which changes in the log of the database came from the source.
+/// Tells which changes in the database's log came from the source.
 #[async_trait]
-pub(super) trait Known {
-    /// Whether an event of a session is one of the source's.
+pub(super) trait SourceChanges {
+    /// Whether the source has this event of a session.
     async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure>;
 
-    /// Whether a change outside of any session is one of the source's.
+    /// Whether the source has this change, which was made outside of sessions.
     fn has_put(&self, change: &StateChange) -> bool;
 }
 
-/// State that is to be set right at the end.
-pub(super) struct Shared {
+/// The state of an owner, which is corrected at the end of the import.
+pub(super) struct OwnerState {
     owner: StateOwner,
-    /// What the source has; nothing where it does not tell of this owner.
+    /// The source's state; `None` if the source does not contain this owner.
     source: Option<Map<String, Value>>,
-    /// What the keys are that somebody else wrote last, and who; `None` for a removed one.
+    /// The values of keys that somebody else wrote last, and their authors. `None` is a removed key.
     kept: BTreeMap<String, (Option<Value>, String)>,
 }
 
-impl Shared {
-    /// Looks, before anything is written, at what somebody else wrote last.
+impl OwnerState {
+    /// Finds the keys that somebody else wrote last. This has to be called before anything is written.
     pub(super) async fn begin(
         database: &Database,
         owner: StateOwner,
         source: Option<Map<String, Value>>,
-        known: &dyn Known,
-        report: &mut Report,
+        known: &dyn SourceChanges,
+        report: &mut ImportReport,
     ) -> Result<Self, Failure> {
         let there = database.sessions.get_state(&owner).await?;
         let mut kept = BTreeMap::new();
@@ -66,8 +67,8 @@ impl Shared {
         Ok(Self { owner, source: Some(source), kept })
     }
 
-    /// Makes the state what it has to be.
-    pub(super) async fn settle(self, database: &Database, report: &mut Report) -> Result<(), Failure> {
+    /// Corrects the state.
+    pub(super) async fn settle(self, database: &Database, report: &mut ImportReport) -> Result<(), Failure> {
         let there = database.sessions.get_state(&self.owner).await?;
         let mut ought = self.source.unwrap_or_else(|| there.clone());
         for (name, (value, _)) in &self.kept {
@@ -79,7 +80,7 @@ impl Shared {
         let (mut delta, mut back) = (StateDelta::new(), BTreeMap::<&str, StateDelta>::new());
         for (name, change) in difference(&there, &ought)?.iter() {
             match self.kept.get(name) {
-                // What is theirs stays theirs: under another name the next import would take it for its own.
+                // Keep the author: under the importer's name, the next import would take the key for its own.
                 Some((_, author)) => back.entry(author).or_default().insert(name.to_owned(), change.clone())?,
                 None => delta.insert(name.to_owned(), change.clone())?,
             }
@@ -92,7 +93,7 @@ impl Shared {
     }
 }
 
-/// The last change in the log to each key that is not what the source has.
+/// The last change in the log to each key whose value differs from the source's.
 async fn last_changes(
     database: &Database,
     owner: &StateOwner,

@@ -1,11 +1,12 @@
-//! google-adk stores the names of fields in snake_case and shows them in camelCase. Our events take their own fields
-//! either way; what they keep as plain JSON, because only models look into it, is spelled here as google-adk shows it.
+//! Converts field names to camelCase. google-adk stores them in snake_case and shows them in camelCase. Our events accept
+//! both for their own fields; this converts the fields that they keep as plain JSON.
 
-use scratchbook::{Content, Event, Part};
+use scratchbook::content::Part;
+use scratchbook::{Content, Event};
 use serde_json::{Map, Value};
 
-/// Spells the names of fields inside an event in camelCase. What is a program's own data keeps its names.
-pub(super) fn show(event: &mut Event) {
+/// Converts the field names inside an event to camelCase, except in a program's own data.
+pub(super) fn convert(event: &mut Event) {
     let Event {
         grounding_metadata,
         turn_complete_reason,
@@ -57,7 +58,7 @@ fn parts(content: &mut Content) {
     }
 }
 
-/// Spells the names of all fields in camelCase, but for those inside a program's own data.
+/// Converts all field names to camelCase, except inside the fields in `own_data`.
 fn camel(value: &mut Value, own_data: &[&str]) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| camel(item, own_data)),
@@ -91,13 +92,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_names_of_fields_are_spelled_anew() {
+    fn only_field_names_are_converted() {
         let usage_metadata = Some(json!({"prompt_token_count": 1, "details": [{"token_count": "a_b"}]}).into());
         let mut event = Event { usage_metadata, ..Event::default() };
         event.actions.render_ui_widgets = Some(vec![json!({"id": 1, "the_kind": "x", "payload": {"my_key": 1}})]);
         event.custom_metadata = json!({"my_key": {"a_b": 1}}).as_object().cloned().map(Box::new);
         event.cache_metadata = Some(json!({"cache_name": "x"}).into());
-        show(&mut event);
+        convert(&mut event);
         let usage = json!({"promptTokenCount": 1, "details": [{"tokenCount": "a_b"}]});
         assert_eq!(event.usage_metadata.as_deref(), Some(&usage));
         let widgets = event.actions.render_ui_widgets.unwrap();

@@ -1,77 +1,62 @@
-//! Goes through a database: apps, users, sessions, events and artifacts, page by page.
+//! Reads apps, users, sessions, events and artifacts page by page, and writes them as lines.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use scratchbook::{
-    Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Session, SessionKey, StateChange, StateDelta, StateOwner,
-};
+use scratchbook::session::{ListSessionsConfig, StateChange, StateOwner};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
-use super::any_session;
 use super::writer::LineWriter;
 use crate::database::Database;
+use crate::export_format::{ExportLine, any_session};
 use crate::failure::Failure;
-use crate::lines::Line;
+use crate::walk::Selection;
 
-/// How many owners, changes, sessions or events are read at a time.
+/// The page size for owners, changes, sessions and events.
 const PAGE: usize = 500;
 
-/// Of how many sessions it is remembered which events they have.
-const MOST_KNOWN: usize = 10_000;
+/// The maximum number of cached sequence ranges.
+const MAX_CACHED: usize = 10_000;
 
-/// Which events a session has.
-type Known = HashMap<SessionKey, Option<RangeInclusive<u64>>>;
+/// The sequence numbers of the events that sessions have.
+type SeqRanges = HashMap<SessionKey, Option<RangeInclusive<u64>>>;
 
-/// What of the database is wanted.
-pub(super) enum Selection {
-    Everything,
-    App(StateOwner),
-    User(StateOwner),
-}
-
-impl Selection {
-    pub(super) fn new(app: Option<&str>, user: Option<&str>) -> Result<Self, Error> {
-        Ok(match (app, user) {
-            (None, _) => Self::Everything,
-            (Some(app), None) => Self::App(StateOwner::app(app)?),
-            (Some(app), Some(user)) => Self::User(StateOwner::user(app, user)?),
-        })
-    }
-}
-
-pub(super) struct Walk<'a> {
+pub(super) struct Exporter<'a> {
     database: &'a Database,
     lines: &'a mut LineWriter,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Exporter<'a> {
     pub(super) fn new(database: &'a Database, lines: &'a mut LineWriter) -> Self {
         Self { database, lines }
     }
 
     pub(super) async fn all(mut self, selection: &Selection) -> Result<(), Failure> {
         self.lines.header()?;
-        match selection {
-            Selection::Everything => self.owners(None, |_| true).await.map(drop),
+        let is_empty = match selection {
+            // The command cannot select a single session.
+            Selection::Everything | Selection::Session(_) => {
+                self.owners(None, |_| true).await?;
+                false
+            }
             Selection::App(app) => {
                 let state = self.database.sessions.get_state(app).await?;
                 self.owner(app, &state).await?;
                 let users = self.owners(Some(app.clone()), |owner| owner.app_name() == app.app_name()).await?;
-                found(users > 0 || !state.is_empty(), || format!("there is no app '{}'", app.app_name()))
+                users == 0 && state.is_empty()
             }
             Selection::User(user) => {
                 let state = self.database.sessions.get_state(user).await?;
                 self.owner(user, &state).await?;
-                let user_id = user.user_id().unwrap_or_default();
-                let sessions = self.user(user.app_name(), user_id).await?;
-                let message = || format!("the app '{}' has no user '{user_id}'", user.app_name());
-                found(sessions > 0 || !state.is_empty(), message)
+                let sessions = self.user(user.app_name(), user.user_id().unwrap_or_default()).await?;
+                sessions == 0 && state.is_empty()
             }
-        }
+        };
+        if is_empty { Err(selection.not_found().into()) } else { Ok(()) }
     }
 
-    /// Every owner after one that is wanted, up to the first that is not; how many there were.
+    /// Writes the owners after one, up to the first that is not wanted, and returns how many there were.
     async fn owners(
         &mut self,
         mut after: Option<StateOwner>,
@@ -96,19 +81,19 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// An owner's line, and what was written to its state by no event that is exported.
+    /// Writes an owner's line, and the writes to its state that are in no exported event.
     async fn owner(&mut self, owner: &StateOwner, state: &Map<String, Value>) -> Result<(), Failure> {
         let app_name = owner.app_name();
         self.lines.write(&match owner.user_id() {
-            Some(user_id) => Line::User { app_name, user_id, state },
-            None => Line::App { app_name, state },
+            Some(user_id) => ExportLine::User { app_name, user_id, state },
+            None => ExportLine::App { app_name, state },
         })?;
-        let (mut after, mut known) = (0, Known::new());
+        let (mut after, mut known) = (0, SeqRanges::new());
         loop {
             let page = self.database.sessions.list_state_changes(owner, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.position;
-            // A page holds commits whole.
+            // A page contains complete commits.
             for commit in page.chunk_by(|a, b| a.position == b.position) {
                 if !self.is_of_event(&commit[0], &mut known).await? {
                     self.put(commit)?;
@@ -117,14 +102,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether a change stands in an event that is there; `known` remembers which events a session has.
-    async fn is_of_event(&self, change: &StateChange, known: &mut Known) -> Result<bool, Failure> {
+    /// Whether a change is in an existing event. `known` caches the events of sessions.
+    async fn is_of_event(&self, change: &StateChange, known: &mut SeqRanges) -> Result<bool, Failure> {
         let Some((session, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else { return Ok(false) };
         if !known.contains_key(session) {
-            if known.len() >= MOST_KNOWN {
+            if known.len() >= MAX_CACHED {
                 known.clear();
             }
-            // The first one tells how many were pruned.
+            // The first event shows how many were pruned.
             let config = GetSessionConfig::default().without_state().with_events_after(0, 1);
             let found = self.database.sessions.get_session(session, &config).await?;
             let first = found.as_ref().and_then(|session| session.events().get(0)?.seq);
@@ -143,12 +128,12 @@ impl<'a> Walk<'a> {
             }
         }
         let StateChange { author, time, .. } = &commit[0];
-        self.lines.write(&Line::Put { author, time: *time, state_delta: &delta })
+        self.lines.write(&ExportLine::Put { author, time: *time, state_delta: &delta })
     }
 
-    /// A user's sessions and artifacts; how many sessions there were.
+    /// Writes a user's sessions and artifacts, and returns how many sessions there were.
     async fn user(&mut self, app: &str, user: &str) -> Result<u64, Failure> {
-        // The one updated longest ago first: what was written to the user's state last comes last here too.
+        // The least recently updated first, so that the last write to the user's state comes last here, too.
         let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(PAGE);
         let mut count = 0;
         loop {
@@ -169,16 +154,16 @@ impl<'a> Walk<'a> {
     async fn session(&mut self, session: &Session) -> Result<(), Failure> {
         let key = session.key();
         let Some(initial) = self.database.sessions.get_initial_state(key).await? else {
-            // Deleted since it was listed.
+            // It was deleted since it was listed.
             return Ok(());
         };
-        // Where events were pruned, what they left is the state to begin with, and the others are numbered from 1 on.
+        // If events were pruned, the state after them is the initial one, and the others are numbered from 1.
         let (pruned, state, last) = (initial.seq, &initial.state, session.seq());
         let create_time = (pruned == last).then(|| session.last_update_time());
         let events = last.saturating_sub(pruned);
         let (id, expire_time) = (key.session_id(), session.expire_time());
         let (title, labels) = (session.title(), session.labels());
-        self.lines.write(&Line::Session { id, create_time, expire_time, title, labels, state, events })?;
+        self.lines.write(&ExportLine::Session { id, create_time, expire_time, title, labels, state, events })?;
         let mut seq = pruned;
         while seq < last {
             let limit = usize::try_from(last - seq).map_or(PAGE, |rest| rest.min(PAGE));
@@ -196,7 +181,7 @@ impl<'a> Walk<'a> {
                     return Err(Error::new(ErrorKind::Conflict, message).into());
                 }
                 seq = number;
-                self.lines.write(&Line::Event { seq: seq - pruned, event })?;
+                self.lines.write(&ExportLine::Event { seq: seq - pruned, event })?;
             }
         }
         self.artifacts(key, |name| !name.starts_with("user:")).await
@@ -209,15 +194,15 @@ impl<'a> Walk<'a> {
                 let version = found.version;
                 if let Some(artifact) = artifacts.load_artifact(key, &filename, Some(version)).await? {
                     let (filename, custom_metadata) = (&filename, &found.custom_metadata);
-                    self.lines.write(&Line::Artifact { filename, version, custom_metadata, artifact: &artifact })?;
+                    self.lines.write(&ExportLine::Artifact {
+                        filename,
+                        version,
+                        custom_metadata,
+                        artifact: &artifact,
+                    })?;
                 }
             }
         }
         Ok(())
     }
-}
-
-/// What was asked for by name has to be there.
-fn found(found: bool, message: impl FnOnce() -> String) -> Result<(), Failure> {
-    if found { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message()).into()) }
 }
