@@ -17,7 +17,7 @@
 //! # Layout
 //!
 //! - `server.rs`: what is served, built and run. Start here.
-//! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
+//! - `app_state.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
 //! - `layers.rs`: what each request goes through before a handler, and each answer on its way back.
 //! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
 //! - `answers/`: what each answer goes through: bounds in bytes, and what is shown of credentials. `heavy.rs`: work that
@@ -36,33 +36,38 @@
 mod access;
 mod adk;
 mod answers;
+mod app_state;
 mod apps;
 mod bodies;
+mod browser;
 mod dev_ui;
 mod document;
+mod event_search;
 mod guard;
 mod headers;
 mod heavy;
 mod layers;
 mod limits;
 mod listen;
-mod look_back;
+mod openapi;
 mod operations;
+mod public_error;
 mod refusal;
 mod reload;
 mod runs;
 mod scope;
-mod served;
+
 mod server;
-mod spelling;
 mod sse;
-mod surfaces;
-mod told;
+mod store_probe;
+mod surface;
 mod v1;
 mod vertex;
+mod wire_names;
+mod wording;
 
 pub use access::{Login, MadeToken, NewToken, Right};
 pub use limits::{Network, RateLimit, ServerLimits};
 pub use listen::Tls;
 pub use server::{Server, ServerBuilder};
-pub use surfaces::Surface;
+pub use surface::Surface;

@@ -12,29 +12,33 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
 use crate::answers::Budget;
+use crate::app_state::{AppState, Parts};
 use crate::apps::{Apps, Origin};
 use crate::bodies::Room;
+use crate::browser::BrowserState;
 use crate::dev_ui::DevUi;
 use crate::document::Documents;
 use crate::guard::{Guard, Origins};
 use crate::heavy::Heavy;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
-use crate::listen::{self, Closing, Tls};
+use crate::listen::{self, Closing, ListenState, Tls};
 use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
-use crate::served::Served;
-use crate::surfaces::Surface;
-use crate::{access, adk, document, layers, operations, v1, vertex};
+use crate::store_probe::StoreProbe;
+use crate::surface::Surface;
+use crate::{adk, browser, document, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
 pub struct Server {
-    served: Arc<Served>,
+    app_state: AppState,
     origins: Origins,
     /// Where a server of somebody else serves the router, as far as that is known.
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
+    readiness: Readiness,
+    documents: Arc<Documents>,
 }
 
 /// Builds a [`Server`].
@@ -193,34 +197,32 @@ impl ServerBuilder {
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
         let runs = Runs::new(self.max_runs, self.max_waiting_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
-        let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
-        let certificates = tls.map(Tls::open).transpose()?;
-        let answers = Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS));
-        let (rates, lanes, closing) = (limits.rate.map(Rates::new), Lanes::new(&limits), Closing::default());
-        let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
-        let (streams, readiness) = (Streams::new(&limits, &access), Readiness::default());
-        let watches = Watches::new(Arc::clone(&store.sessions));
-        let served = Served {
+        let access = login.map_or(Ok(Access::Open), |login| login.open().map(|gate| Access::Login(Arc::new(gate))))?;
+        let certificates = tls.map(Tls::open).transpose()?.map(Arc::new);
+        let probe = StoreProbe::new(Arc::clone(&store.sessions));
+        let readiness = Readiness::new(probe.clone(), access.clone());
+        let surfaces: Arc<[Surface]> = surfaces.into();
+        let documents = Arc::new(Documents::new(Arc::clone(&surfaces)));
+        let app_state = AppState::new(Parts {
+            watches: Watches::new(Arc::clone(&store.sessions)),
             store,
-            watches,
+            probe,
             apps,
-            runs,
+            rates: limits.rate.map(Rates::new).map(Arc::new),
+            lanes: Arc::new(Lanes::new(&limits)),
+            room: Arc::new(Room::new(&limits)),
+            heavy: Heavy::new(limits.body_wait),
+            streams: Streams::new(&limits, &access),
+            answers: Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS)),
+            limits: Arc::new(limits),
             access,
-            limits,
-            rates,
-            lanes,
-            room,
-            heavy,
-            streams,
-            readiness,
             certificates,
-            closing,
+            closing: Closing::default(),
+            runs,
             environment,
             surfaces,
-            documents: Documents::default(),
-            answers,
-        };
-        Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
+        });
+        Ok(Server { app_state, origins, host, metrics, dev_ui, readiness, documents })
     }
 }
 
@@ -281,7 +283,7 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))?;
         self.check_address(address)?;
         let router = self.router_at(Some(address.ip().to_canonical().to_string()));
-        listen::serve(self.served, router, listener, shutdown).await;
+        listen::serve(self.listen_state(), router, listener, shutdown).await;
         Ok(())
     }
 
@@ -293,7 +295,7 @@ impl Server {
     /// `FailedPrecondition` where others can reach the address and nobody has to log in.
     pub fn check_address(&self, address: SocketAddr) -> Result<()> {
         let ip = address.ip().to_canonical();
-        match self.served.access {
+        match self.app_state.access {
             Access::Open if !ip.is_loopback() => {
                 let message = format!(
                     "{ip} can be reached by others, and nobody has to log in: have callers log in by tokens \
@@ -311,33 +313,48 @@ impl Server {
     ///
     /// The first error; for a file that cannot be used, what it held before still counts.
     pub fn reload(&self) -> Result<()> {
-        let login = match &self.served.access {
+        let login = match &self.app_state.access {
             Access::Open => Ok(()),
             Access::Login(gate) => gate.reload(),
         };
-        let tls = self.served.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload());
+        let tls = self.app_state.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload());
         login.and(tls)
     }
 
     #[cfg(test)]
-    pub(crate) fn served(&self) -> Arc<Served> {
-        Arc::clone(&self.served)
+    pub(crate) fn app_state(&self) -> AppState {
+        self.app_state.clone()
+    }
+
+    fn listen_state(&self) -> Arc<ListenState> {
+        Arc::new(ListenState {
+            access: self.app_state.access.clone(),
+            limits: Arc::clone(&self.app_state.limits),
+            certificates: self.app_state.certificates.clone(),
+            closing: self.app_state.closing.clone(),
+            runs: self.app_state.runs.clone(),
+        })
     }
 
     fn router_at(&self, host: Option<String>) -> Router {
-        let served = &self.served;
-        let scheme = if served.certificates.is_some() { "https" } else { "http" };
+        let app_state = &self.app_state;
+        let scheme = if app_state.certificates.is_some() { "https" } else { "http" };
         let guard = Guard { origins: self.origins.clone(), host, scheme };
-        let paths = adk::Paths::new(adk::routes(), Arc::clone(served));
+        let paths = adk::Paths::new(adk::routes(), app_state.clone());
+        let browser = BrowserState {
+            access: app_state.access.clone(),
+            rates: app_state.rates.clone(),
+            environment: Arc::clone(&app_state.environment),
+        };
         let routes = Router::new()
             .merge(adk::routes())
-            .merge(operations::routes(self.metrics.as_ref()))
+            .merge(operations::routes(&self.readiness, self.metrics.as_ref()))
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
-            .merge(document::routes())
+            .merge(document::routes(&self.documents))
             .merge(v1::routes())
             .merge(vertex::routes())
-            .merge(access::browser::routes(&served.access))
+            .merge(browser::routes(browser).method_not_allowed_fallback(adk::method_not_allowed))
             .fallback(move |request: Request| paths.clone().not_found(request));
-        layers::around(routes, served, guard)
+        layers::around(routes, app_state, guard)
     }
 }

@@ -31,7 +31,7 @@ struct Token {
 
 /// What came of a look for a token.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum TokenMatch {
     Caller(Caller),
     Expired,
     Nothing,
@@ -85,13 +85,13 @@ impl Tokens {
     }
 
     /// Who has this token. All are looked at, so that the time tells nothing.
-    pub(super) fn find(&self, token: &str, now: f64) -> Found {
+    pub(super) fn find(&self, token: &str, now: f64) -> TokenMatch {
         let hash = sha256(token);
-        let mut found = Found::Nothing;
+        let mut found = TokenMatch::Nothing;
         for token in &self.tokens {
             if bool::from(token.hash.ct_eq(&hash)) {
                 let expired = token.expires.is_some_and(|expires| expires <= now);
-                found = if expired { Found::Expired } else { Found::Caller(token.caller.clone()) };
+                found = if expired { TokenMatch::Expired } else { TokenMatch::Caller(token.caller.clone()) };
             }
         }
         found

@@ -11,8 +11,8 @@ use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
 use super::body::{
     CreateSessionRequest, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
 };
-use crate::document::path::{AppPath, SessionPath, UserPath};
-use crate::document::{EventSchema, StateValues, StreamEvent};
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
+use crate::openapi::{EventSchema, StateValues, StreamEvent};
 
 /// The part of the document that this is.
 const ADK: &str = "ADK";

@@ -1,7 +1,5 @@
 //! Paths that no route is for, and methods that a path does not have.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, OriginalUri, Request};
@@ -14,7 +12,7 @@ use serde_json::json;
 use tower::ServiceExt;
 
 use super::AdkError;
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// Knows which paths there are, and what to say of others.
 #[derive(Clone, Debug)]
@@ -24,9 +22,9 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    pub(crate) fn new(routes: Router<Arc<Served>>, served: Arc<Served>) -> Self {
+    pub(crate) fn new(routes: Router<AppState>, app_state: AppState) -> Self {
         let found = middleware::from_fn(async |_: Request, _: Next| StatusCode::OK);
-        Self { known: routes.route_layer(found).with_state(served) }
+        Self { known: routes.route_layer(found).with_state(app_state) }
     }
 
     /// What answers where there is no route. A path that is one but for slashes at its end is sent on, as ADK does,

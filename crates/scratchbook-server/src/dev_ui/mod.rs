@@ -7,9 +7,6 @@
 mod graph;
 mod handlers;
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use axum::Json;
 use axum::Router;
 use axum::handler::HandlerWithoutStateExt;
@@ -19,10 +16,11 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use scratchbook::{Error, Result};
 use serde_json::json;
+use std::path::PathBuf;
 use tower_http::services::ServeDir;
 
 use crate::adk::{AdkError, method_not_allowed};
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// The files of the interface.
 #[derive(Clone, Debug)]
@@ -47,7 +45,7 @@ impl DevUi {
     }
 
     /// The routes.
-    pub(crate) fn routes(&self) -> Router<Arc<Served>> {
+    pub(crate) fn routes(&self) -> Router<AppState> {
         let files = ServeDir::new(&self.folder).not_found_service(not_found.into_service());
         let interface = Router::new()
             .route("/assets/config/runtime-config.json", get(runtime_config))

@@ -17,7 +17,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 
-use crate::{refusal, vertex};
+use crate::refusal::Refused;
+use crate::surface::Surface;
 
 pub(crate) use origins::Origins;
 
@@ -181,8 +182,8 @@ pub(crate) fn is_page(path: &str) -> bool {
 }
 
 fn forbidden(request: &Request, text: &'static str) -> Response {
-    if vertex::serves(request.uri().path()) {
-        return refusal::of(request.uri().path(), Error::new(ErrorKind::PermissionDenied, text));
+    if Surface::of(request.uri().path()) == Some(Surface::Vertex) {
+        return Refused::from(Error::new(ErrorKind::PermissionDenied, text)).into_response();
     }
     (StatusCode::FORBIDDEN, [(CONTENT_TYPE, "text/plain")], text).into_response()
 }

@@ -1,7 +1,7 @@
 //! How much and how long: of a request, of a connection, of a caller.
 
 mod admit;
-mod body;
+mod follow;
 mod lane;
 mod network;
 mod rate;
@@ -13,12 +13,12 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 pub(crate) use admit::{Lanes, admit};
-pub(crate) use body::{leave_workers, read_whole};
+pub(crate) use follow::follow_streams;
 pub use network::Network;
 pub use rate::RateLimit;
-pub(crate) use rate::Rates;
-pub(crate) use streams::{OpenStream, Streams};
-pub(crate) use time::answer_in_time;
+pub(crate) use rate::{Rates, limit_rate};
+pub(crate) use streams::Streams;
+pub(crate) use time::{answer_in_time, begins_run};
 
 /// What a server bears with. The defaults are made for a server that strangers reach.
 #[derive(Clone, Debug)]

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::RETRY_AFTER;
-use axum::response::Response;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 
 use super::Network;
-use crate::access::{Caller, LoginName};
-use crate::refusal;
+use crate::access::{Caller, Identity, LoginName};
+use crate::refusal::Refused;
 
 /// How many callers are remembered before those are forgotten who have all their requests again.
 const SWEEP_FROM: usize = 1_024;
@@ -70,7 +71,7 @@ impl Rates {
         let wait = self.take(Key::of(caller, request), Instant::now()).err()?;
         let seconds = wait.as_secs_f64().ceil();
         let message = format!("too many requests; the next is taken in {seconds} seconds");
-        let mut response = refusal::of(request.uri().path(), Error::new(ErrorKind::ResourceExhausted, message));
+        let mut response = Refused::from(Error::new(ErrorKind::ResourceExhausted, message)).into_response();
         response.headers_mut().insert(RETRY_AFTER, (seconds as u64).into());
         Some(response)
     }
@@ -102,6 +103,16 @@ impl Key {
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         Self::Address(peer.map(|ConnectInfo(peer)| Network::of_client(peer.ip())))
+    }
+}
+
+/// Refuses a request beyond the rate of its caller. Requests that need no login are not counted here.
+pub(crate) async fn limit_rate(State(rates): State<Option<Arc<Rates>>>, request: Request, next: Next) -> Response {
+    let identity = request.extensions().get::<Identity>();
+    let refused = rates.zip(identity).and_then(|(rates, identity)| rates.count(identity.caller(), &request));
+    match refused {
+        Some(refused) => refused,
+        None => next.run(request).await,
     }
 }
 

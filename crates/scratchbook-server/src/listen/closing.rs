@@ -8,13 +8,12 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::watch;
 
-use crate::served::Served;
 use crate::sse;
 
 /// Whether the server ends.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Closing {
-    closed: watch::Sender<bool>,
+    closed: Arc<watch::Sender<bool>>,
 }
 
 impl Closing {
@@ -36,6 +35,6 @@ impl Closing {
 }
 
 /// Has streams of events end, between two frames, when the server does: those who follow them come back elsewhere.
-pub(crate) async fn end_streams(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
-    sse::until(next.run(request).await, served.closing.closed())
+pub(crate) async fn end_streams(State(closing): State<Closing>, request: Request, next: Next) -> Response {
+    sse::until(next.run(request).await, closing.closed())
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use super::ListenState;
 use super::places::{Phase, Places, Wish};
 use crate::access::{Access, LoginName};
 use crate::limits::Network;
-use crate::served::Served;
 
 /// How many wait for a place at a time; they are accepted, and so they have files open beside the connections.
 const SEATS: usize = 64;
@@ -42,7 +42,7 @@ pub(crate) struct Line {
 
 /// A connection's place, as long as it has it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionPermit {
     pub(super) line: Arc<Line>,
     wishes: watch::Receiver<Wish>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) enum Late {
     /// A place after all.
-    Place(Place),
+    ConnectionPermit(ConnectionPermit),
     /// A seat, as long as it takes to be refused.
     Seat(OwnedSemaphorePermit),
     /// Nothing: too many wait.
@@ -59,9 +59,9 @@ pub(super) enum Late {
 }
 
 impl Connections {
-    pub(super) fn new(served: &Served) -> Arc<Self> {
-        let limits = &served.limits;
-        let strangers = match served.access {
+    pub(super) fn new(state: &ListenState) -> Arc<Self> {
+        let limits = &state.limits;
+        let strangers = match state.access {
             Access::Open => usize::MAX,
             Access::Login(_) => limits.connections_before_login,
         };
@@ -75,14 +75,14 @@ impl Connections {
 
     /// A place for a connection from an address, if there is one, or another connection makes room. Proxies and this
     /// machine itself have addresses that stand for many clients.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Option<ConnectionPermit> {
         let address = address.to_canonical();
         let counts = !address.is_loopback() && !proxies.iter().any(|proxy| proxy.has(address));
         let mut places = self.lock();
         let (id, wishes) = places.enter(counts.then(|| Network::of_client(address)), Instant::now())?;
         self.open.send_replace(places.len());
         drop(places);
-        Some(Place { line: Arc::new(Line { connections: Arc::clone(self), id }), wishes })
+        Some(ConnectionPermit { line: Arc::new(Line { connections: Arc::clone(self), id }), wishes })
     }
 
     /// Waits a little for a place, if not too many do already.
@@ -97,7 +97,7 @@ impl Connections {
                 let _ = timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };
-        timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::Place)
+        timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::ConnectionPermit)
     }
 
     /// Has some connections end that lose least by it: there is something else than places that is short.
@@ -163,7 +163,7 @@ impl Line {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Ready when the connection is to end with the answer that is under way, or now.
     pub(super) async fn ends(&self) {
         self.wished(Wish::End).await;
@@ -180,7 +180,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let connections = &self.line.connections;
         let mut places = connections.lock();

@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use futures_util::future::{Ready, ready};
 
 use crate::access::{Caller, Right};
-use crate::adk::AdkError;
+use crate::refusal::Refused;
 
 /// Writes what was counted as text.
 #[derive(Clone)]
@@ -23,12 +23,12 @@ impl Metrics {
     /// Answers who may see what concerns all.
     pub(super) fn handler(
         &self,
-    ) -> impl Fn(Extension<Caller>) -> Ready<Result<axum::response::Response, AdkError>> + Clone + Send + Sync + 'static
+    ) -> impl Fn(Extension<Caller>) -> Ready<Result<axum::response::Response, Refused>> + Clone + Send + Sync + 'static
     {
         let render = Arc::clone(&self.0);
         move |Extension(caller)| {
             let written = || ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response();
-            ready(caller.check_of_all(Right::Admin).map(|()| written()).map_err(AdkError::from))
+            ready(caller.check_of_all(Right::Admin).map(|()| written()).map_err(Refused::from))
         }
     }
 }

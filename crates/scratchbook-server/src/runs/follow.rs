@@ -11,7 +11,7 @@ use scratchbook::{Error, Event, GetSessionConfig, Result, Session, SessionKey, S
 
 use super::{Outcome, Reader, Run, Runs};
 use crate::answers::STREAM_PAGE_BYTES;
-use crate::look_back::last_event;
+use crate::event_search::last_event;
 
 /// How many events are read at a time.
 const PAGE: usize = 100;

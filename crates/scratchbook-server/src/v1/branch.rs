@@ -1,7 +1,5 @@
 //! Another way from an event on, and back to before an invocation.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,9 +11,9 @@ use super::error::WriteRefusals;
 use super::request::{Body, NoQuery, Sent};
 use super::shape::{SessionBody, Stored};
 use super::{ApiError, SESSIONS};
-use crate::document::path::SessionPath;
+use crate::app_state::AppState;
+use crate::openapi::path::SessionPath;
 use crate::scope::SessionScope;
-use crate::served::Served;
 
 /// How a session is forked.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -61,14 +59,14 @@ pub(super) struct Rewound {
     responses((status = 201, description = "The new session, without its events.", body = SessionBody), WriteRefusals)
 )]
 pub(super) async fn fork(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<Fork>,
 ) -> Result<(StatusCode, Json<SessionBody>), ApiError> {
     let mut config = ForkConfig::default();
     (config.at, config.session_id) = (body.at, body.id);
-    let session = served.store.sessions.fork_session(&scope.key, config).await?;
+    let session = app_state.store.sessions.fork_session(&scope.key, config).await?;
     Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
 
@@ -82,12 +80,12 @@ pub(super) async fn fork(
     responses((status = 200, description = "The event that did it.", body = Rewound), WriteRefusals)
 )]
 pub(super) async fn rewind(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<Rewind>,
 ) -> Result<Json<Rewound>, ApiError> {
-    let event = served.store.rewind(&scope.key, &body.before_invocation_id).await;
+    let event = app_state.store.rewind(&scope.key, &body.before_invocation_id).await;
     let event = event.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     Ok(Json(Rewound { event: Stored::told(event, &scope.caller) }))
 }

@@ -13,8 +13,8 @@ use utoipa::{IntoResponses, ToSchema, openapi};
 
 use super::shape::Writer;
 use crate::access::{Caller, Right};
-use crate::scope::Refusal;
-use crate::told::Told;
+use crate::public_error::PublicError;
+use crate::scope::SurfaceError;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl ApiError {
     }
 
     fn new(error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
-        let Told { status, kind, message } = Told::of(error);
+        let PublicError { status, kind, message } = PublicError::of(error);
         let problem = Problem { kind: kind.as_str(), message: message.to_owned(), conflicts };
         Self { status, body: ErrorBody { error: problem } }
     }
@@ -108,7 +108,7 @@ impl ApiError {
 /// An error where it is a part of a stream. Of a conflict it is said that there is one, and no more: whether its reader may
 /// know of the writers is not known.
 pub(super) fn shown(error: &Error) -> Problem {
-    let told = Told::of(error);
+    let told = PublicError::of(error);
     let message = match error.conflicts() {
         [] => told.message,
         _ => "others have changed keys of this write; read again, then try again",
@@ -139,7 +139,7 @@ impl From<Error> for ApiError {
     }
 }
 
-impl Refusal for ApiError {}
+impl SurfaceError for ApiError {}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {

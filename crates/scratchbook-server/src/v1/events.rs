@@ -1,7 +1,5 @@
 //! Events: appended, read by pages and one by one.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -15,11 +13,11 @@ use super::sessions::read;
 use super::shape::{Conflict, Given, Operations, Seen, Stored};
 use super::{ApiError, EVENTS};
 use crate::answers::json;
+use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
-use crate::document::path::{EventPath, NumberPath, SessionPath};
-use crate::look_back::last_event;
+use crate::event_search::last_event;
+use crate::openapi::path::{EventPath, NumberPath, SessionPath};
 use crate::scope::SessionScope;
-use crate::served::Served;
 
 /// An event, and how it is to be appended.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -130,19 +128,19 @@ pub(super) struct EventPage {
     responses((status = 200, description = "The event as it is stored.", body = Appended), WriteRefusals)
 )]
 pub(super) async fn append(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<Append>,
 ) -> Result<Json<Appended>, ApiError> {
     let mut event = body.event.into_event()?;
     event.actions.state_delta = body.operations.with(std::mem::take(&mut event.actions.state_delta))?;
-    commit(&served, &scope, event, body.conflict, body.seen).await
+    commit(&app_state, &scope, event, body.conflict, body.seen).await
 }
 
 /// Appends an event for a caller.
 pub(super) async fn commit(
-    served: &Served,
+    app_state: &AppState,
     scope: &SessionScope<ApiError>,
     event: scratchbook::Event,
     conflict: Conflict,
@@ -150,7 +148,7 @@ pub(super) async fn commit(
 ) -> Result<Json<Appended>, ApiError> {
     scope.caller.check_delta(&event.actions.state_delta)?;
     let options = conflict.options(seen)?;
-    let committed = served.store.sessions.append(&scope.key, event, options).await;
+    let committed = app_state.store.sessions.append(&scope.key, event, options).await;
     let Committed { event, outcome, logs, .. } =
         committed.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };
@@ -165,18 +163,18 @@ pub(super) async fn commit(
     responses((status = 200, description = "A page of them.", body = EventPage), Refusals)
 )]
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ListEvents>,
 ) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let config = GetSessionConfig::default().without_state().with_page_bytes(served.page_bytes());
+    let config = GetSessionConfig::default().without_state().with_page_bytes(app_state.page_bytes());
     let config = match (query.after, query.before) {
         (Some(_), Some(_)) => return Err(Error::invalid("after and before go one by one; send one of them").into()),
         (after, None) => config.with_events_after(after.unwrap_or_default(), limit),
         (None, Some(before)) => config.with_events_before(before, limit),
     };
-    let session = read(&served, &scope.key, &config).await?;
+    let session = read(&app_state, &scope.key, &config).await?;
     let events: Vec<_> = session.events().iter().cloned().map(Stored).collect();
     let is_full = events.len() == limit;
     let next = match query.before {
@@ -189,7 +187,7 @@ pub(super) async fn list(
             let first = events.first().and_then(|first| first.0.seq).filter(|first| *first > 1);
             // Those before it may have been pruned.
             match first {
-                Some(first) if !is_full && !has_events_before(&served, &scope.key, first).await? => None,
+                Some(first) if !is_full && !has_events_before(&app_state, &scope.key, first).await? => None,
                 first => first,
             }
         }
@@ -197,9 +195,9 @@ pub(super) async fn list(
     Ok(json(EventPage { events, event_count: session.known_seq(), next }).await?)
 }
 
-async fn has_events_before(served: &Served, key: &SessionKey, seq: u64) -> Result<bool> {
+async fn has_events_before(app_state: &AppState, key: &SessionKey, seq: u64) -> Result<bool> {
     let config = GetSessionConfig::default().without_state().with_events_before(seq, 1);
-    Ok(!read(served, key, &config).await?.events().is_empty())
+    Ok(!read(app_state, key, &config).await?.events().is_empty())
 }
 
 /// Read one event by its number.
@@ -209,13 +207,13 @@ async fn has_events_before(served: &Served, key: &SessionKey, seq: u64) -> Resul
     responses((status = 200, description = "The event.", body = Stored), Refusals)
 )]
 pub(super) async fn by_number(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathSeq(seq): PathSeq,
     _: NoQuery,
 ) -> Result<Json<Stored>, ApiError> {
     let config = GetSessionConfig::default().without_state().with_events_after(seq.saturating_sub(1), 1);
-    let session = read(&served, &scope.key, &config).await?;
+    let session = read(&app_state, &scope.key, &config).await?;
     let found = session.events().get(0).filter(|event| event.seq == Some(seq)).cloned();
     let missing =
         || Error::not_found(format!("there is no event {seq} in {}; its last is {}", scope.key, session.seq()));
@@ -231,16 +229,16 @@ pub(super) async fn by_number(
     responses((status = 200, description = "The event.", body = Stored), Refusals)
 )]
 pub(super) async fn by_id(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathEvent(id): PathEvent,
     _: NoQuery,
 ) -> Result<Json<Stored>, ApiError> {
     let key = &scope.key;
-    if let Some(event) = last_event(&served.store.sessions, key, |event| event.id == id).await? {
+    if let Some(event) = last_event(&app_state.store.sessions, key, |event| event.id == id).await? {
         return Ok(Json(Stored(event)));
     }
     // Where there is no such session, that is what is wrong.
-    read(&served, key, &GetSessionConfig::state_only().without_state()).await?;
+    read(&app_state, key, &GetSessionConfig::state_only().without_state()).await?;
     Err(Error::not_found(format!("there is no event with this id in {key}")).into())
 }

@@ -21,14 +21,12 @@ mod upkeep;
 mod users;
 mod watch;
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::served::Served;
+use crate::app_state::AppState;
 
 pub(crate) use document::document;
 pub(crate) use error::ApiError;
@@ -45,7 +43,7 @@ const USERS: &str = "Users";
 const UPKEEP: &str = "Upkeep";
 
 /// The routes under `/v1`.
-pub(crate) fn routes() -> Router<Arc<Served>> {
+pub(crate) fn routes() -> Router<AppState> {
     let api = Router::from(api()).fallback(error::no_route).method_not_allowed_fallback(error::no_method);
     Router::new()
         .nest("/v1", api)
@@ -54,7 +52,7 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
 }
 
 /// The API with its document; paths without `/v1`.
-fn api() -> OpenApiRouter<Arc<Served>> {
+fn api() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()
         .routes(routes!(listing::of_user, sessions::create))
         .routes(routes!(listing::of_app))

@@ -1,7 +1,5 @@
 //! What a request brings: a body of JSON and a query, both of known fields alone.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -14,10 +12,10 @@ use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use super::ApiError;
+use crate::app_state::AppState;
 use crate::bodies::{Shape, Unread};
 use crate::scope;
-use crate::served::Served;
-use crate::spelling::is_json;
+use crate::wire_names::is_json;
 
 /// A body of JSON. Unknown fields, and numbers that could not be given back as they are, are refused.
 #[derive(Debug)]
@@ -61,12 +59,12 @@ pub(super) trait Sent: DeserializeOwned + Send + 'static {
     const SHAPE: &'static Shape = &Shape::Any;
 }
 
-impl<T: Sent> FromRequest<Arc<Served>> for Body<T> {
+impl<T: Sent> FromRequest<AppState> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {
         check_content_type(request.headers())?;
-        let unread = Unread::from_request(request, served).await.map_err(unreadable)?.into_json();
+        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?.into_json();
         // Serde would take a list for a struct as well, its fields in their order.
         match unread.bytes().iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{') => {}
@@ -81,11 +79,11 @@ impl<T: Sent> FromRequest<Arc<Served>> for Body<T> {
 #[derive(Debug)]
 pub(super) struct Data(pub(super) Bytes);
 
-impl FromRequest<Arc<Served>> for Data {
+impl FromRequest<AppState> for Data {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let unread = Unread::from_request(request, served).await.map_err(unreadable)?;
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {
+        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?;
         Ok(Self(unread.data().await?))
     }
 }
@@ -122,10 +120,10 @@ fn unreadable(rejection: BytesRejection) -> ApiError {
     ApiError::with_status(status, &error)
 }
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<Served>> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let text = parts.uri.query().unwrap_or_default().as_bytes();
         if percent_decode(text).decode_utf8().is_err() {
             return Err(Error::invalid("the query is not UTF-8").into());
@@ -139,46 +137,46 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Served>> for Query<T> {
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathKey {
+impl FromRequestParts<AppState> for PathKey {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [key] = scope::named::<ApiError, _>(parts, ["key"])?;
         Ok(Self(key))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathArtifact {
+impl FromRequestParts<AppState> for PathArtifact {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [artifact] = scope::named::<ApiError, _>(parts, ["artifact"])?;
         Ok(Self(artifact))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathEvent {
+impl FromRequestParts<AppState> for PathEvent {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [event] = scope::named::<ApiError, _>(parts, ["event"])?;
         Ok(Self(event))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathInvocation {
+impl FromRequestParts<AppState> for PathInvocation {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [invocation] = scope::named::<ApiError, _>(parts, ["invocation"])?;
         Ok(Self(invocation))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathSeq {
+impl FromRequestParts<AppState> for PathSeq {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [seq] = scope::named::<ApiError, _>(parts, ["seq"])?;
         seq.parse().map(Self).map_err(|_| {
             let message = format!("'{seq}' is no number of an event; by its id an event is read at events/by-id/ID");

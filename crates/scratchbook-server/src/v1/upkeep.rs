@@ -1,7 +1,5 @@
 //! Whether what is stored is what was committed, and what of it may go.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use scratchbook::{Result, SessionServiceExt, StateOwner, Verified};
@@ -12,9 +10,9 @@ use super::error::WriteRefusals;
 use super::request::{Body, NoQuery, Sent, page_size};
 use super::sessions::no_session;
 use super::{ApiError, UPKEEP};
-use crate::document::path::{AppPath, SessionPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{Admin, AdminOfAll, AppScope, Needs, SessionScope, UserScope};
-use crate::served::Served;
 
 /// What was found to be right.
 #[derive(Debug, Serialize, ToSchema)]
@@ -75,11 +73,11 @@ fn step() -> usize {
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn session(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
 ) -> Result<Json<VerifiedBody>, ApiError> {
-    let verified = served.store.sessions.verify_session(&scope.key).await?;
+    let verified = app_state.store.sessions.verify_session(&scope.key).await?;
     Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
@@ -91,11 +89,11 @@ pub(super) async fn session(
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     _: NoQuery,
 ) -> Result<Json<VerifiedBody>, ApiError> {
-    Ok(Json(served.store.sessions.verify_state(&scope.owner()?).await?.into()))
+    Ok(Json(app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
 /// Compute a user's state anew from its log, and compare.
@@ -106,11 +104,11 @@ pub(super) async fn app(
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     _: NoQuery,
 ) -> Result<Json<VerifiedBody>, ApiError> {
-    Ok(Json(served.store.sessions.verify_state(&scope.owner()?).await?.into()))
+    Ok(Json(app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
 /// Remove the oldest events of a session; the state they leave becomes its initial state.
@@ -122,14 +120,14 @@ pub(super) async fn user(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_session(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: served.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
 }
 
 /// Remove from the log of an app's state what was overwritten.
@@ -140,13 +138,13 @@ pub(super) async fn prune_session(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&served, &scope.owner()?, &body).await
+    prune_log(&app_state, &scope.owner()?, &body).await
 }
 
 /// Remove from the log of a user's state what was overwritten.
@@ -158,13 +156,13 @@ pub(super) async fn prune_app(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&served, &scope.owner()?, &body).await
+    prune_log(&app_state, &scope.owner()?, &body).await
 }
 
 /// Delete expired sessions for good, of all apps.
@@ -175,18 +173,18 @@ pub(super) async fn prune_user(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_expired(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     _: Needs<AdminOfAll, ApiError>,
     _: NoQuery,
     Body(body): Body<PruneExpired>,
 ) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: served.store.sessions.delete_expired(limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.delete_expired(limit).await? }))
 }
 
-async fn prune_log(served: &Served, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
+async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: served.store.sessions.prune_state_log(owner, body.before, limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_state_log(owner, body.before, limit).await? }))
 }
 
 impl From<Verified> for VerifiedBody {

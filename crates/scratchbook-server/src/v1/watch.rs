@@ -19,11 +19,11 @@ use super::feeds::{Origin, start};
 use super::request::{LAST_EVENT_ID, Query, Resume};
 use super::shape::{Cursor, Entry};
 use super::{ApiError, FEEDS};
-use crate::document::StreamEvent;
-use crate::document::path::{AppPath, SessionPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::StreamEvent;
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::operations::Gauge;
 use crate::scope::{AppScope, SessionScope, UserScope};
-use crate::served::Served;
 use crate::sse;
 
 /// How long a store that cannot be reached is left alone.
@@ -59,12 +59,12 @@ pub(super) struct Follow {
     ), Refusals)
 )]
 pub(super) async fn session(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&served, Watched::session(scope.key), query, &headers).await
+    follow(&app_state, Watched::session(scope.key), query, &headers).await
 }
 
 /// Follow what is committed by a user's sessions, and to the user's keys.
@@ -80,12 +80,12 @@ pub(super) async fn session(
     ), Refusals)
 )]
 pub(super) async fn user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&served, scope.owner()?.into(), query, &headers).await
+    follow(&app_state, scope.owner()?.into(), query, &headers).await
 }
 
 /// Follow what is committed in an app.
@@ -100,15 +100,15 @@ pub(super) async fn user(
     ), Refusals)
 )]
 pub(super) async fn app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&served, scope.owner()?.into(), query, &headers).await
+    follow(&app_state, scope.owner()?.into(), query, &headers).await
 }
 
-async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderMap) -> Result<Response, ApiError> {
+async fn follow(app_state: &AppState, what: Watched, query: Follow, headers: &HeaderMap) -> Result<Response, ApiError> {
     let seen = match headers.get(LAST_EVENT_ID).filter(|seen| !seen.is_empty()) {
         Some(seen) => {
             let text = seen.to_str().map_err(|_| Error::invalid("Last-Event-ID is no text; send an id as it came"))?;
@@ -119,7 +119,7 @@ async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderM
     let said = start(query.cursor.as_deref(), query.from)?;
     let start = seen.or(said).unwrap_or(FeedStart::Now);
     let what = what.with_key_prefix(query.prefix);
-    let watch = served.watches.start(what, start).await?;
+    let watch = app_state.watches.start(what, start).await?;
     Ok(sse::stream(frames(watch)))
 }
 

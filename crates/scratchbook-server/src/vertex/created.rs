@@ -8,7 +8,7 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, ListOrder, ListSessionsCon
 use serde_json::json;
 
 use super::times::micros;
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// How many sessions are sorted. Where more of them match, this order is refused.
 const MOST: usize = 10_000;
@@ -22,7 +22,7 @@ type Place = (i64, String, String);
 /// A page of the sessions that a configuration asks for, in this order, about as large as it says. Held meanwhile are the
 /// addresses of a page of them.
 pub(super) async fn page(
-    served: &Served,
+    app_state: &AppState,
     app_name: &str,
     mut config: ListSessionsConfig,
     order: ListOrder,
@@ -34,7 +34,7 @@ pub(super) async fn page(
         |place: &Place| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
     let (mut found, mut count, mut config) = (BTreeMap::new(), 0, config.with_page_size(LOOK));
     for _ in 0..MOST_LOOKS {
-        let page = served.store.sessions.list_sessions(app_name, &config).await?;
+        let page = app_state.store.sessions.list_sessions(app_name, &config).await?;
         count += page.sessions.len();
         for session in page.sessions {
             let place = place(&session);
@@ -56,7 +56,7 @@ pub(super) async fn page(
         }
         if config.page_token.is_none() {
             let (found, next) = cut(found, is_newest, size);
-            return read(served, found, next, config.page_bytes).await;
+            return read(app_state, found, next, config.page_bytes).await;
         }
     }
     let message = format!(
@@ -67,7 +67,7 @@ pub(super) async fn page(
 
 /// The sessions at these addresses, as many as there is room for, and the place of the last of them if there are more.
 async fn read(
-    served: &Served,
+    app_state: &AppState,
     found: Vec<(Place, SessionKey)>,
     next: Option<String>,
     page_bytes: u64,
@@ -77,7 +77,7 @@ async fn read(
     let mut last = None;
     for (place, key) in found {
         // One that is gone by now is not in the list.
-        if let Some(session) = served.store.sessions.get_session(&key, &config).await? {
+        if let Some(session) = app_state.store.sessions.get_session(&key, &config).await? {
             if !room.takes(bytes_of(session.state())) {
                 return Ok((sessions, last));
             }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use utoipa::openapi::{ContentBuilder, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
 
-use crate::document::StateValues;
+use crate::openapi::StateValues;
 
 /// The part of the document that this is.
 const ENGINE: &str = "Agent Engine";

@@ -7,7 +7,7 @@ use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
 
 use super::sessions::found;
 use super::times::Times;
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// How many events are looked at in one go, at first and at most.
 const FIRST_LOOK: usize = 16;
@@ -64,7 +64,7 @@ impl Order {
 
 /// What is looked for.
 pub(super) struct EventList<'a> {
-    pub(super) served: &'a Served,
+    pub(super) app_state: &'a AppState,
     pub(super) key: &'a SessionKey,
     pub(super) order: Order,
     pub(super) times: Times,
@@ -156,11 +156,11 @@ impl EventList<'_> {
         for count in RECENT {
             let config = GetSessionConfig::default().without_state().with_after_timestamp(begin);
             let bounded = config.clone().with_num_recent_events(count).with_page_bytes(LOOK_BYTES);
-            let session = found(self.served, self.key, &bounded).await?;
+            let session = found(self.app_state, self.key, &bounded).await?;
             let len = session.events().len();
             if len < count {
                 // They may have ended by their bytes: then there is one before them.
-                let one_more = found(self.served, self.key, &config.with_num_recent_events(len + 1)).await?;
+                let one_more = found(self.app_state, self.key, &config.with_num_recent_events(len + 1)).await?;
                 if one_more.events().len() > len {
                     break;
                 }
@@ -177,12 +177,12 @@ impl EventList<'_> {
 
     /// Events after one with a number, in the order of the list.
     async fn look(&self, after: u64, limit: usize) -> Result<Look> {
-        let config = GetSessionConfig::default().without_state().with_page_bytes(self.served.page_bytes());
+        let config = GetSessionConfig::default().without_state().with_page_bytes(self.app_state.page_bytes());
         let config = match self.order {
             Order::Oldest => config.with_events_after(after, limit),
             Order::Newest => config.with_events_before(after, limit),
         };
-        let session = found(self.served, self.key, &config).await?;
+        let session = found(self.app_state, self.key, &config).await?;
         let mut events: Vec<_> = session.events().iter().cloned().collect();
         if self.order == Order::Newest {
             events.reverse();

@@ -1,7 +1,5 @@
 //! Sessions of an engine, found and listed page by page.
 
-use std::sync::Arc;
-
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use scratchbook::json::bytes_up_to;
@@ -15,15 +13,15 @@ use super::place::Engine;
 use super::sessions::shown;
 use super::{GoogleError, created};
 use crate::answers::ready;
+use crate::app_state::AppState;
 use crate::heavy::off_worker;
-use crate::served::Served;
 
 /// How often a store is asked for one page, 1,000 sessions each, where few are wanted. A page that is found nothing for
 /// until then is empty and followed by another.
 const MOST_LOOKS: usize = 100;
 
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     engine: Engine,
     RawQuery(query): RawQuery,
 ) -> Result<Response, GoogleError> {
@@ -45,10 +43,10 @@ pub(super) async fn list(
     config.page_token = params.text("pageToken").map(|token| tokens.read(token)).transpose()?;
     let (sessions, next) = if is_empty {
         // Refused is what is always refused.
-        served.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
+        app_state.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
         (Vec::new(), None)
     } else {
-        written(&served, &engine, config, order, size).await?
+        written(&app_state, &engine, config, order, size).await?
     };
     // As proto-JSON has it, what is empty is not there.
     let mut out = sessions;
@@ -67,21 +65,21 @@ pub(super) async fn list(
 /// Each session shows the state of its user and its app too: only what is written tells how many have room. If not all of
 /// those that were read do, as many are read again, so that the page ends with the place of its last.
 async fn written(
-    served: &Served,
+    app_state: &AppState,
     engine: &Engine,
     config: ListSessionsConfig,
     order: Order,
     mut size: usize,
 ) -> Result<(Vec<u8>, Option<String>)> {
-    let page_bytes = usize::try_from(served.page_bytes()).unwrap_or(usize::MAX);
+    let page_bytes = usize::try_from(app_state.page_bytes()).unwrap_or(usize::MAX);
     loop {
-        let mut config = config.clone().with_page_bytes(served.page_bytes());
+        let mut config = config.clone().with_page_bytes(app_state.page_bytes());
         let (sessions, next) = match order {
             Order::Updated(order) => {
                 config.order = order;
-                page(served, &engine.app_name, config, size).await?
+                page(app_state, &engine.app_name, config, size).await?
             }
-            Order::Created(order) => created::page(served, &engine.app_name, config, order, size).await?,
+            Order::Created(order) => created::page(app_state, &engine.app_name, config, order, size).await?,
         };
         let (names, caller, count) = (engine.names.clone(), engine.caller.clone(), sessions.len());
         let write = move || {
@@ -109,17 +107,17 @@ async fn written(
 
 /// A page, which is empty only at the end, and the place after which the next one begins: Google's clients for Python take an empty page for a fault.
 async fn page(
-    served: &Served,
+    app_state: &AppState,
     app_name: &str,
     mut config: ListSessionsConfig,
     size: usize,
 ) -> Result<(Vec<Session>, Option<String>)> {
     let is_scanned = config.title.is_some() || !config.labels.is_empty();
-    let (mut found, mut room) = (Vec::new(), Some(served.page_bytes()));
+    let (mut found, mut room) = (Vec::new(), Some(app_state.page_bytes()));
     for _ in 0..MOST_LOOKS {
         // With a whole page it is left to see whether there is one more.
         let wanted = (size - found.len()).max(1);
-        let page = served.store.sessions.list_sessions(app_name, &config.clone().with_page_size(wanted)).await?;
+        let page = app_state.store.sessions.list_sessions(app_name, &config.clone().with_page_size(wanted)).await?;
         if found.len() == size && !page.sessions.is_empty() {
             break;
         }
@@ -207,10 +205,10 @@ mod tests {
             let state = json!({"text": "x".repeat(1 << 20)});
             store.sessions.create_session("app", "u", config.with_state(state)).await.unwrap();
         }
-        let served = Server::builder(store).build().unwrap().served();
-        let mut config = ListSessionsConfig::default().with_page_bytes(served.page_bytes());
+        let app_state = Server::builder(store).build().unwrap().app_state();
+        let mut config = ListSessionsConfig::default().with_page_bytes(app_state.page_bytes());
         config.labels.insert("rare".into(), "yes".into());
-        let (found, next) = page(&served, "app", config, 100).await.unwrap();
+        let (found, next) = page(&app_state, "app", config, 100).await.unwrap();
         assert!((3..=8).contains(&found.len()) && next.is_some(), "{}", found.len());
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::scalar::{boolean, bytes, float, integer};
 use crate::adk::AdkError;
-use crate::spelling::snake_case;
+use crate::wire_names::snake_case;
 
 /// What a value has to be.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use super::event::EVENT;
 use super::{Body, Kind};
 use crate::adk::document::ArtifactPart;
 use crate::bodies::{self as counted, Counted, Shape};
-use crate::document::EventSchema;
+use crate::openapi::EventSchema;
 
 /// What a session is made with.
 #[derive(Debug, Default, Deserialize, ToSchema)]

@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::access::{Caller, Right};
 use crate::adk::hide_internal;
-use crate::document::EventSchema;
+use crate::openapi::EventSchema;
 
 /// Our field in an event: its number.
 const SEQ: &str = "seq";

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::{Seen, Stored};
 use crate::access::{Caller, Right};
-use crate::document::StateValues;
+use crate::openapi::StateValues;
 
 /// A session: its merged state and the events that were asked for.
 #[derive(Clone, Debug, Serialize, ToSchema)]

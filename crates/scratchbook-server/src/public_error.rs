@@ -5,17 +5,17 @@ use scratchbook::{Error, ErrorKind};
 
 /// What may be shown of an error to anybody: no address, path or account of what is behind the server is in it.
 #[derive(Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct PublicError<'a> {
     pub(crate) status: StatusCode,
     pub(crate) kind: ErrorKind,
     pub(crate) message: &'a str,
 }
 
-impl<'a> Told<'a> {
+impl<'a> PublicError<'a> {
     /// Logs what concerns those who run the server, and gives what is left.
     pub(crate) fn of(error: &'a Error) -> Self {
         let kind = error.public_kind();
-        let status = status(kind);
+        let status = status_of(kind);
         let reason = error.kind().as_str();
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(kind = reason, %error, cause = cause(error), "a request failed");
@@ -38,7 +38,7 @@ fn cause(error: &Error) -> Option<String> {
 }
 
 /// The status of a kind of error, on every surface.
-fn status(kind: ErrorKind) -> StatusCode {
+pub(crate) fn status_of(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition => StatusCode::BAD_REQUEST,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
