@@ -1,4 +1,4 @@
-//! What is around every route: what each request goes through, and each answer on its way back.
+//! The layers around every route.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

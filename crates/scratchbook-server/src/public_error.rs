@@ -1,9 +1,9 @@
-//! What callers are shown of an error, on every surface and in every stream; the rest is for the log.
+//! The public part of an error, for every surface and stream; the rest is for the log.
 
 use axum::http::StatusCode;
 use scratchbook::{Error, ErrorKind};
 
-/// What may be shown of an error to anybody: no address, path or account of what is behind the server is in it.
+/// The public part of an error. It has no address, path or account of systems behind the server.
 #[derive(Debug)]
 pub(crate) struct PublicError<'a> {
     pub(crate) status: StatusCode,
@@ -12,7 +12,7 @@ pub(crate) struct PublicError<'a> {
 }
 
 impl<'a> PublicError<'a> {
-    /// Logs what concerns those who run the server, and gives what is left.
+    /// Logs what concerns the operators of the server, and returns the public part.
     pub(crate) fn of(error: &'a Error) -> Self {
         let kind = error.public_kind();
         let status = status_of(kind);
@@ -31,7 +31,7 @@ impl<'a> PublicError<'a> {
     }
 }
 
-/// What an error that concerns those who run the server came from, in words.
+/// The cause of an error that concerns the operators of the server, in words.
 fn cause(error: &Error) -> Option<String> {
     let source = std::error::Error::source(error).filter(|_| error.is_for_operator());
     source.map(ToString::to_string)

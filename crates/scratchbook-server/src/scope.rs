@@ -1,7 +1,7 @@
 //! The app, the user or the session that a path names, checked against the caller before a handler sees it.
 //!
-//! A handler that takes one of these cannot forget the check. What is not within the caller's reach answers as what is
-//! not there, after as much work: neither the answer nor its time tells one from the other.
+//! A handler that takes one of these cannot forget the check. Data out of the caller's reach is answered as if it did not
+//! exist, after as much work, so that neither the answer nor its time shows a difference.
 
 use std::marker::PhantomData;
 
@@ -21,7 +21,7 @@ pub(crate) trait SurfaceError: From<Error> + IntoResponse {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where it is not UTF-8, and what else a surface refuses.
+    /// `InvalidArgument` if the name is not UTF-8, or what else a surface refuses.
     fn decode(parameter: &str, raw: &str) -> Result<String, Self> {
         let text = percent_decode_str(raw).decode_utf8();
         let text = text.map_err(|_| Error::invalid(format!("the {parameter} in the path is not UTF-8")))?;
@@ -37,7 +37,7 @@ pub(crate) struct AppScope<R> {
     refusal: PhantomData<R>,
 }
 
-/// An app named by a path, of which the caller reaches something: all of it, or what is its user's.
+/// An app named by a path, of which the caller reaches all, or only the data of its user.
 #[derive(Debug)]
 pub(crate) struct AppPart<R> {
     pub(crate) app_name: String,
@@ -45,7 +45,7 @@ pub(crate) struct AppPart<R> {
     refusal: PhantomData<R>,
 }
 
-/// An app named by a path, of which a handler says itself who may know of it.
+/// An app named by a path. The handler itself checks the caller.
 #[derive(Debug)]
 pub(crate) struct AppName<R> {
     pub(crate) app_name: String,
@@ -208,7 +208,7 @@ impl<S: Sync, N: Need, R: SurfaceError> FromRequestParts<S> for Needs<N, R> {
 ///
 /// # Errors
 ///
-/// `NotFound` where it is out of reach; `PermissionDenied` names the right that is missing.
+/// `NotFound` if it is out of reach; `PermissionDenied` names the right that is missing.
 pub(crate) async fn user_of_body(probe: &StoreProbe, caller: &Caller, app_name: &str, user_id: &str) -> Result<()> {
     check(probe, caller, app_name, Some(user_id), Right::Write).await
 }
@@ -217,7 +217,7 @@ pub(crate) async fn user_of_body(probe: &StoreProbe, caller: &Caller, app_name: 
 ///
 /// # Errors
 ///
-/// `NotFound` where it is out of reach, or its name can be none; `PermissionDenied` names the right that is missing.
+/// `NotFound` if it is out of reach, or its name is invalid; `PermissionDenied` names the right that is missing.
 pub(crate) async fn session_of_body(
     probe: &StoreProbe,
     caller: &Caller,
@@ -228,7 +228,7 @@ pub(crate) async fn session_of_body(
     key.map_err(|e| Error::not_found("there is no such session").with_source(e))
 }
 
-/// Who calls; the layer that finds it out is around every route.
+/// The caller of a request. The layer that identifies it is around every route.
 pub(crate) fn caller(parts: &Parts) -> Result<Caller> {
     let caller = parts.extensions.get::<Caller>().cloned();
     caller.ok_or_else(|| Error::internal("the route has no layer that finds out who calls"))
@@ -247,7 +247,7 @@ pub(crate) fn named<R: SurfaceError, const N: usize>(parts: &Parts, names: [&str
     Ok(found)
 }
 
-/// The user that the path of a request names, where its route has one; for a layer outside of all routes.
+/// The user that the path of a request names, if its route has one; for layers outside of all routes.
 pub(crate) fn user_of_path(request: &Request) -> Option<String> {
     let route = request.extensions().get::<MatchedPath>()?;
     let raw = segment(route.as_str(), request.uri().path(), "user")?;

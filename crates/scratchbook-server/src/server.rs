@@ -1,4 +1,4 @@
-//! The server: what is served, as a router to embed and on a listener of its own.
+//! The server: built over a store, as a router to embed or on a listener of its own.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -106,8 +106,8 @@ impl ServerBuilder {
         self
     }
 
-    /// The address that a server of your own serves the [`router`](Server::router) at. On loopback, requests that name
-    /// another host are refused then: a foreign page has had its name pointed at this machine. [`run`](Server::run)
+    /// The address at which a server of your own serves the [`router`](Server::router). On loopback, requests that name
+    /// another host are then refused: they come from a foreign page whose name points to this machine. [`run`](Server::run)
     /// knows the address by itself.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
@@ -115,22 +115,22 @@ impl ServerBuilder {
         self
     }
 
-    /// How much and how long.
+    /// Limits of sizes, numbers and times.
     #[must_use]
     pub fn limits(mut self, limits: ServerLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Speaks TLS, where the server listens itself.
+    /// Speaks TLS, if the server listens itself.
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server tells the facade `metrics` of its
-    /// requests whether this is called or not; which recorder hears of it, and writes it here, is up to the program.
+    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server reports its
+    /// requests to the facade `metrics` in any case; the program installs the recorder, and renders it here.
     #[must_use]
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics = Some(Metrics::new(render));
@@ -161,7 +161,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Runs can be taken up again, by a request with their id and no message: see
+    /// Runs can be resumed, by a request with their id and no message: see
     /// [`RunnerBuilder::resumable`](scratchbook::RunnerBuilder::resumable).
     #[must_use]
     pub fn resumable(mut self) -> Self {
@@ -275,7 +275,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where others can reach the listener and nobody has to log in; `Unavailable` where the
+    /// `FailedPrecondition` if others can reach the listener and nobody has to log in; `Unavailable` if the
     /// listener has no address.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let address = listener
@@ -287,12 +287,12 @@ impl Server {
         Ok(())
     }
 
-    /// Whether this server may be served at an address: [`run`](Self::run) refuses others, and who asks before it
-    /// listens refuses sooner.
+    /// Whether this server may be served at an address: [`run`](Self::run) refuses others. Call this
+    /// before listening to refuse sooner.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where others can reach the address and nobody has to log in.
+    /// `FailedPrecondition` if others can reach the address and nobody has to log in.
     pub fn check_address(&self, address: SocketAddr) -> Result<()> {
         let ip = address.ip().to_canonical();
         match self.app_state.access {

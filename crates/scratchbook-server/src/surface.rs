@@ -1,4 +1,4 @@
-//! The surfaces of the server, and those that are switched off.
+//! The surfaces of the server, their paths, and the layer that hides those that are switched off.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// What one kind of clients speaks to.
+/// An API of the server, for one kind of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Surface {
@@ -20,8 +20,7 @@ pub enum Surface {
     Vertex,
 }
 
-/// What is of no surface: what says that the server is there and can work, and how; what describes all that is served; and
-/// the login of browsers.
+/// The paths of no surface: health and metrics, the documents of the API, and the login of browsers.
 const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
 /// The folders of Vertex AI's surface.
@@ -31,7 +30,7 @@ impl Surface {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Adk, Self::V1, Self::Vertex];
 
-    /// The surface that a path is of, be there a route for it or not.
+    /// The surface of a path, whether or not there is a route for it.
     pub(crate) fn of(path: &str) -> Option<Self> {
         if OF_NONE.contains(&path) {
             None
@@ -50,7 +49,7 @@ fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Answers what is of a surface that is off: as if the server did not know it, for every caller.
+/// Answers paths of a surface that is off as unknown, to every caller.
 pub(crate) async fn check(State(surfaces): State<Arc<[Surface]>>, request: Request, next: Next) -> Response {
     match Surface::of(request.uri().path()) {
         Some(surface) if !surfaces.contains(&surface) => {

@@ -1,4 +1,4 @@
-//! By what callers log in.
+//! The login: tokens from a file, and JWTs.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::jwt::{Invalid, Jwts};
 use super::tokens::{TokenMatch, Tokens};
 use crate::reload::Watched;
 
-/// By what callers log in: tokens from a file, JWTs, or both. Either is sent as `Authorization: Bearer TOKEN`.
+/// How callers log in: by tokens from a file, JWTs, or both. Either is sent as `Authorization: Bearer TOKEN`.
 ///
 /// All files are read again when they change, at the latest a second later, or at [`Server::reload`](crate::Server::reload).
 #[derive(Clone, Debug, Default)]
@@ -89,7 +89,7 @@ impl Login {
 
     /// # Errors
     ///
-    /// Where a file cannot be read or is not right; `InvalidArgument` where there is nothing to log in by.
+    /// If a file cannot be read or is invalid; `InvalidArgument` if there is nothing to log in by.
     pub(crate) fn open(self) -> Result<Gate> {
         let Self { tokens, jwt_secret, jwks, jwt_issuer, jwt_audience } = self;
         let jwt = jwt_secret.is_some() || jwks.is_some();
@@ -106,11 +106,11 @@ impl Login {
 }
 
 impl Gate {
-    /// Who sent these headers.
+    /// The caller that sent these headers.
     ///
     /// # Errors
     ///
-    /// Why they are not let in.
+    /// Why they do not log anybody in.
     pub(super) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, LoginError> {
         let token = bearer(headers)?;
         match self.tokens.as_ref().map(|tokens| tokens.get().find(token, now)) {

@@ -78,7 +78,7 @@ impl NewToken {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the name is empty or a name has a control character, `Internal` where the system has
+    /// `InvalidArgument` if the name is empty or a name has a control character; `Internal` if the system has
     /// no randomness.
     pub fn make(self) -> Result<MadeToken> {
         if self.name.is_empty() {

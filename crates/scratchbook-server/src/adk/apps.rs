@@ -129,7 +129,7 @@ struct AgentInfo {
     sub_agents: Vec<String>,
 }
 
-/// A tool, as Gemini's API is told of it.
+/// A tool, as Gemini's API declares it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolInfo {

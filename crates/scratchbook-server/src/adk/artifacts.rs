@@ -101,7 +101,7 @@ async fn read(
     })
 }
 
-/// Deletes all versions; silent where there is none.
+/// Deletes all versions; silent if there is none.
 async fn delete(
     State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
@@ -211,7 +211,7 @@ impl Described {
 /// What stands for itself in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
-/// Where a version is, in the form that ADK's stores have for it. It names a row of the database, so its scheme is none
+/// The location of a version, in the form of ADK's stores. It names a row of the database, so its scheme is none
 /// that anybody would fetch.
 fn canonical_uri(key: &SessionKey, name: &str, version: u64) -> String {
     let [app, user, session] =

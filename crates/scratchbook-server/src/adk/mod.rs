@@ -14,9 +14,9 @@ mod paths;
 mod python_json;
 mod restore;
 mod run;
+mod session_json;
 mod sessions;
 mod shape;
-mod whole;
 
 use axum::routing::{get, patch, post};
 use axum::{Router, middleware};

@@ -1,6 +1,6 @@
 //! `/run` and `/run_sse`: an agent run on a session, its events at once or as they come.
 //!
-//! The run goes on when its client goes away. How its stream is taken up again is in `v1/runs.rs`.
+//! The run goes on when its client goes away. How its stream is resumed is in `v1/runs.rs`.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ fn no_session(error: Error, session_id: &str) -> AdkError {
     }
 }
 
-/// What `/run` says to a run that never began to speak. An agent that failed has told of it in an event.
+/// The answer of `/run` to a run that yielded nothing. An agent that failed has reported it in an event.
 fn refused(error: &Error) -> AdkError {
     let told = PublicError::of(error);
     AdkError::new(told.status, json!(told.message))
@@ -199,7 +199,7 @@ fn failed(error: &Error, environment: &dyn Environment) -> Bytes {
     failure(&told.code(), told.message, environment)
 }
 
-/// What ADK sends last where a run failed.
+/// The last frame that ADK sends if a run failed.
 fn failure(code: &str, message: &str, environment: &dyn Environment) -> Bytes {
     let details = json!({"error_type": code, "error_message": message, "timestamp": environment.now()});
     let failure = json!({"error": format!("{code}: {message}"), "error_details": details});

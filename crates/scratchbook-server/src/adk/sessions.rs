@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
 use super::idempotency::{IdempotencyKey, PATCH, unfinished};
-use super::{AdkError, restore, whole};
+use super::{AdkError, restore, session_json};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 use crate::scope::{SessionScope, UserScope};
@@ -25,9 +25,9 @@ pub(super) async fn get(
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
     let last = query.into_iter().find(|(name, _)| name == NUM_RECENT_EVENTS);
-    let session = match (whole::session(&app_state, &scope.key, None).await, last) {
+    let session = match (session_json::session(&app_state, &scope.key, None).await, last) {
         (Err(error), Some((_, count))) if error.kind() == ErrorKind::PayloadTooLarge => {
-            whole::session(&app_state, &scope.key, Some(read_count(&count)?)).await
+            session_json::session(&app_state, &scope.key, Some(read_count(&count)?)).await
         }
         (session, _) => session,
     };
@@ -44,11 +44,11 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
 /// A session as far as a caller may know of it after a write: one who may not read is shown its names alone.
 async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
     let session = if caller.may(Right::Read) {
-        whole::written(app_state, key).await?
+        session_json::written(app_state, key).await?
     } else {
         let names = GetSessionConfig::state_only().without_state();
         match app_state.store.sessions.get_session(key, &names).await? {
-            Some(session) => Some(whole::at_hand(app_state, session).await?),
+            Some(session) => Some(session_json::at_hand(app_state, session).await?),
             None => None,
         }
     };
@@ -57,7 +57,7 @@ async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Res
 
 /// All sessions of a user, whatever number of pages they fill.
 pub(super) async fn list(State(app_state): State<AppState>, scope: UserScope<AdkError>) -> Result<Response, AdkError> {
-    Ok(whole::list(&app_state, &scope.app_name, &scope.user_id).await?)
+    Ok(session_json::list(&app_state, &scope.app_name, &scope.user_id).await?)
 }
 
 pub(super) async fn create(
@@ -119,7 +119,7 @@ impl New<'_> {
         if !caller.may(Right::Read) {
             return written(app_state, &key, caller).await;
         }
-        match whole::at_hand(app_state, session).await {
+        match session_json::at_hand(app_state, session).await {
             Err(error) if error.kind() == ErrorKind::PayloadTooLarge => written(app_state, &key, caller).await,
             made => Ok(made?),
         }
@@ -159,7 +159,7 @@ pub(super) async fn update(
     written(&app_state, &scope.key, &scope.caller).await
 }
 
-/// Silent where there is no such session.
+/// Silent if there is no such session.
 pub(super) async fn delete(
     State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,

@@ -1,5 +1,5 @@
-//! What every answer goes through on its way out: it has a bound in bytes, as have all of them together, and callers
-//! that are held to a user are shown no secrets of credentials.
+//! The layer around answers: it limits the bytes of each and of all together, and removes secrets of credentials from
+//! answers to callers that are held to a user.
 
 mod budget;
 mod credentials;
@@ -35,7 +35,7 @@ pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
 /// Answers with fewer bytes are not counted.
 const SMALL: usize = 64 << 10;
 
-/// Bounds an answer, and takes out of it what its caller is not to see.
+/// Limits an answer, and removes what its caller may not see.
 pub(crate) async fn check(
     State(limits): State<Arc<ServerLimits>>,
     State(budget): State<Budget>,

@@ -1,4 +1,4 @@
-//! A request's body, read whole before anything is made of it.
+//! The layers that read a request's body whole, and move requests with large bodies off the workers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::refusal::{Refused, retry_soon};
 /// How much more room is taken at a time if the length of the body is not known before.
 const STEP: usize = 1 << 20;
 
-/// Reads the body, within the limits of its length and its time: handlers find it whole.
+/// Reads the body whole, within the limits of its length and time, before the handlers.
 pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     if body.is_end_stream() {
@@ -57,7 +57,7 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
     response
 }
 
-/// How long a body may come that is not taken.
+/// How long the rest of a refused body is read.
 const PASSING_BY: Duration = Duration::from_secs(2);
 
 /// Has requests with large bodies answered off the runtime's workers, but for those that begin runs, whose bodies alone
@@ -92,7 +92,7 @@ enum Unreadable {
     NoRoom(Error),
 }
 
-/// Lets a body come to its end, for a while: who is still sending would be cut off, and not hear that it may send again.
+/// Reads the rest of a body for a while, so that a client that is still sending gets the answer.
 async fn pass_by(mut body: Limited<Body>) {
     let rest = async { while let Some(Ok(_)) = body.frame().await {} };
     drop(timeout(PASSING_BY, rest).await);

@@ -1,8 +1,7 @@
-//! Bodies between being read whole and being made into something: weighed, counted, and given room.
+//! Bodies of requests: read whole, checked against limits, and given memory before they are parsed.
 //!
-//! What a body becomes takes up to a hundred times its bytes. So nothing is built of one before its caller may do what it
-//! asks for, what it holds has been counted, and there is room for it; and what is large is built off the runtime's
-//! workers, where everybody else's requests are.
+//! A parsed body takes up to a hundred times its bytes. So it is parsed only after its caller was authorized, its items
+//! were counted, and there is room for it. Large bodies are parsed off the runtime's workers.
 
 mod counts;
 mod layers;
@@ -41,7 +40,7 @@ pub(crate) struct BodyState {
     pub(crate) heavy: Heavy,
 }
 
-/// A body of which nothing has been made yet.
+/// A body that has not been parsed yet.
 #[derive(Debug)]
 pub(crate) struct Unread {
     bytes: Bytes,
@@ -74,7 +73,7 @@ pub(crate) fn says_json(headers: &HeaderMap) -> bool {
     is_json(content_type.unwrap_or_default())
 }
 
-/// The bytes without the mark that some put before a text.
+/// The bytes without a byte order mark.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }

@@ -1,6 +1,6 @@
-//! How people log in with a browser, which can send no token of its own accord: a form takes it once, and a cookie keeps
-//! it. No script sees the cookie, no other site's page can send it, and it counts on requests of this server's own pages
-//! alone. A token is in no address and in no log.
+//! Login with a browser, which sends no token by itself: a form takes the token once, and a cookie keeps it. No script
+//! sees the cookie, no page of another site can send it, and it counts only on requests of this server's own pages. A
+//! token is in no address and in no log.
 
 mod cookie;
 mod page;
@@ -62,7 +62,7 @@ pub(crate) async fn read_cookie(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Redirects a person to the form who asks for a page and has not logged in.
+/// Redirects to the form if a person asks for a page and has not logged in.
 pub(crate) async fn offer_login(request: Request, next: Next) -> Response {
     let is_refused = request.extensions().get::<Identity>().is_some_and(|identity| identity.caller().is_none());
     let login = is_refused.then(|| instead_of(request.method(), request.uri(), request.headers())).flatten();
@@ -91,7 +91,7 @@ fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Respons
     Some(to(&format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC))))
 }
 
-/// The form; to who is in already, as whom, and the way out.
+/// The form; for a person who is logged in already, the name and the button to log out.
 async fn show(State(state): State<BrowserState>, mut request: Request) -> Response {
     if let Some(one_too_many) = state.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
         return one_too_many;
@@ -135,7 +135,7 @@ async fn log_out(request: Request) -> Response {
     }
 }
 
-/// Who sent these headers, or why nobody is let in by them.
+/// The caller that sent these headers, or why they log nobody in.
 fn caller(state: &BrowserState, headers: &HeaderMap) -> Result<Caller, String> {
     state.access.caller(headers, state.environment.now()).map_err(|error| error.in_words())
 }

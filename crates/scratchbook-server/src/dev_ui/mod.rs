@@ -31,7 +31,7 @@ pub(crate) struct DevUi {
 impl DevUi {
     /// # Errors
     ///
-    /// `InvalidArgument` where the folder holds no interface.
+    /// `InvalidArgument` if the folder holds no interface.
     pub(crate) fn new(folder: PathBuf) -> Result<Self> {
         if folder.join("index.html").is_file() {
             return Ok(Self { folder });
@@ -68,7 +68,7 @@ async fn to_interface() -> impl IntoResponse {
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/dev-ui/"), (CONTENT_LENGTH, "0")])
 }
 
-/// Where the interface finds the API: where it comes from itself. Nothing is told to anybody about its use.
+/// The address of the API for the interface: the server that it comes from. It reports its use to nobody.
 async fn runtime_config() -> impl IntoResponse {
     ([(CACHE_CONTROL, "no-store")], Json(json!({"backendUrl": "", "telemetry": false})))
 }

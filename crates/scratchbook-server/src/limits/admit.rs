@@ -1,4 +1,4 @@
-//! Requests are worked on in turn, caller by caller, so that nobody's keep everybody else's waiting.
+//! Admission: requests are worked on caller by caller, so that those of one caller do not keep the others waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use crate::refusal::Refused;
 use crate::scope::user_of_path;
 use crate::sse;
 
-/// The permits to be worked on. Heavy requests have few of their own, so that light ones always find some.
+/// The permits that requests need to be worked on. Heavy requests have a few of their own, so that light ones always find
+/// some.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     light: Lane<Account>,
@@ -49,8 +50,8 @@ impl Lanes {
     }
 }
 
-/// Waits until it is the caller's turn, and holds its permit up to the head of the answer. What is open to all waits for
-/// nobody; a run has its permit until it begins.
+/// Waits for a permit of the caller, and holds it until the head of the answer. A request that needs no login needs no
+/// permit; a run holds its permit until it begins.
 pub(crate) async fn admit(
     State(lanes): State<Arc<Lanes>>,
     State(limits): State<Arc<ServerLimits>>,

@@ -27,7 +27,7 @@ pub(super) enum Weight {
     HeavyWrite,
 }
 
-/// What the route of a request makes one expect.
+/// The expectation that the route of a request gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// A page, a value, or a small change.

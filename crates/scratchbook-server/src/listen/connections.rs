@@ -1,4 +1,4 @@
-//! The open connections of a listener, and what the rest of the server may say of one.
+//! The open connections of a listener, and the handle by which the rest of the server knows one.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ const SEATS: usize = 64;
 const WAIT: Duration = Duration::from_secs(1);
 /// How many connections end if the system has no more files for others.
 const SOME: usize = 64;
-/// How often it is looked whether somebody who is slow has to make room by now.
+/// How often to check whether a slow connection has to make room by now.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The connections that are open.
@@ -35,7 +35,7 @@ pub(super) struct Connections {
 
 /// A connection, as requests on it know it.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionHandle {
     connections: Arc<Connections>,
     id: u64,
 }
@@ -43,11 +43,11 @@ pub(crate) struct Line {
 /// A connection's place, as long as it has it.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
-    pub(super) line: Arc<Line>,
+    pub(super) line: Arc<ConnectionHandle>,
     wishes: watch::Receiver<Wish>,
 }
 
-/// What a connection has for which there was no place.
+/// A connection for which there was no place at once.
 #[derive(Debug)]
 pub(super) enum Late {
     /// A place after all.
@@ -82,7 +82,7 @@ impl Connections {
         let (id, wishes) = places.enter(counts.then(|| Network::of_client(address)), Instant::now())?;
         self.open.send_replace(places.len());
         drop(places);
-        Some(ConnectionPermit { line: Arc::new(Line { connections: Arc::clone(self), id }), wishes })
+        Some(ConnectionPermit { line: Arc::new(ConnectionHandle { connections: Arc::clone(self), id }), wishes })
     }
 
     /// Waits a little for a place, if not too many do already.
@@ -100,18 +100,18 @@ impl Connections {
         timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::ConnectionPermit)
     }
 
-    /// Has some connections end that lose least by it: there is something else than places that is short.
+    /// Ends the connections that lose least by it, because the system is short of something else than places.
     pub(super) fn make_room(&self) {
         let (mut places, now) = (self.lock(), Instant::now());
         let _ = (0..SOME).all(|_| places.make_room(now));
     }
 
-    /// Lets nobody in any more. A connection ends with the request that is under way on it, or now.
+    /// Accepts no more connections. An open one ends with the request that is under way on it, or now.
     pub(super) fn end(&self) {
         self.lock().close(Wish::End);
     }
 
-    /// Has all that are left end now.
+    /// Ends all connections that are left, now.
     pub(super) fn cut(&self) {
         self.lock().close(Wish::Cut);
     }
@@ -138,7 +138,7 @@ impl Connections {
     }
 }
 
-impl Line {
+impl ConnectionHandle {
     /// Whether a request has come on it.
     pub(super) fn has_asked(&self) -> bool {
         self.connections.lock().phase(self.id) != Some(Phase::New)

@@ -9,13 +9,13 @@ use axum::middleware::Next;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
 
-use super::Line;
+use super::ConnectionHandle;
 use crate::access::{Access, Caller};
 use crate::refusal::Refused;
 
 /// Counts a connection for the login of its request. Without a login there is nothing to count.
 pub(crate) async fn count_login(State(access): State<Access>, request: Request, next: Next) -> Response {
-    let (line, caller) = (request.extensions().get::<Arc<Line>>(), request.extensions().get::<Caller>());
+    let (line, caller) = (request.extensions().get::<Arc<ConnectionHandle>>(), request.extensions().get::<Caller>());
     if let (Access::Login(_), Some(line), Some(caller)) = (&access, line, caller)
         && !line.log_in(caller.login())
     {

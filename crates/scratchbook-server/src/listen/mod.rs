@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 pub(crate) use closing::{Closing, end_streams};
 use connection::Connection;
-pub(crate) use connections::Line;
+pub(crate) use connections::ConnectionHandle;
 use connections::{Connections, Late};
 pub(crate) use log_in::count_login;
 use refused::refuse;
@@ -45,13 +45,13 @@ pub(crate) struct ListenState {
     pub(crate) runs: Runs,
 }
 
-/// How long to wait where there is nothing to accept a connection with: no file descriptor, no memory.
+/// How long to wait if there is nothing to accept a connection with: no file descriptor, no memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long connections have for what is left when the time to finish is over.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Accepts connections until `shutdown` is ready, then has what was begun come to its end.
+/// Accepts connections until `shutdown` is ready, then finishes what was begun.
 pub(crate) async fn serve(
     state: Arc<ListenState>,
     router: Router,

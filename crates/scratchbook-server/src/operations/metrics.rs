@@ -1,4 +1,4 @@
-//! `/metrics`: what was counted, for Prometheus.
+//! `/metrics`: the metrics in Prometheus' text format.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use futures_util::future::{Ready, ready};
 use crate::access::{Caller, Right};
 use crate::refusal::Refused;
 
-/// Writes what was counted as text.
+/// Renders the metrics as text.
 #[derive(Clone)]
 pub(crate) struct Metrics(Arc<dyn Fn() -> String + Send + Sync>);
 
@@ -20,7 +20,7 @@ impl Metrics {
         Self(Arc::new(render))
     }
 
-    /// Answers who may see what concerns all.
+    /// Answers callers that have the right `admin` over all apps and users.
     pub(super) fn handler(
         &self,
     ) -> impl Fn(Extension<Caller>) -> Ready<Result<axum::response::Response, Refused>> + Clone + Send + Sync + 'static

@@ -1,5 +1,4 @@
-//! What who runs a server needs: a line and numbers for each request, the numbers as Prometheus reads them, and
-//! whether the store can be reached.
+//! Operations: logs, metrics and traces of requests, `/metrics` for Prometheus, and health checks.
 
 mod document;
 mod gauge;

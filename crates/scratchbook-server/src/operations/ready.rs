@@ -1,6 +1,6 @@
 //! `/health/ready`: whether requests can be served, which takes the store.
 //!
-//! Everybody may ask, as often as they like: the store is looked at once a second at most, for all who ask meanwhile.
+//! Everybody may ask, as often as they like: the store is looked at once a second at most, for all who ask in the meantime.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

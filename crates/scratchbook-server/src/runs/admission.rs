@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use metrics::gauge;
 use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey, json};
 
-use super::shares::{Refused, Shares};
+use super::shares::{NoShare, Shares};
 use crate::access::Account;
 
 /// How much the runs under way may keep, at least: their messages, as JSON, and themselves.
@@ -24,13 +24,13 @@ pub(super) struct Admission {
     max_waiting: usize,
     places: Shares<Account>,
     bytes: Shares<Account>,
-    lines: HashMap<SessionKey, Line>,
+    lines: HashMap<SessionKey, WaitingRuns>,
     next_number: u64,
 }
 
 /// What a session has.
 #[derive(Debug, Default)]
-struct Line {
+struct WaitingRuns {
     /// In the order in which they came. The first has the place.
     runs: VecDeque<Admitted>,
     /// Requests that wait until a run of their own has ended.
@@ -126,12 +126,12 @@ impl Admission {
         Err(Error::new(ErrorKind::ResourceExhausted, message))
     }
 
-    fn no_place(&self, refused: Refused) -> Error {
+    fn no_place(&self, refused: NoShare) -> Error {
         let message = match refused {
-            Refused::Full => {
+            NoShare::Full => {
                 format!("{} runs are under way, as many as there may be; try again later", self.max_runs)
             }
-            Refused::Share => "you have as many runs under way as one caller may while so few places are left for \
+            NoShare::Share => "you have as many runs under way as one caller may while so few places are left for \
                  others; try again when one of yours has ended"
                 .to_owned(),
         };
@@ -155,10 +155,10 @@ fn name(waits: bool) -> &'static str {
     if waits { "scratchbook_runs_waiting" } else { "scratchbook_runs" }
 }
 
-fn no_bytes(refused: Refused) -> Error {
+fn no_bytes(refused: NoShare) -> Error {
     let whose = match refused {
-        Refused::Full => "the runs under way",
-        Refused::Share => "your runs under way",
+        NoShare::Full => "the runs under way",
+        NoShare::Share => "your runs under way",
     };
     let message =
         format!("the messages of {whose} are as long as they may be together; try again when a run has ended");

@@ -198,7 +198,7 @@ pub(super) async fn save(
 
 /// Delete all versions of an artifact.
 ///
-/// Nothing happens where there is none.
+/// Nothing happens if there is none.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "deleteArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath),

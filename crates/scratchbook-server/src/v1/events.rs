@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::{Refusals, WriteRefusals};
 use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, Sent, page_size, usual};
 use super::sessions::read;
-use super::shape::{Conflict, Given, Operations, Seen, Stored};
+use super::shape::{Conflict, Given, Operations, SeenPositions, Stored};
 use super::{ApiError, EVENTS};
 use crate::answers::json;
 use crate::app_state::AppState;
@@ -41,7 +41,7 @@ pub(super) struct Append {
     conflict: Conflict,
     /// What its writer has seen: for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "scratchbook::json::optional_object")]
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 }
 
 static APPEND: Shape = Shape::Fields(&[("event", &counted::EVENT), ("operations", &counted::OPERATIONS)]);
@@ -91,7 +91,7 @@ enum Done {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListEvents {
-    /// The first ones with a number above this one; 0, and where nothing is said, from the beginning.
+    /// The first ones with a number above this one; 0, and if not given, from the beginning.
     after: Option<u64>,
     /// The last ones with a number below this one, in place of `after`.
     before: Option<u64>,
@@ -113,7 +113,7 @@ pub(super) struct ListEvents {
 pub(super) struct EventPage {
     /// The events, the one with the smallest number first.
     events: Vec<Stored>,
-    /// How many events the session has had: the number of the last one. `null` where the store has not counted them.
+    /// How many events the session has had: the number of the last one. `null` if the store has not counted them.
     event_count: Option<u64>,
     /// Asks for the next page the same way, as `after` or `before`; `null` at the end.
     next: Option<u64>,
@@ -144,7 +144,7 @@ pub(super) async fn commit(
     scope: &SessionScope<ApiError>,
     event: scratchbook::Event,
     conflict: Conflict,
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 ) -> Result<Json<Appended>, ApiError> {
     scope.caller.check_delta(&event.actions.state_delta)?;
     let options = conflict.options(seen)?;

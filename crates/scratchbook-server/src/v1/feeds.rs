@@ -20,7 +20,7 @@ use crate::scope::{AppScope, SessionScope, UserScope};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadFeed {
-    /// Where to begin where there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    /// Where to begin if there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
     #[param(inline, default = "beginning")]
     from: Option<Origin>,
     /// The cursor of an entry or a page: reading goes on after it.
@@ -54,7 +54,7 @@ pub(super) enum Origin {
 pub(super) struct FeedPage {
     /// What was committed, in an order in which no session, user or app goes back.
     entries: Vec<Entry>,
-    /// Reading goes on from here. The end is reached where there are no entries and this is the cursor of before.
+    /// Reading goes on from here. The end is reached if there are no entries and this is the cursor of before.
     cursor: Cursor,
 }
 

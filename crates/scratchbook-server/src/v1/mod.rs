@@ -10,12 +10,12 @@ mod error;
 mod events;
 mod feeds;
 mod listing;
-mod owners;
 mod past;
 mod request;
 mod runs;
 mod sessions;
 mod shape;
+mod shared_state;
 mod state;
 mod upkeep;
 mod users;
@@ -64,10 +64,10 @@ fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(events::by_id))
         .routes(routes!(state::get, state::patch))
         .routes(routes!(state::get_key))
-        .routes(routes!(owners::of_user, owners::patch_user))
-        .routes(routes!(owners::key_of_user))
-        .routes(routes!(owners::of_app, owners::patch_app))
-        .routes(routes!(owners::key_of_app))
+        .routes(routes!(shared_state::of_user, shared_state::patch_user))
+        .routes(routes!(shared_state::key_of_user))
+        .routes(routes!(shared_state::of_app, shared_state::patch_app))
+        .routes(routes!(shared_state::key_of_app))
         .routes(routes!(past::initial))
         .routes(routes!(past::diff))
         .routes(routes!(past::blame))

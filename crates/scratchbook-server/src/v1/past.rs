@@ -1,4 +1,4 @@
-//! What was: differences, who wrote what, and what was done to a key.
+//! The past: differences, blame, and the history of a key.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -36,10 +36,10 @@ pub(super) struct Between {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it stands for the library's type in the document")]
 struct KeyDiff {
-    /// The value in the first state; absent where the key was.
+    /// The value in the first state; absent if the key was.
     #[schema(required = false)]
     before: Value,
-    /// The value in the second state; absent where the key was.
+    /// The value in the second state; absent if the key was.
     #[schema(required = false)]
     after: Value,
 }
@@ -255,7 +255,7 @@ async fn log(app_state: &AppState, owner: &StateOwner, query: ReadLog) -> Result
     Ok(json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }).await?)
 }
 
-/// The state where the fold of a session's events begins, its own keys alone.
+/// The state with which the fold of a session's events begins: the session's own keys.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"state": {"cart": {}}, "seq": 0}))]
 pub(super) struct Initial {

@@ -88,7 +88,7 @@ impl FromRequest<AppState> for Data {
     }
 }
 
-/// Reads JSON, and says of what has another shape where in it that is.
+/// Reads JSON. The error says at which path the JSON has another shape than the type.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     json::from_slice(bytes).map_err(|error| {
         let place = serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_slice(bytes));
@@ -205,7 +205,7 @@ pub(super) struct Paged {
     pub(super) page_token: Option<String>,
 }
 
-/// What a client that takes a stream up again has seen last; browsers send it by themselves.
+/// What a client that resumes a stream has seen last; browsers send it by themselves.
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// [`LAST_EVENT_ID`], for the document.
@@ -226,7 +226,7 @@ pub(super) fn page_size(name: &str, size: usize) -> Result<usize> {
     }
 }
 
-/// How much a page has where nothing is said.
+/// The size of a page if none is given.
 pub(super) fn usual() -> usize {
     100
 }

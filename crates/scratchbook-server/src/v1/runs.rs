@@ -1,4 +1,4 @@
-//! Runs: begun, followed, taken up again where a client was cut off, listed and cancelled.
+//! Runs: starting, following, listing and cancelling them, and resuming a stream that was cut off.
 //!
 //! A stream has these frames: `run` names the invocation; `event` has an event that is stored, with its id; `piece` has
 //! a part of a reply that is not whole yet, without one; `end` says how the run ended. A client that was cut off asks
@@ -71,7 +71,7 @@ impl Sent for RunBody {
     const SHAPE: &'static Shape = &MESSAGE;
 }
 
-/// From where a stream is taken up again.
+/// The place from which a stream is resumed.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -144,7 +144,7 @@ pub(super) async fn start(
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 
-/// Follow a run, also one that is over, from where a client was cut off.
+/// Follow a run, also one that is over, from the place at which a client was cut off.
 ///
 /// A client forgets the pieces of a reply whose whole it has not seen, and misses nothing.
 #[utoipa::path(

@@ -39,7 +39,7 @@ pub(super) struct CreateSession {
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     state: Map<String, Value>,
     /// Events to begin with, as if appended one by one. They may come from another session: their `seq` is left out,
-    /// numbers are given anew.
+    /// numbers are given again.
     #[serde(default)]
     #[schema(required = false)]
     events: Vec<Given>,
@@ -86,7 +86,7 @@ pub(super) struct ReadSession {
     after: Option<u64>,
     /// The last events with a number below this one, at most `limit` of them.
     before: Option<u64>,
-    /// How many events a page has at most, 1 to 1,000; 100 where nothing is said.
+    /// How many events a page has at most, 1 to 1,000; 100 if not given.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// Which part of the state.

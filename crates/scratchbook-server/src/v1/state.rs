@@ -12,7 +12,7 @@ use super::error::{Refusals, WriteRefusals};
 use super::events::{Appended, commit};
 use super::request::{Body, NoQuery, PathKey, Query, Sent};
 use super::sessions::read;
-use super::shape::{Conflict, Operations, Seen};
+use super::shape::{Conflict, Operations, SeenPositions};
 use super::{ApiError, STATE};
 use crate::answers;
 use crate::app_state::AppState;
@@ -50,11 +50,11 @@ pub(super) struct SessionState {
     /// Keys with their prefixes, and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
-    /// The number of the event up to which it is the state. `null` where the store has not counted the events.
+    /// The number of the event up to which it is the state. `null` if the store has not counted the events.
     seq: Option<u64>,
     /// Of the state as it is now: how far it has seen what is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 }
 
 /// A key with its value.
@@ -95,7 +95,7 @@ pub(super) struct PatchState {
     conflict: Conflict,
     /// What its writer has seen: for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "json::optional_object")]
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 }
 
 static OPERATIONS: Shape = Shape::Fields(&[("operations", &counted::OPERATIONS)]);
@@ -126,7 +126,7 @@ pub(super) async fn get(
         config = config.with_state_keys(keys);
     }
     let session = read(&app_state, &scope.key, &config).await?;
-    let seen = Some(Seen::of(&session));
+    let seen = Some(SeenPositions::of(&session));
     Ok(answers::json(SessionState { state: session.state().to_map(), seq: session.known_seq(), seen }).await?)
 }
 

@@ -64,7 +64,7 @@ fn step() -> usize {
     500
 }
 
-/// Compute a session's state anew from its events, and compare.
+/// Compute a session's state again from its events, and compare.
 ///
 /// A difference is a `data_corrupted` that names it.
 #[utoipa::path(
@@ -81,7 +81,7 @@ pub(super) async fn session(
     Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
-/// Compute an app's state anew from its log, and compare.
+/// Compute an app's state again from its log, and compare.
 ///
 /// A difference is a `data_corrupted` that names it.
 #[utoipa::path(
@@ -96,7 +96,7 @@ pub(super) async fn app(
     Ok(Json(app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
-/// Compute a user's state anew from its log, and compare.
+/// Compute a user's state again from its log, and compare.
 ///
 /// A difference is a `data_corrupted` that names it.
 #[utoipa::path(

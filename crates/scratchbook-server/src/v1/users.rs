@@ -1,4 +1,4 @@
-//! Who the users of an app are, and an end to all that is known of one.
+//! The users of an app: listing them, and deleting all data of one.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Following what is committed: a stream of server-sent events that can be taken up again.
+//! Following what is committed: a stream of server-sent events that can be resumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,15 +26,15 @@ use crate::operations::Gauge;
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::sse;
 
-/// How long a store that cannot be reached is left alone.
+/// How long to wait before a store that cannot be reached is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is followed, and from where on.
+/// The query of a stream: what it follows, and from where.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Follow {
-    /// Where to begin where there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    /// Where to begin if there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
     #[param(inline, default = "now")]
     from: Option<Origin>,
     /// The cursor of an entry or a page: the stream goes on after it.

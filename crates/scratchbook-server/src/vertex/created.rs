@@ -12,14 +12,14 @@ use crate::app_state::AppState;
 
 /// How many sessions are sorted. Where more of them match, this order is refused.
 const MOST: usize = 10_000;
-/// How many sessions a store is asked for at once, and how often, where few are wanted.
+/// How many sessions a store is asked for at once, and how often, if few are wanted.
 const LOOK: usize = 1000;
 const MOST_LOOKS: usize = 100;
 
 /// A place in the list: when a session was made, in microseconds, then user and id.
-type Place = (i64, String, String);
+type SortKey = (i64, String, String);
 
-/// A page of the sessions that a configuration asks for, in this order, about as large as it says. Held meanwhile are the
+/// A page of the sessions that a configuration asks for, in this order, about as large as it says. Held in the meantime are the
 /// addresses of a page of them.
 pub(super) async fn page(
     app_state: &AppState,
@@ -29,9 +29,9 @@ pub(super) async fn page(
     size: usize,
 ) -> Result<(Vec<Session>, Option<String>)> {
     let is_newest = order == ListOrder::NewestFirst;
-    let after = config.page_token.take().map(|place| read_place(&place)).transpose()?;
+    let after = config.page_token.take().map(|place| parse_sort_key(&place)).transpose()?;
     let is_after =
-        |place: &Place| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
+        |place: &SortKey| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
     let (mut found, mut count, mut config) = (BTreeMap::new(), 0, config.with_page_size(LOOK));
     for _ in 0..MOST_LOOKS {
         let page = app_state.store.sessions.list_sessions(app_name, &config).await?;
@@ -68,7 +68,7 @@ pub(super) async fn page(
 /// The sessions at these addresses, as many as there is room for, and the place of the last of them if there are more.
 async fn read(
     app_state: &AppState,
-    found: Vec<(Place, SessionKey)>,
+    found: Vec<(SortKey, SessionKey)>,
     next: Option<String>,
     page_bytes: u64,
 ) -> Result<(Vec<Session>, Option<String>)> {
@@ -88,8 +88,12 @@ async fn read(
     Ok((sessions, next))
 }
 
-/// The first sessions of those found, and the place of the last where one more was found.
-fn cut(found: BTreeMap<Place, SessionKey>, is_newest: bool, size: usize) -> (Vec<(Place, SessionKey)>, Option<String>) {
+/// The first sessions of those found, and the sort key of the last if one more was found.
+fn cut(
+    found: BTreeMap<SortKey, SessionKey>,
+    is_newest: bool,
+    size: usize,
+) -> (Vec<(SortKey, SessionKey)>, Option<String>) {
     let has_more = found.len() > size;
     let mut found: Vec<_> = found.into_iter().collect();
     if is_newest {
@@ -100,11 +104,11 @@ fn cut(found: BTreeMap<Place, SessionKey>, is_newest: bool, size: usize) -> (Vec
     (found, next)
 }
 
-fn place(session: &Session) -> Place {
+fn place(session: &Session) -> SortKey {
     (micros(session.create_time().unwrap_or_default()), session.user_id().to_owned(), session.id().to_owned())
 }
 
-fn read_place(text: &str) -> Result<Place> {
+fn parse_sort_key(text: &str) -> Result<SortKey> {
     serde_json::from_str(text)
         .map_err(|_| Error::invalid("the pageToken names no place in this list; start without one"))
 }

@@ -70,7 +70,7 @@ impl IntoResponse for GoogleError {
     }
 }
 
-/// What answers where there is no such route, or none with this method: Google's servers make no difference.
+/// Answers if there is no such route, or none with this method: Google's servers make no difference.
 pub(super) async fn no_route() -> GoogleError {
     GoogleError::from(Error::not_found(
         "there is no such method; there are sessions of reasoningEngines, their events, operations and :appendEvent",

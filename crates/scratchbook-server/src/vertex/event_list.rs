@@ -62,7 +62,7 @@ impl Order {
     }
 }
 
-/// What is looked for.
+/// The search for the events of a page.
 pub(super) struct EventList<'a> {
     pub(super) app_state: &'a AppState,
     pub(super) key: &'a SessionKey,
@@ -80,23 +80,23 @@ struct Page {
     bytes: u64,
 }
 
-/// What was found in one go.
-struct Look {
+/// The result of one read.
+struct Reading {
     events: Vec<Arc<Event>>,
     /// Whether there are no more after them. They may be fewer than were asked for, and not the last.
     is_last: bool,
 }
 
-/// The events of a page, and the number after which the next one begins, where there is one.
-type Found = (Vec<Arc<Event>>, Option<u64>);
+/// The events of a page, and the number after which the next one begins, if there is one.
+type EventPage = (Vec<Arc<Event>>, Option<u64>);
 
 impl EventList<'_> {
     /// Reads the page. Not one that is empty while there are events: Google's clients for Python take that for a fault.
-    pub(super) async fn read(&self) -> Result<Found> {
+    pub(super) async fn read(&self) -> Result<EventPage> {
         let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
         let mut limit = FIRST_LOOK.min(self.size + 1);
         for look in 0..MOST_LOOKS {
-            let Look { events, is_last } = self.look(after, limit).await?;
+            let Reading { events, is_last } = self.look(after, limit).await?;
             let (count, before, mut bytes) = (events.len(), page.events.len(), 0);
             for event in events {
                 let length = bytes_of(event.as_ref());
@@ -138,7 +138,7 @@ impl EventList<'_> {
     }
 
     /// The page, of all that is wanted.
-    fn first_of(&self, events: Vec<Arc<Event>>) -> Result<Found> {
+    fn first_of(&self, events: Vec<Arc<Event>>) -> Result<EventPage> {
         let mut page = Page::default();
         for event in events {
             let length = bytes_of(event.as_ref());
@@ -150,7 +150,7 @@ impl EventList<'_> {
         Ok((page.events, None))
     }
 
-    /// All events that are wanted, where they are few and begin at some time; stores find these from their end.
+    /// All events that are wanted, if they are few and begin at some time; stores find these from their end.
     async fn recent(&self) -> Result<Option<Vec<Arc<Event>>>> {
         let Some(begin) = self.times.begin() else { return Ok(None) };
         for count in RECENT {
@@ -176,7 +176,7 @@ impl EventList<'_> {
     }
 
     /// Events after one with a number, in the order of the list.
-    async fn look(&self, after: u64, limit: usize) -> Result<Look> {
+    async fn look(&self, after: u64, limit: usize) -> Result<Reading> {
         let config = GetSessionConfig::default().without_state().with_page_bytes(self.app_state.page_bytes());
         let config = match self.order {
             Order::Oldest => config.with_events_after(after, limit),
@@ -193,7 +193,7 @@ impl EventList<'_> {
             (Some(last), Order::Newest, _) => last <= 1,
             (_, Order::Oldest, None) => events.len() < limit,
         };
-        Ok(Look { events, is_last })
+        Ok(Reading { events, is_last })
     }
 }
 
@@ -203,8 +203,8 @@ impl Page {
         self.events.push(event);
     }
 
-    /// The page where another comes after its last event.
-    fn with_more(self) -> Found {
+    /// The page if another comes after its last event.
+    fn with_more(self) -> EventPage {
         let last = self.events.last().and_then(|event| event.seq);
         (self.events, last)
     }

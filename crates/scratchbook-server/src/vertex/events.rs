@@ -11,7 +11,7 @@ use super::GoogleError;
 use super::event_list::{EventList, Order};
 use super::page_token::Tokens;
 use super::params::{Body, Params};
-use super::place::EngineSession;
+use super::resource_name::EngineSession;
 use super::sessions::check_there;
 use super::times::Times;
 use crate::answers::ready;

@@ -9,14 +9,14 @@ use serde_json::json;
 use super::filter::{Comparison, Condition, conditions};
 use super::page_token::Tokens;
 use super::params::Params;
-use super::place::Engine;
+use super::resource_name::Engine;
 use super::sessions::shown;
 use super::{GoogleError, created};
 use crate::answers::ready;
 use crate::app_state::AppState;
 use crate::heavy::off_worker;
 
-/// How often a store is asked for one page, 1,000 sessions each, where few are wanted. A page that is found nothing for
+/// How often a store is asked for one page, 1,000 sessions each, if few are wanted. A page that is found nothing for
 /// until then is empty and followed by another.
 const MOST_LOOKS: usize = 100;
 
@@ -166,7 +166,7 @@ impl Order {
     }
 }
 
-/// Adds a condition; false where it rules out all that the others let through.
+/// Adds a condition; false if it rules out all that the others let through.
 fn add(config: &mut ListSessionsConfig, condition: Condition) -> Result<bool> {
     let Condition { field, comparison, value } = condition;
     let is_compared = comparison != Comparison::Is;

@@ -16,7 +16,7 @@ mod list;
 mod operation;
 mod page_token;
 mod params;
-mod place;
+mod resource_name;
 mod sessions;
 mod times;
 mod update;

@@ -29,7 +29,7 @@ const OF_THE_SYSTEM: [&str; 12] = [
     "userIp",
 ];
 
-/// How many a page has where nothing is said, and at most.
+/// How many a page has if not given, and at most.
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 

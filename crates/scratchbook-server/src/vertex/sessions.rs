@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::operation::{self, Operation};
 use super::params::{Body, Params, unread};
-use super::place::{Engine, EngineSession, Names, PathOperation, no_session};
+use super::resource_name::{Engine, EngineSession, Names, PathOperation, no_session};
 use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
 use crate::answers;
@@ -136,12 +136,12 @@ pub(super) async fn found(app_state: &AppState, key: &SessionKey, config: &GetSe
     session.ok_or_else(|| no_session(key.session_id()))
 }
 
-/// `NotFound` where there is no such session.
+/// `NotFound` if there is no such session.
 pub(super) async fn check_there(app_state: &AppState, key: &SessionKey) -> Result<()> {
     found(app_state, key, &GetSessionConfig::state_only().without_state()).await.map(drop)
 }
 
-/// A session as far as a caller may know of it: after a write, one who may not read is told of its names and times alone.
+/// A session as far as a caller may know of it: after a write, a caller that may not read is shown its names and times alone.
 pub(super) fn shown(session: &Session, names: &Names, caller: &Caller) -> SessionResource {
     let mut shown = SessionResource::new(session, names.session(session.id()));
     if !caller.may(Right::Read) {

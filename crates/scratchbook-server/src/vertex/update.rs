@@ -13,12 +13,12 @@ use scratchbook::{
 use serde_json::{Map, Value};
 
 use super::params::{Body, Params};
-use super::place::EngineSession;
+use super::resource_name::EngineSession;
 use super::{GoogleError, expiry, sessions};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 
-/// How long an update of the state waits before it is tried again, in milliseconds, where others were faster.
+/// How long an update of the state waits before it is tried again, in milliseconds, after a conflict.
 const PAUSES: [u64; 16] = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89, 89, 89, 89, 0];
 
 /// What an update may name.
@@ -48,7 +48,7 @@ impl Field {
     }
 }
 
-/// Changes what the mask names, or where there is none, what was sent.
+/// Changes what the mask names, or without a mask, what was sent.
 pub(super) async fn update(
     State(app_state): State<AppState>,
     target: EngineSession,

@@ -33,7 +33,7 @@ pub(super) struct Jwts {
     audience: Option<String>,
 }
 
-/// Why a token is not taken, to be said to who sent it.
+/// Why a token is invalid, in words for its sender.
 pub(super) type Invalid = String;
 
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ enum Names {
 impl Jwts {
     /// # Errors
     ///
-    /// Where a file cannot be read or holds no key.
+    /// If a file cannot be read or holds no key.
     pub(super) fn open(
         secret: Option<PathBuf>,
         jwks: Option<PathBuf>,
@@ -92,7 +92,7 @@ impl Jwts {
         results.into_iter().collect()
     }
 
-    /// Who has this token.
+    /// The caller that has this token.
     ///
     /// # Errors
     ///

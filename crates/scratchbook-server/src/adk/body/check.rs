@@ -1,7 +1,7 @@
 //! Checks of a body against the models of ADK, with the errors of pydantic.
 //!
 //! A model is a table of fields. [`check`] goes over a value by it, notes all that is wrong, and leaves the value as its
-//! model writes it: camelCase names, no `null` where a field may be absent, no unknown names where they are ignored,
+//! model writes it: camelCase names, no `null` if a field may be absent, no unknown names where they are ignored,
 //! numbers and booleans that came as strings as what they are.
 
 use std::borrow::Cow;
@@ -131,7 +131,7 @@ impl Problems {
 
     /// # Errors
     ///
-    /// What was noted, where anything was.
+    /// The problems that were noted, if any.
     pub(crate) fn into_result(self) -> Result<(), AdkError> {
         if self.0.is_empty() { Ok(()) } else { Err(self.into_error()) }
     }

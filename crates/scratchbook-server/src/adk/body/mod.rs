@@ -1,6 +1,6 @@
 //! Bodies of ADK's surface: read, checked and refused as FastAPI and pydantic do it for ADK.
 //!
-//! A handler takes a [`JsonBody`] of a request of `requests.rs`, or an `Option` of one where a body may be left out.
+//! A handler takes a [`JsonBody`] of a request of `requests.rs`, or an `Option` of one if a body may be left out.
 
 mod check;
 mod content;
@@ -24,7 +24,8 @@ use check::{Loc, Problems, check};
 
 pub(crate) use check::Kind;
 pub(crate) use requests::{
-    CreateSessionRequest, InitialState, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
+    ArtifactPart, CreateSessionRequest, InitialState, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest,
+    UpdateSessionRequest,
 };
 
 /// What a body is read as.

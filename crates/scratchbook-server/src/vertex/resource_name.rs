@@ -1,4 +1,4 @@
-//! What a path names: an engine, or a session of it.
+//! Resource names in paths: an engine, or a session of it.
 
 use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::Method;
@@ -12,7 +12,7 @@ use crate::app_state::AppState;
 use crate::scope::{self, AppPart, SurfaceError};
 use crate::wire_names::SEGMENT;
 
-/// What is posted to a session ends so.
+/// The end of a path at which an event is appended.
 const APPEND: &str = ":appendEvent";
 
 /// An engine of which something is within the caller's reach.
@@ -110,7 +110,7 @@ impl FromRequestParts<AppState> for EngineSession {
         };
         let session_id = GoogleError::decode("session", raw)?;
         let key = match caller.user() {
-            // Of other users' sessions nothing is looked at, so that nothing can be told of them.
+            // Other users' sessions are not looked at, so that nothing about them can leak.
             Some(user_id) => SessionKey::new(&app_name, user_id, &session_id)?,
             None => {
                 let found = app_state.store.sessions.locate_session(&app_name, &session_id).await?;

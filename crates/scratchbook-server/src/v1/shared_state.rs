@@ -83,7 +83,7 @@ impl Sent for PatchOwner {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"stateDelta": {"open": true, "sold": 42}, "position": 18}))]
 pub(super) struct Patched {
-    /// Keys, without prefix, and their new values; operations as what they came to. Nothing where there are operations and
+    /// Keys, without prefix, and their new values; operations as what they came to. Empty if there are operations and
     /// you may not read.
     #[schema(value_type = BTreeMap<String, Value>)]
     state_delta: StateDelta,

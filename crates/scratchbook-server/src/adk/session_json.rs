@@ -24,7 +24,7 @@ const MUCH_TOO_LARGE: u64 = 4;
 const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
     /v1/apps/{app}/users/{user}/sessions/{session}/events";
 
-/// How often a session is read again that was created again or pruned meanwhile.
+/// How often a session is read again that was created again or pruned in the meantime.
 const TRIES: u32 = 3;
 
 /// A session with its last events, all of them unless a number is given. `None` if there is no session.
