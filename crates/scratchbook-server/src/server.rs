@@ -270,8 +270,8 @@ impl Server {
     /// Serves a listener until `shutdown` is ready, then finishes what was begun.
     ///
     /// No more connections are taken then. Requests and runs under way have
-    /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; those who follow what is committed are
-    /// left when the runs are over. The store is still open: close it, and what was accepted is committed.
+    /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; streams of commits end
+    /// after the runs. The store is still open: close it, and what was accepted is committed.
     ///
     /// # Errors
     ///

@@ -1,5 +1,4 @@
-//! Sessions whole, as ADK's clients are shown them: read page by page, as one snapshot, and no larger than an answer may
-//! be.
+//! The JSON of whole sessions for ADK's clients: read page by page, as one snapshot, and no larger than an answer may be.
 
 use axum::response::Response;
 use scratchbook::json::bytes_of;
@@ -17,10 +16,10 @@ const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 const FIRST_PAGE: usize = 500;
 const PAGE: usize = 1000;
 
-/// How many times as much as an answer may have is stored of a session that is not even begun to be written.
+/// A session whose stored size is this many times the limit of an answer is refused before it is written.
 const MUCH_TOO_LARGE: u64 = 4;
 
-/// What is to be asked for in place of a whole session.
+/// The advice to a client whose session is too large.
 const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
     /v1/apps/{app}/users/{user}/sessions/{session}/events";
 
@@ -56,7 +55,7 @@ pub(super) async fn at_hand(app_state: &AppState, session: Session) -> Result<Re
 }
 
 /// A session that was written to, as it is now: the answer reports what was done, whatever the size of the session. If the
-/// session is too large for an answer, its last events are there alone; if its state is, that is left out.
+/// session is too large for an answer, only its last events are shown; if its state is too large, it is left out.
 pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Option<Response>> {
     let too_large = match session(app_state, key, None).await {
         Err(error) if error.kind() == ErrorKind::PayloadTooLarge => error,
@@ -109,11 +108,11 @@ fn next_limit(limit: usize, came: usize) -> usize {
     if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
 }
 
-/// What came of reading a session.
+/// The result of reading a session.
 enum Read {
     Whole(Text),
     Missing,
-    /// It is not the same any more.
+    /// The session has changed in the meantime.
     Moved,
 }
 
@@ -145,7 +144,7 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
         return Text::new(app_state).write_session(first).await.map(Read::Whole);
     }
-    // What is by far too large need not be written to know it. The text that is shown may be shorter than the stored one.
+    // A session that is by far too large is refused without writing it. The text that is shown may be shorter than the stored one.
     let most = (app_state.limits.answer_bytes as u64).saturating_mul(MUCH_TOO_LARGE);
     if last.is_none() && first.stored_bytes().is_some_and(|bytes| bytes > most) {
         return Err(too_large(app_state.limits.answer_bytes, OF_SESSION));
@@ -187,12 +186,12 @@ fn shared_bytes(session: &Session) -> usize {
     of(Scope::User).saturating_add(of(Scope::App))
 }
 
-/// What is written of an answer.
+/// The written part of an answer.
 struct Text {
     out: Vec<u8>,
     share: Share,
     answer_bytes: usize,
-    /// What is to be asked for if it is too large.
+    /// The advice to a client whose answer is too large.
     instead: &'static str,
 }
 

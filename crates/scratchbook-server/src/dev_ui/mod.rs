@@ -1,8 +1,8 @@
 //! ADK's dev interface: the files of the Python package `google-adk`, served as they are, and what it asks a server
 //! for besides ADK's API.
 //!
-//! Its files are never part of this project; whoever wants it says where they are. None of its routes is there where
-//! it is not served.
+//! Its files are never part of this project; their folder is given to the server. Without it none of its routes
+//! exists.
 
 mod graph;
 mod handlers;

@@ -1,4 +1,4 @@
-//! Which runs may begin: a few of each session, and of each caller no more than leaves room for others.
+//! Admission of runs: a few of each session, and of each caller only as many as leave room for others.
 //!
 //! A session has one run at a time; its others wait. So a session with runs takes one place, which goes from each run to
 //! the next, and the runs that wait take none.
@@ -11,9 +11,9 @@ use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey, json};
 use super::shares::{NoShare, Shares};
 use crate::access::Account;
 
-/// How much the runs under way may keep, at least: their messages, as JSON, and themselves.
+/// The least number of bytes that the runs under way may keep: their messages, as JSON, and themselves.
 const BYTES: usize = 128 << 20;
-/// What a run keeps beside its message, about, and how much is there for each of the places.
+/// About how many bytes a run keeps beside its message, and how many there are for each of the places.
 const RUN_BYTES: usize = 16 << 10;
 const PLACE_BYTES: usize = 4 * RUN_BYTES;
 
@@ -28,7 +28,7 @@ pub(super) struct Admission {
     next_number: u64,
 }
 
-/// What a session has.
+/// The runs of a session.
 #[derive(Debug, Default)]
 struct WaitingRuns {
     /// In the order in which they came. The first has the place.
@@ -93,7 +93,7 @@ impl Admission {
         self.forget(key);
     }
 
-    /// Has a request wait for a run of its own to end, as if it were a run that waits, with what it keeps.
+    /// Counts a request that waits for a run of its own invocation, as if it were a waiting run.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Such a request does not wait any more.
+    /// Counts such a request no longer.
     pub(super) fn asked(&mut self, key: &SessionKey, account: &Account, bytes: usize) {
         self.bytes.give_back(account, bytes);
         if let Some(line) = self.lines.get_mut(key) {

@@ -1,4 +1,4 @@
-//! A number of places that callers share: none can take them all.
+//! Fair shares of a number of places: no caller can take them all.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,7 +12,7 @@ pub(super) struct Shares<K> {
     accounts: HashMap<K, usize>,
 }
 
-/// Why places cannot be had.
+/// Why an account gets no more places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoShare {
     /// There are not enough.
@@ -30,7 +30,7 @@ impl<K: Eq + Hash + Clone> Shares<K> {
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason, if it cannot.
     pub(super) fn check(&self, account: &K, more: usize) -> Result<(), NoShare> {
         let left = self.places.saturating_sub(self.taken);
         let has = self.accounts.get(account).copied().unwrap_or_default();

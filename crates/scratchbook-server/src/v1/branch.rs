@@ -1,4 +1,4 @@
-//! Another way from an event on, and back to before an invocation.
+//! Fork of a session at an event, and rewind to before an invocation.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,12 +15,12 @@ use crate::app_state::AppState;
 use crate::openapi::path::SessionPath;
 use crate::scope::SessionScope;
 
-/// How a session is forked.
+/// The request to fork a session.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"at": 3, "id": "s1-again"}))]
 pub(super) struct Fork {
-    /// The number of the last event that is taken over, 0 for none; absent, all are.
+    /// The number of the last event that is copied, 0 for none; if absent, all are.
     #[serde(default)]
     at: Option<u64>,
     /// The id of the new session; empty or absent, one is made.
@@ -31,18 +31,18 @@ pub(super) struct Fork {
 
 impl Sent for Fork {}
 
-/// Where a session is taken back to.
+/// The request to rewind a session.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"beforeInvocationId": "i2"}))]
 pub(super) struct Rewind {
-    /// The invocation before which the session's keys and artifacts are as they are to be.
+    /// The session's keys and artifacts get the values from before this invocation.
     before_invocation_id: String,
 }
 
 impl Sent for Rewind {}
 
-/// What took a session back.
+/// A rewind that was done.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"event": {
     "id": "e4", "author": "user", "actions": {"rewindBeforeInvocationId": "i2", "stateDelta": {"step": 1}}, "seq": 4,
@@ -72,8 +72,8 @@ pub(super) async fn fork(
 
 /// Take a session back to before an invocation.
 ///
-/// Its own keys get the values of then, its artifacts the versions of then; the user's and the app's keys stay, and so
-/// do the events before.
+/// Its own keys and its artifacts get the values from before the invocation; the user's and the app's keys stay, and so
+/// do all events.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/rewind", operation_id = "rewindSession", tag = SESSIONS,
     params(SessionPath), request_body = Rewind,

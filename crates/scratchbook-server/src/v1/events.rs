@@ -1,4 +1,4 @@
-//! Events: appended, read by pages and one by one.
+//! Events: appending them, and reading them by pages and one by one.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ use crate::event_search::last_event;
 use crate::openapi::path::{EventPath, NumberPath, SessionPath};
 use crate::scope::SessionScope;
 
-/// An event, and how it is to be appended.
+/// The request to append an event.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
@@ -35,7 +35,7 @@ pub(super) struct Append {
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
-    /// When it is refused, as a `conflict`, for the sake of what others have committed.
+    /// The mode of optimistic locking: when the write is refused with `conflict`.
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,
@@ -63,7 +63,7 @@ impl Sent for Append {
 pub(super) struct Appended {
     /// `stored` by this call, or `replayed`: it was there already with the same content, and nothing has changed.
     outcome: Done,
-    /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes where you may
+    /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes if you may
     /// not read.
     event: Stored,
     /// Where the commit stands in the logs of the user's and the app's state, as far as it wrote to them.
@@ -180,7 +180,7 @@ pub(super) async fn list(
     let next = match query.before {
         None => {
             let last = events.last().and_then(|last| last.0.seq);
-            // It may have ended by its bytes: the last number tells.
+            // The page may have ended by its bytes: the last number shows it.
             last.filter(|last| session.known_seq().map_or(is_full, |seq| *last < seq))
         }
         Some(_) => {
@@ -222,7 +222,7 @@ pub(super) async fn by_number(
 
 /// Read one event by its id.
 ///
-/// It is looked for from the last event back: the further back, the longer it takes.
+/// The search begins at the last event: the older the event, the longer it takes.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events/by-id/{event}", operation_id = "getEventById",
     tag = EVENTS, params(SessionPath, EventPath),
@@ -238,7 +238,7 @@ pub(super) async fn by_id(
     if let Some(event) = last_event(&app_state.store.sessions, key, |event| event.id == id).await? {
         return Ok(Json(Stored(event)));
     }
-    // Where there is no such session, that is what is wrong.
+    // If there is no such session, that is the error.
     read(&app_state, key, &GetSessionConfig::state_only().without_state()).await?;
     Err(Error::not_found(format!("there is no event with this id in {key}")).into())
 }

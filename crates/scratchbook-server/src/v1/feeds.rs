@@ -1,4 +1,4 @@
-//! What is committed to a session, by a user or in an app, page by page; `watch.rs` follows it.
+//! The change feed of a session, a user or an app, page by page; `watch.rs` streams it.
 
 use axum::extract::State;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! What a request brings: a body of JSON and a query, both of known fields alone.
+//! Extractors of `/v1`: bodies of JSON and queries, which refuse unknown fields.
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -53,9 +53,9 @@ pub(super) struct PathInvocation(pub(super) String);
 #[derive(Debug)]
 pub(super) struct PathSeq(pub(super) u64);
 
-/// What a body is read as.
+/// A type that a body is read as.
 pub(super) trait Sent: DeserializeOwned + Send + 'static {
-    /// What is counted in it before.
+    /// The shape by which its items are counted before.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 
@@ -205,7 +205,7 @@ pub(super) struct Paged {
     pub(super) page_token: Option<String>,
 }
 
-/// What a client that resumes a stream has seen last; browsers send it by themselves.
+/// The last event that a client has seen when it resumes a stream; browsers send it by themselves.
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// [`LAST_EVENT_ID`], for the document.

@@ -22,7 +22,7 @@ use crate::bodies::{self as counted, Counted, Shape};
 use crate::openapi::path::{SessionPath, UserPath};
 use crate::scope::{SessionScope, UserScope};
 
-/// What a session is made with.
+/// The request to create a session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
@@ -107,7 +107,7 @@ enum StatePart {
     None,
 }
 
-/// What is changed of a session beside its state. What is absent stays as it is.
+/// The update of a session's data beside its state. Absent fields stay as they are.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({

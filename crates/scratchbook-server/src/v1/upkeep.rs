@@ -1,4 +1,4 @@
-//! Whether what is stored is what was committed, and what of it may go.
+//! Maintenance: verification of stored state, pruning, and deletion of expired sessions.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,17 +14,17 @@ use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{Admin, AdminOfAll, AppScope, Needs, SessionScope, UserScope};
 
-/// What was found to be right.
+/// The result of a verification without differences.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"events": 3, "keys": 2}))]
 pub(super) struct VerifiedBody {
     /// How many events, or changes in a log, were folded.
     events: u64,
-    /// How many keys came out of them, and are what is shown.
+    /// How many keys they give, all equal to the stored ones.
     keys: u64,
 }
 
-/// What may go of a session's events, or of a log.
+/// The request to prune a session's events or a log.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"before": 1001, "limit": 500}))]
@@ -39,7 +39,7 @@ pub(super) struct Prune {
 
 impl Sent for Prune {}
 
-/// How many expired sessions may go.
+/// The request to delete expired sessions.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"limit": 500}))]
@@ -52,7 +52,7 @@ pub(super) struct PruneExpired {
 
 impl Sent for PruneExpired {}
 
-/// What went.
+/// The result of pruning.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"pruned": 500}))]
 pub(super) struct Pruned {

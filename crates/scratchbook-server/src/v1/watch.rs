@@ -1,4 +1,4 @@
-//! Following what is committed: a stream of server-sent events that can be resumed.
+//! The change feed as a stream of server-sent events that can be resumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,11 +123,12 @@ async fn follow(app_state: &AppState, what: Watched, query: Follow, headers: &He
     Ok(sse::stream(frames(watch)))
 }
 
-/// The stream: one frame for each entry, and one every while.
+/// The stream: one frame for each entry, and a heartbeat.
 fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
-        // Also before the first entry a client knows where it is: cut off now, it would else begin anew, with a gap.
+        // A client needs its place also before the first entry. Otherwise it would start again if it were cut off now, with a
+        // gap.
         let mut told = watch.cursor().clone();
         yield place("retry: 1000\n", &Cursor::from(&told));
         loop {
@@ -151,7 +152,7 @@ fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes
     }
 }
 
-/// Without data: it moves the client's place on, and is no event to it.
+/// A frame without data, which moves the client's place on and is no event.
 fn place(before: &str, cursor: &Cursor) -> Bytes {
     format!("{before}id: {}\n\n", cursor.as_str()).into()
 }

@@ -1,4 +1,5 @@
-//! Sessions in the order in which they were made. No store has them so: they are read as far as they may be, and sorted.
+//! Sessions in the order of their creation. No store lists them in this order, so they are read, up to a limit, and
+//! sorted.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,17 @@ use serde_json::json;
 use super::times::micros;
 use crate::app_state::AppState;
 
-/// How many sessions are sorted. Where more of them match, this order is refused.
+/// How many sessions are sorted. If more of them match, this order is refused.
 const MOST: usize = 10_000;
 /// How many sessions a store is asked for at once, and how often, if few are wanted.
 const LOOK: usize = 1000;
 const MOST_LOOKS: usize = 100;
 
-/// A place in the list: when a session was made, in microseconds, then user and id.
+/// The sort key of a session: its creation in microseconds, then user and id.
 type SortKey = (i64, String, String);
 
-/// A page of the sessions that a configuration asks for, in this order, about as large as it says. Held in the meantime are the
-/// addresses of a page of them.
+/// A page of the sessions that a configuration asks for, in this order, of about the size that it names. Only the
+/// keys of a page of them are held in memory.
 pub(super) async fn page(
     app_state: &AppState,
     app_name: &str,
@@ -65,7 +66,7 @@ pub(super) async fn page(
     Err(Error::new(ErrorKind::FailedPrecondition, message))
 }
 
-/// The sessions at these addresses, as many as there is room for, and the place of the last of them if there are more.
+/// The sessions with these keys, as many as there is room for, and the sort key of the last one if there are more.
 async fn read(
     app_state: &AppState,
     found: Vec<(SortKey, SessionKey)>,
@@ -76,7 +77,7 @@ async fn read(
     let config = GetSessionConfig::state_only().with_page_bytes(page_bytes);
     let mut last = None;
     for (place, key) in found {
-        // One that is gone by now is not in the list.
+        // A session that was deleted in the meantime is not in the list.
         if let Some(session) = app_state.store.sessions.get_session(&key, &config).await? {
             if !room.takes(bytes_of(session.state())) {
                 return Ok((sessions, last));

@@ -1,4 +1,4 @@
-//! Pages of events: as many as are wanted, but no more bytes than a page may have.
+//! Pages of events, with a limit of events and of bytes.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::sessions::found;
 use super::times::Times;
 use crate::app_state::AppState;
 
-/// How many events are looked at in one go, at first and at most.
+/// How many events one read takes, at first and at most.
 const FIRST_LOOK: usize = 16;
 const LOOK: usize = 1000;
-/// After how many bytes in one look the next one is for fewer events.
+/// The number of bytes of one read after which the next one takes fewer events.
 const LOOK_BYTES: u64 = 1 << 20;
-/// How often a store is asked for one page, and for how many events. A page that is found nothing for until then is empty
-/// and followed by another.
+/// How often a store is asked for one page, and for how many events. If nothing was found by then, the page is empty and
+/// another follows.
 const MOST_LOOKS: usize = 1000;
 const MOST_EVENTS: usize = 100_000;
 /// How many of the last events are looked at, first and then, for those since some time.
@@ -73,7 +73,7 @@ pub(super) struct EventList<'a> {
     pub(super) size: usize,
 }
 
-/// A page as far as it is found.
+/// A page while it is filled.
 #[derive(Default)]
 struct Page {
     events: Vec<Arc<Event>>,
@@ -91,7 +91,7 @@ struct Reading {
 type EventPage = (Vec<Arc<Event>>, Option<u64>);
 
 impl EventList<'_> {
-    /// Reads the page. Not one that is empty while there are events: Google's clients for Python take that for a fault.
+    /// Reads the page. It is empty only if there are no events: Google's clients for Python fail on other empty pages.
     pub(super) async fn read(&self) -> Result<EventPage> {
         let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
         let mut limit = FIRST_LOOK.min(self.size + 1);
@@ -126,7 +126,7 @@ impl EventList<'_> {
             }
             limit = if bytes > LOOK_BYTES { (limit / 4).max(1) } else { (limit * 4).min(LOOK) };
             if are_all_wanted {
-                // And one that tells whether there are more.
+                // And one more, to see whether another page follows.
                 limit = limit.min(self.size + 1 - page.events.len());
             }
         }
@@ -159,7 +159,7 @@ impl EventList<'_> {
             let session = found(self.app_state, self.key, &bounded).await?;
             let len = session.events().len();
             if len < count {
-                // They may have ended by their bytes: then there is one before them.
+                // The read may have ended by its bytes: then there are events before them.
                 let one_more = found(self.app_state, self.key, &config.with_num_recent_events(len + 1)).await?;
                 if one_more.events().len() > len {
                     break;

@@ -16,8 +16,8 @@ use crate::answers::ready;
 use crate::app_state::AppState;
 use crate::heavy::off_worker;
 
-/// How often a store is asked for one page, 1,000 sessions each, if few are wanted. A page that is found nothing for
-/// until then is empty and followed by another.
+/// How often a store is asked for one page, 1,000 sessions each, if few are wanted. If nothing was
+/// found by then, the page is empty and another follows.
 const MOST_LOOKS: usize = 100;
 
 pub(super) async fn list(
@@ -34,7 +34,7 @@ pub(super) async fn list(
         is_empty |= !add(&mut config, condition)?;
     }
     if let Some(user) = engine.caller.user() {
-        // Others' sessions are not in this list, whoever is asked for.
+        // Sessions of other users are never in this list, whatever the filter says.
         is_empty |= config.user_id.as_ref().is_some_and(|wanted| wanted != user);
         config.user_id = Some(user.to_owned());
     }
@@ -42,13 +42,13 @@ pub(super) async fn list(
     let tokens = Tokens::of(&list);
     config.page_token = params.text("pageToken").map(|token| tokens.read(token)).transpose()?;
     let (sessions, next) = if is_empty {
-        // Refused is what is always refused.
+        // The page size is checked as in any other list.
         app_state.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
         (Vec::new(), None)
     } else {
         written(&app_state, &engine, config, order, size).await?
     };
-    // As proto-JSON has it, what is empty is not there.
+    // Proto-JSON leaves empty fields out.
     let mut out = sessions;
     out.extend_from_slice(if out.is_empty() { b"{" } else { b"]" });
     if let Some(place) = next {
@@ -62,7 +62,7 @@ pub(super) async fn list(
 
 /// A page up to its last session, no larger than a page is, and the place after which the next one begins.
 ///
-/// Each session shows the state of its user and its app too: only what is written tells how many have room. If not all of
+/// Each session shows the state of its user and its app too: only the written text shows how many have room. If not all of
 /// those that were read do, as many are read again, so that the page ends with the place of its last.
 async fn written(
     app_state: &AppState,
@@ -105,7 +105,8 @@ async fn written(
     }
 }
 
-/// A page, which is empty only at the end, and the place after which the next one begins: Google's clients for Python take an empty page for a fault.
+/// A page, which is empty only at the end, and the place after which the next one begins: Google's clients for Python fail on an
+/// empty page.
 async fn page(
     app_state: &AppState,
     app_name: &str,
@@ -135,12 +136,12 @@ async fn page(
     Ok((found, config.page_token))
 }
 
-/// By what sessions are ordered.
+/// The order of sessions.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// By their last events, which stores have at hand.
+    /// By the time of their last update, which stores list by.
     Updated(ListOrder),
-    /// By when they were made.
+    /// By creation.
     Created(ListOrder),
 }
 

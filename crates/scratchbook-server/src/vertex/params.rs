@@ -1,4 +1,4 @@
-//! What a request brings beside its path: parameters of its query, and a body of JSON.
+//! Extractors of Vertex AI's surface: parameters of the query, and bodies of JSON.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};

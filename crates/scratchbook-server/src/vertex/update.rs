@@ -1,4 +1,4 @@
-//! What is changed of a session: its title, labels, state and end.
+//! Updates of a session: its title, labels, state and expiry.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::app_state::AppState;
 /// How long an update of the state waits before it is tried again, in milliseconds, after a conflict.
 const PAUSES: [u64; 16] = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89, 89, 89, 89, 0];
 
-/// What an update may name.
+/// The fields that an update may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Field {
     DisplayName,
@@ -138,7 +138,7 @@ async fn set_state(
     Err(Error::new(ErrorKind::Conflict, "others have appended to the session every time; try again"))
 }
 
-/// What makes of a session's state the one that is wanted.
+/// The changes that turn a session's state into the wanted one.
 fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for (key, value) in wanted {

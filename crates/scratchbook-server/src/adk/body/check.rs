@@ -13,7 +13,7 @@ use super::scalar::{boolean, bytes, float, integer};
 use crate::adk::AdkError;
 use crate::wire_names::snake_case;
 
-/// What a value has to be.
+/// The type that a value has to have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Any,
@@ -37,7 +37,7 @@ pub(crate) struct Model {
     unknown: Unknown,
 }
 
-/// What becomes of names that a model does not know.
+/// How a model treats names that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
     Ignored,
@@ -106,7 +106,7 @@ impl Loc<'_> {
     }
 }
 
-/// What is wrong with a body, all of it up to a thousand.
+/// The problems of a body, up to a thousand.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<Value>);
 
