@@ -29,7 +29,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// The language that ADK's clients are told.
+    /// The language that ADK's clients are shown.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Code => "python",
@@ -41,7 +41,7 @@ impl Origin {
 impl Apps {
     /// # Errors
     ///
-    /// `InvalidArgument` where two apps have one name, and where a runner cannot be built of one.
+    /// `InvalidArgument` if two apps have one name, and if the runner of an app cannot be built.
     pub(crate) fn new(
         agents: Vec<(String, Arc<dyn Agent>, Origin)>,
         runner: impl Fn(&str, &Arc<dyn Agent>) -> RunnerBuilder,

@@ -1,4 +1,4 @@
-//! What browsers are told of every answer.
+//! Headers of every answer that are for browsers.
 
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Marks answers: nothing is to be taken for what it does not say it is, what a person's agents said is to be kept by
-/// nobody on the way, and no foreign page is to show a page of this server as a part of its own.
+/// Adds headers against sniffed content types, against caching of JSON and streams, and against pages of this server in
+/// frames of foreign pages.
 pub(crate) async fn mark(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

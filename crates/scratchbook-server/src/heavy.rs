@@ -1,5 +1,5 @@
-//! Work that takes long without waiting for anything, such as reading or writing megabytes of JSON: it is done off the
-//! runtime's workers, which answer everybody else meanwhile, and little of it at a time.
+//! CPU-bound work, such as reading or writing megabytes of JSON: it runs off the runtime's workers, which answer other
+//! requests in the meantime, and only a few such jobs run at a time.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-/// What has fewer bytes as JSON is written where it is: that takes less time than to have it done elsewhere may.
+/// Values with fewer bytes as JSON are written at once: that is faster than handing them to another thread.
 const SMALL: u64 = 64 << 10;
 
 /// The threads that write answers. They do not take the places of bodies: a request may have one of those while its answer is
@@ -35,7 +35,7 @@ pub(crate) struct Heavy {
 
 /// A place among those that work on what is large, until the work is done. All copies are the same place.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkerPermit {
     heavy: Heavy,
     permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
@@ -55,9 +55,9 @@ impl Heavy {
     /// # Errors
     ///
     /// `Unavailable` if there is none in time.
-    pub(crate) async fn enter(&self) -> Result<Place> {
+    pub(crate) async fn enter(&self) -> Result<WorkerPermit> {
         let permit = self.permit().await?;
-        Ok(Place { heavy: self.clone(), permit: Arc::new(Mutex::new(Some(permit))) })
+        Ok(WorkerPermit { heavy: self.clone(), permit: Arc::new(Mutex::new(Some(permit))) })
     }
 
     /// Computes something on a thread of its own when there is a place for it.
@@ -83,7 +83,7 @@ impl Heavy {
     }
 }
 
-impl Place {
+impl WorkerPermit {
     async fn compute<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         // The place is taken as long as the work goes on, whether anybody still waits for it or not.
         let done = spawn_blocking(move || {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     /// Every place there is, and what one more is refused with.
-    async fn all_places(heavy: &Heavy) -> (Vec<Place>, Error) {
+    async fn all_places(heavy: &Heavy) -> (Vec<WorkerPermit>, Error) {
         let mut places = Vec::new();
         loop {
             match heavy.enter().await {

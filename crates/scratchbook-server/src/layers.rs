@@ -1,4 +1,4 @@
-//! What is around every route: what each request goes through, and each answer on its way back.
+//! The layers around every route.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,40 +10,49 @@ use axum::{Router, middleware};
 use futures_util::FutureExt;
 use scratchbook::Error;
 
+use crate::app_state::AppState;
 use crate::guard::{self, Guard};
 use crate::operations::{self, Observer};
-use crate::served::Served;
-use crate::{access, answers, headers, limits, listen, refusal, surfaces};
+use crate::surface::{self, Surface};
+use crate::{access, answers, bodies, browser, headers, limits, listen, vertex, wording};
 
-/// The routes with all of it around them.
-pub(crate) fn around(routes: Router<Arc<Served>>, served: &Arc<Served>, guard: Guard) -> Router {
-    // From the inside to the outside: what a request comes to last is said first.
+/// Wraps the routes in all layers.
+pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guard) -> Router {
+    let state = || app_state.clone();
+    // From the inside to the outside: the layer that a request reaches last comes first.
     routes
-        // Bodies have the limit of `read_whole`, and no other.
+        // `read_whole` limits bodies, nothing else does.
         .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn_with_state(Arc::clone(served), answers::check))
-        .layer(middleware::from_fn_with_state(Arc::clone(served), limits::answer_in_time))
-        .layer(middleware::from_fn_with_state(Arc::clone(served), limits::leave_workers))
-        .layer(middleware::from_fn_with_state(Arc::clone(served), limits::admit))
-        .layer(middleware::from_fn_with_state(Arc::clone(served), limits::read_whole))
-        .layer(middleware::from_fn_with_state(Arc::clone(served), access::identify))
-        .layer(middleware::from_fn_with_state(Arc::clone(served), surfaces::check))
+        .layer(middleware::from_fn_with_state(state(), answers::check))
+        .layer(middleware::from_fn_with_state(state(), limits::answer_in_time))
+        .layer(middleware::from_fn_with_state(state(), bodies::leave_workers))
+        .layer(middleware::from_fn_with_state(state(), limits::admit))
+        .layer(middleware::from_fn_with_state(state(), bodies::read_whole))
+        .layer(middleware::from_fn_with_state(state(), limits::follow_streams))
+        .layer(middleware::from_fn_with_state(state(), listen::count_login))
+        .layer(middleware::from_fn(access::require_caller))
+        .layer(middleware::from_fn(browser::offer_login))
+        .layer(middleware::from_fn_with_state(state(), limits::limit_rate))
+        .layer(middleware::from_fn_with_state(state(), access::identify))
+        .layer(middleware::from_fn(browser::read_cookie))
+        .layer(middleware::from_fn(vertex::take_api_key))
+        .layer(middleware::from_fn_with_state(state(), surface::check))
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
-        .layer(middleware::from_fn_with_state(Arc::clone(served), listen::end_streams))
+        .layer(middleware::from_fn_with_state(state(), listen::end_streams))
+        .layer(middleware::from_fn(wording::word_refusals))
         .layer(middleware::from_fn(headers::mark))
         .layer(middleware::from_fn(catch_panics))
         .layer(middleware::from_fn_with_state(Observer::new(), operations::observe))
-        .with_state(Arc::clone(served))
+        .with_state(app_state.clone())
 }
 
-/// What a client sees of a defect: that there is one, in the form of the surface that was asked. What it was is for the
-/// log.
+/// Answers a request whose handler panicked with an error in the form of its surface. The log has the panic itself.
 async fn catch_panics(request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
+    let surface = Surface::of(request.uri().path());
     AssertUnwindSafe(next.run(request))
         .catch_unwind()
         .await
-        .unwrap_or_else(|_| refusal::of(&path, Error::internal("a handler panicked; the log says where")))
+        .unwrap_or_else(|_| wording::error_of(surface, Error::internal("a handler panicked; the log says where")))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! ADK's HTTP API over a scratchbook store, and scratchbook's own: sessions, state, runs and artifacts.
 //!
-//! Clients of `adk api_server` and ADK's dev interface use it as they use that; under `/v1` is what ADK has no word
-//! for. [`Server::router`] is for a server of your own, [`Server::run`] serves a listener.
+//! Clients of `adk api_server` and ADK's dev interface work with it unchanged; `/v1` has what ADK's API lacks. [`Server::router`] is for a server of your own, [`Server::run`] serves a listener.
 //!
 //! ```
 //! use scratchbook::{LlmAgent, ScriptedLlm, connect};
@@ -16,53 +15,58 @@
 //!
 //! # Layout
 //!
-//! - `server.rs`: what is served, built and run. Start here.
-//! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
-//! - `layers.rs`: what each request goes through before a handler, and each answer on its way back.
-//! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
-//! - `answers/`: what each answer goes through: bounds in bytes, and what is shown of credentials. `heavy.rs`: work that
-//!   is done off the runtime's workers.
-//! - `document/`: the OpenAPI document of what is served, and a page of it to read.
-//! - `access/`: who calls and what they may, `access/browser/` how people log in; `scope.rs`: the app, user or session that a path names, checked
-//!   against the caller before a handler sees it.
-//! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
-//! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of; `look_back.rs`: events
-//!   that are known by something else than their number. `spelling.rs`: names and kinds with more than one spelling.
-//! - `surfaces.rs`: which of the surfaces are served.
-//! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
-//! - `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients; laid out as these two.
-//! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
+//! From the outside to the inside; no two modules use each other in a circle.
+//!
+//! - `server.rs`: builds the server and runs it. Start here. `layers.rs`: the layers around every route.
+//! - `wording.rs`: words the refusals of layers (`refusal.rs`) in the form of the surface that was asked.
+//! - `adk/`: ADK's surface. `v1/`: our own. `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients. Each
+//!   has its routes in `mod.rs` and its form of errors in `error.rs`. `surface.rs`: the paths of each.
+//! - `dev_ui/`: ADK's dev interface, if its files are given. `browser/`: login with a browser.
+//! - `document/`: the OpenAPI document of all routes and its page; `openapi/`: schemas that its parts share.
+//! - `operations/`: logs, metrics and traces of requests, `/metrics`, `/health/ready`.
+//! - `app_state.rs`: the state of the app, of which layers and lower modules take parts. `apps.rs`: the hosted agents.
+//! - `scope.rs`: the app, user or session that a path names, checked against the caller before a handler sees it.
+//! - `access/`: authentication and authorization. `guard/`: foreign pages, and CORS.
+//! - `listen/`: connections, TLS and shutdown. `limits/`: limits of sizes, numbers and times. `bodies/`: bodies of requests.
+//! - `answers/`: limits of answers, and secrets of credentials in them. `heavy.rs`: CPU-bound work off the workers.
+//! - `runs/`: runs, which go on whether or not a client follows them. `sse.rs`: their streams. `event_search.rs`: search for
+//!   events. `wire_names.rs`: names on the wire. `public_error.rs`: the public part of errors.
 
 mod access;
 mod adk;
 mod answers;
+mod app_state;
 mod apps;
 mod bodies;
+mod browser;
 mod dev_ui;
 mod document;
+mod event_search;
 mod guard;
 mod headers;
 mod heavy;
 mod layers;
 mod limits;
 mod listen;
-mod look_back;
+mod openapi;
 mod operations;
+mod public_error;
 mod refusal;
 mod reload;
 mod runs;
 mod scope;
-mod served;
+
 mod server;
-mod spelling;
 mod sse;
-mod surfaces;
-mod told;
+mod store_probe;
+mod surface;
 mod v1;
 mod vertex;
+mod wire_names;
+mod wording;
 
 pub use access::{Login, MadeToken, NewToken, Right};
 pub use limits::{Network, RateLimit, ServerLimits};
 pub use listen::Tls;
 pub use server::{Server, ServerBuilder};
-pub use surfaces::Surface;
+pub use surface::Surface;

@@ -1,47 +1,63 @@
-//! An error before a handler was reached, in the form of the surface that was asked.
+//! Refusals by layers, which do not know how the surface that was asked words its errors.
+//!
+//! A layer answers with a [`Refused`], which carries the error through the layers around it. The outermost of them,
+//! `wording.rs`, replaces it by the error in the form of the surface.
+
+use std::sync::Arc;
 
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use scratchbook::Error;
 
-use crate::adk::AdkError;
-use crate::v1::ApiError;
-use crate::vertex::{self, GoogleError};
+use crate::public_error::status_of;
 
-/// The answer to a request to this path.
-pub(crate) fn of(path: &str, error: Error) -> Response {
-    if vertex::serves(path) {
-        GoogleError::from(error).into_response()
-    } else if path == "/v1" || path.starts_with("/v1/") {
-        ApiError::from(error).into_response()
-    } else {
-        AdkError::from(error).into_response()
+/// A request that was refused, before its surface has worded the answer.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) error: Error,
+    /// The status of the answer if it is not the one of the error's kind.
+    pub(crate) status: Option<StatusCode>,
+}
+
+impl Refused {
+    /// A refusal with another status than the one of the error's kind.
+    pub(crate) fn with_status(status: StatusCode, error: Error) -> Self {
+        Self { error, status: Some(status) }
+    }
+
+    /// Takes the refusal out of a response; `None` if the response is no refusal.
+    pub(crate) fn take(response: &mut Response) -> Option<Self> {
+        response.extensions_mut().remove::<Arc<Self>>().and_then(Arc::into_inner)
+    }
+
+    /// The refusal of a request that the client may send again in a moment.
+    pub(crate) fn retry_soon(self) -> Response {
+        let mut response = self.into_response();
+        retry_soon(&mut response);
+        response
     }
 }
 
-/// After how many seconds a client tries again what could not be done just now.
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { error, status: None }
+    }
+}
+
+impl IntoResponse for Refused {
+    /// A response with the right status and no body. Layers add headers to it and read its status as those of any other.
+    fn into_response(self) -> Response {
+        let mut response = self.status.unwrap_or_else(|| status_of(self.error.public_kind())).into_response();
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+/// After how many seconds a client tries again what was refused for the moment.
 const SOON: HeaderValue = HeaderValue::from_static("1");
 
-/// The answer to a request to this path that may be sent again in a moment.
-pub(crate) fn for_now(path: &str, error: Error) -> Response {
-    let mut response = of(path, error);
-    ask_again(&mut response);
-    response
-}
-
-/// Says in an answer that the request may be sent again in a moment, unless it says when already.
-pub(crate) fn ask_again(response: &mut Response) {
+/// Adds `Retry-After` to a response that has none.
+pub(crate) fn retry_soon(response: &mut Response) {
     response.headers_mut().entry(RETRY_AFTER).or_insert(SOON);
-}
-
-/// The answer to a request to this path, with another status than its kind's.
-pub(crate) fn with_status(path: &str, status: StatusCode, error: Error) -> Response {
-    if vertex::serves(path) {
-        // Its body has the status too.
-        return GoogleError::with_code(status, &error).into_response();
-    }
-    let mut response = of(path, error);
-    *response.status_mut() = status;
-    response
 }

@@ -1,4 +1,5 @@
-//! What is read from files and read again when they change: tokens are revoked, and keys renewed, without a restart.
+//! Values read from files, and read again when these change, so that tokens are revoked and keys renewed without a
+//! restart.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use scratchbook::{Error, ErrorKind, Result};
 use zeroize::Zeroizing;
 
-/// How often files are looked at, at most.
+/// How often files are checked at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A value made of files.
@@ -25,7 +26,7 @@ struct Current<T> {
     looked: Instant,
 }
 
-/// When a file was changed last, and its length; `None` where it cannot be looked at.
+/// When a file was changed last, and its length; `None` if it cannot be looked at.
 type Stamp = Option<(SystemTime, u64)>;
 
 impl<T> Watched<T> {
@@ -39,9 +40,9 @@ impl<T> Watched<T> {
         Ok(Self { paths, read: Box::new(read), current: Mutex::new(current) })
     }
 
-    /// The value. Files that have changed are read anew; where they cannot be, the value stays and the log says why.
+    /// The value. Files that have changed are read again; if they cannot be, the value stays and the log says why.
     ///
-    /// This reads small files where it stands, at most once a second, and only when they have changed.
+    /// This reads small files in place, at most once a second, and only when they have changed.
     pub(crate) fn get(&self) -> Arc<T> {
         let mut current = self.lock();
         if current.looked.elapsed() >= LOOK_EVERY {
@@ -93,7 +94,7 @@ fn stamps(paths: &[PathBuf]) -> Vec<Stamp> {
 ///
 /// # Errors
 ///
-/// `NotFound` where there is no such file, `PermissionDenied` where it may not be read, `Unavailable` otherwise; the
+/// `NotFound` if there is no such file, `PermissionDenied` if it may not be read, `Unavailable` otherwise; the
 /// message says what the file is.
 pub(crate) fn read(what: &str, path: &std::path::Path) -> Result<Zeroizing<Vec<u8>>> {
     fs::read(path).map(Zeroizing::new).map_err(|error| {

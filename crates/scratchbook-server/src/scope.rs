@@ -1,12 +1,11 @@
 //! The app, the user or the session that a path names, checked against the caller before a handler sees it.
 //!
-//! A handler that takes one of these cannot forget the check. What is not within the caller's reach answers as what is
-//! not there, after as much work: neither the answer nor its time tells one from the other.
+//! A handler that takes one of these cannot forget the check. Data out of the caller's reach is answered as if it did not
+//! exist, after as much work, so that neither the answer nor its time shows a difference.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, MatchedPath, OriginalUri, Request};
+use axum::extract::{FromRef, FromRequestParts, MatchedPath, OriginalUri, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
@@ -14,16 +13,15 @@ use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind, Result, SessionKey, StateOwner};
 
 use crate::access::{Caller, Right};
-use crate::adk::AdkError;
-use crate::served::Served;
+use crate::store_probe::StoreProbe;
 
 /// The form in which a surface refuses, and how it reads the names in its paths.
-pub(crate) trait Refusal: From<Error> + IntoResponse {
+pub(crate) trait SurfaceError: From<Error> + IntoResponse {
     /// A name as it was before it was encoded for a path.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where it is not UTF-8, and what else a surface refuses.
+    /// `InvalidArgument` if the name is not UTF-8, or what else a surface refuses.
     fn decode(parameter: &str, raw: &str) -> Result<String, Self> {
         let text = percent_decode_str(raw).decode_utf8();
         let text = text.map_err(|_| Error::invalid(format!("the {parameter} in the path is not UTF-8")))?;
@@ -39,7 +37,7 @@ pub(crate) struct AppScope<R> {
     refusal: PhantomData<R>,
 }
 
-/// An app named by a path, of which the caller reaches something: all of it, or what is its user's.
+/// An app named by a path, of which the caller reaches all, or only the data of its user.
 #[derive(Debug)]
 pub(crate) struct AppPart<R> {
     pub(crate) app_name: String,
@@ -47,7 +45,7 @@ pub(crate) struct AppPart<R> {
     refusal: PhantomData<R>,
 }
 
-/// An app named by a path, of which a handler says itself who may know of it.
+/// An app named by a path. The handler itself checks the caller.
 #[derive(Debug)]
 pub(crate) struct AppName<R> {
     pub(crate) app_name: String,
@@ -85,55 +83,71 @@ impl<R> UserScope<R> {
     }
 }
 
-impl<R: Refusal> FromRequestParts<Arc<Served>> for AppScope<R> {
+impl<S, R: SurfaceError> FromRequestParts<S> for AppScope<R>
+where
+    S: Send + Sync,
+    StoreProbe: FromRef<S>,
+{
     type Rejection = R;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, R> {
         let caller = caller(parts)?;
         let [app_name] = named::<R, _>(parts, ["app"])?;
-        within_reach(parts, served, &caller, &app_name, None).await?;
+        within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, None).await?;
         Ok(Self { app_name, caller, refusal: PhantomData })
     }
 }
 
-impl<R: Refusal> FromRequestParts<Arc<Served>> for AppPart<R> {
+impl<S, R: SurfaceError> FromRequestParts<S> for AppPart<R>
+where
+    S: Send + Sync,
+    StoreProbe: FromRef<S>,
+{
     type Rejection = R;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, R> {
         let caller = caller(parts)?;
         let [app_name] = named::<R, _>(parts, ["app"])?;
-        within_reach(parts, served, &caller, &app_name, caller.user()).await?;
+        within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, caller.user()).await?;
         Ok(Self { app_name, caller, refusal: PhantomData })
     }
 }
 
-impl<R: Refusal> FromRequestParts<Arc<Served>> for AppName<R> {
+impl<S: Sync, R: SurfaceError> FromRequestParts<S> for AppName<R> {
     type Rejection = R;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, R> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, R> {
         let [app_name] = named::<R, _>(parts, ["app"])?;
         Ok(Self { app_name, refusal: PhantomData })
     }
 }
 
-impl<R: Refusal> FromRequestParts<Arc<Served>> for UserScope<R> {
+impl<S, R: SurfaceError> FromRequestParts<S> for UserScope<R>
+where
+    S: Send + Sync,
+    StoreProbe: FromRef<S>,
+{
     type Rejection = R;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, R> {
         let caller = caller(parts)?;
         let [app_name, user_id] = named::<R, _>(parts, ["app", "user"])?;
-        within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
+        within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, Some(&user_id)).await?;
         Ok(Self { app_name, user_id, caller, refusal: PhantomData })
     }
 }
 
-impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
+impl<S, R: SurfaceError> FromRequestParts<S> for SessionScope<R>
+where
+    S: Send + Sync,
+    StoreProbe: FromRef<S>,
+{
     type Rejection = R;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, R> {
         let caller = caller(parts)?;
         let [app_name, user_id, session_id] = named::<R, _>(parts, ["app", "user", "session"])?;
-        within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
+        within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
     }
@@ -181,10 +195,10 @@ impl Need for WholeApp {
     }
 }
 
-impl<N: Need, R: Refusal> FromRequestParts<Arc<Served>> for Needs<N, R> {
+impl<S: Sync, N: Need, R: SurfaceError> FromRequestParts<S> for Needs<N, R> {
     type Rejection = R;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, R> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, R> {
         N::check(&caller(parts)?)?;
         Ok(Self(PhantomData))
     }
@@ -194,42 +208,34 @@ impl<N: Need, R: Refusal> FromRequestParts<Arc<Served>> for Needs<N, R> {
 ///
 /// # Errors
 ///
-/// `NotFound` where it is out of reach; `PermissionDenied` names the right that is missing.
-pub(crate) async fn user_of_body(served: &Served, caller: &Caller, app_name: &str, user_id: &str) -> Result<()> {
-    check(served, caller, app_name, Some(user_id), Right::Write).await
+/// `NotFound` if it is out of reach; `PermissionDenied` names the right that is missing.
+pub(crate) async fn user_of_body(probe: &StoreProbe, caller: &Caller, app_name: &str, user_id: &str) -> Result<()> {
+    check(probe, caller, app_name, Some(user_id), Right::Write).await
 }
 
 /// A session that a body names, checked against the caller as one that a path names; for a change, or a run.
 ///
 /// # Errors
 ///
-/// `NotFound` where it is out of reach, or its name can be none; `PermissionDenied` names the right that is missing.
+/// `NotFound` if it is out of reach, or its name is invalid; `PermissionDenied` names the right that is missing.
 pub(crate) async fn session_of_body(
-    served: &Served,
+    probe: &StoreProbe,
     caller: &Caller,
     (app_name, user_id, session_id): (&str, &str, &str),
 ) -> Result<SessionKey> {
-    check(served, caller, app_name, Some(user_id), Right::Write).await?;
+    check(probe, caller, app_name, Some(user_id), Right::Write).await?;
     let key = SessionKey::new(app_name, user_id, session_id);
     key.map_err(|e| Error::not_found("there is no such session").with_source(e))
 }
 
-impl FromRequestParts<Arc<Served>> for Caller {
-    type Rejection = AdkError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, AdkError> {
-        Ok(caller(parts)?)
-    }
-}
-
-/// Who calls; the layer that finds it out is around every route.
-fn caller(parts: &Parts) -> Result<Caller> {
+/// The caller of a request. The layer that identifies it is around every route.
+pub(crate) fn caller(parts: &Parts) -> Result<Caller> {
     let caller = parts.extensions.get::<Caller>().cloned();
     caller.ok_or_else(|| Error::internal("the route has no layer that finds out who calls"))
 }
 
 /// The names that a path has for its parameters, as they were before they were encoded: once, and each in its segment.
-pub(crate) fn named<R: Refusal, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
+pub(crate) fn named<R: SurfaceError, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let mut found = names.map(|_| String::new());
@@ -241,7 +247,7 @@ pub(crate) fn named<R: Refusal, const N: usize>(parts: &Parts, names: [&str; N])
     Ok(found)
 }
 
-/// The user that the path of a request names, where its route has one; for a layer outside of all routes.
+/// The user that the path of a request names, if its route has one; for layers outside of all routes.
 pub(crate) fn user_of_path(request: &Request) -> Option<String> {
     let route = request.extensions().get::<MatchedPath>()?;
     let raw = segment(route.as_str(), request.uri().path(), "user")?;
@@ -257,19 +263,19 @@ fn segment<'a>(route: &str, path: &'a str, name: &str) -> Option<&'a str> {
 /// Checks reach and the right that the method takes.
 async fn within_reach(
     parts: &Parts,
-    served: &Served,
+    probe: &StoreProbe,
     caller: &Caller,
     app_name: &str,
     user_id: Option<&str>,
 ) -> Result<()> {
     let reads = matches!(parts.method, Method::GET | Method::HEAD);
-    check(served, caller, app_name, user_id, if reads { Right::Read } else { Right::Write }).await
+    check(probe, caller, app_name, user_id, if reads { Right::Read } else { Right::Write }).await
 }
 
-async fn check(served: &Served, caller: &Caller, app_name: &str, user_id: Option<&str>, right: Right) -> Result<()> {
+async fn check(probe: &StoreProbe, caller: &Caller, app_name: &str, user_id: Option<&str>, right: Right) -> Result<()> {
     if !caller.reaches(app_name, user_id) {
         // As much work as looking for a session that is not there, and the same answer.
-        served.look_for_nobody().await?;
+        probe.read_missing_session().await?;
         return Err(Error::new(ErrorKind::NotFound, "there is no such app, user or session"));
     }
     caller.check(right)

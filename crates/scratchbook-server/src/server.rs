@@ -1,4 +1,4 @@
-//! The server: what is served, as a router to embed and on a listener of its own.
+//! The server: built over a store, as a router to embed or on a listener of its own.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,29 +12,33 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
 use crate::answers::Budget;
+use crate::app_state::{AppState, Parts};
 use crate::apps::{Apps, Origin};
 use crate::bodies::Room;
+use crate::browser::BrowserState;
 use crate::dev_ui::DevUi;
 use crate::document::Documents;
 use crate::guard::{Guard, Origins};
 use crate::heavy::Heavy;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
-use crate::listen::{self, Closing, Tls};
+use crate::listen::{self, Closing, ListenState, Tls};
 use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
-use crate::served::Served;
-use crate::surfaces::Surface;
-use crate::{access, adk, document, layers, operations, v1, vertex};
+use crate::store_probe::StoreProbe;
+use crate::surface::Surface;
+use crate::{adk, browser, document, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
 pub struct Server {
-    served: Arc<Served>,
+    app_state: AppState,
     origins: Origins,
     /// Where a server of somebody else serves the router, as far as that is known.
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
+    readiness: Readiness,
+    documents: Arc<Documents>,
 }
 
 /// Builds a [`Server`].
@@ -102,8 +106,8 @@ impl ServerBuilder {
         self
     }
 
-    /// The address that a server of your own serves the [`router`](Server::router) at. On loopback, requests that name
-    /// another host are refused then: a foreign page has had its name pointed at this machine. [`run`](Server::run)
+    /// The address at which a server of your own serves the [`router`](Server::router). On loopback, requests that name
+    /// another host are then refused: they come from a foreign page whose name points to this machine. [`run`](Server::run)
     /// knows the address by itself.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
@@ -111,22 +115,22 @@ impl ServerBuilder {
         self
     }
 
-    /// How much and how long.
+    /// Limits of sizes, numbers and times.
     #[must_use]
     pub fn limits(mut self, limits: ServerLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Speaks TLS, where the server listens itself.
+    /// Speaks TLS, if the server listens itself.
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server tells the facade `metrics` of its
-    /// requests whether this is called or not; which recorder hears of it, and writes it here, is up to the program.
+    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server reports its
+    /// requests to the facade `metrics` in any case; the program installs the recorder, and renders it here.
     #[must_use]
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics = Some(Metrics::new(render));
@@ -157,7 +161,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Runs can be taken up again, by a request with their id and no message: see
+    /// Runs can be resumed, by a request with their id and no message: see
     /// [`RunnerBuilder::resumable`](scratchbook::RunnerBuilder::resumable).
     #[must_use]
     pub fn resumable(mut self) -> Self {
@@ -193,34 +197,32 @@ impl ServerBuilder {
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
         let runs = Runs::new(self.max_runs, self.max_waiting_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
-        let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
-        let certificates = tls.map(Tls::open).transpose()?;
-        let answers = Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS));
-        let (rates, lanes, closing) = (limits.rate.map(Rates::new), Lanes::new(&limits), Closing::default());
-        let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
-        let (streams, readiness) = (Streams::new(&limits, &access), Readiness::default());
-        let watches = Watches::new(Arc::clone(&store.sessions));
-        let served = Served {
+        let access = login.map_or(Ok(Access::Open), |login| login.open().map(|gate| Access::Login(Arc::new(gate))))?;
+        let certificates = tls.map(Tls::open).transpose()?.map(Arc::new);
+        let probe = StoreProbe::new(Arc::clone(&store.sessions));
+        let readiness = Readiness::new(probe.clone(), access.clone());
+        let surfaces: Arc<[Surface]> = surfaces.into();
+        let documents = Arc::new(Documents::new(Arc::clone(&surfaces)));
+        let app_state = AppState::new(Parts {
+            watches: Watches::new(Arc::clone(&store.sessions)),
             store,
-            watches,
+            probe,
             apps,
-            runs,
+            rates: limits.rate.map(Rates::new).map(Arc::new),
+            lanes: Arc::new(Lanes::new(&limits)),
+            room: Arc::new(Room::new(&limits)),
+            heavy: Heavy::new(limits.body_wait),
+            streams: Streams::new(&limits, &access),
+            answers: Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS)),
+            limits: Arc::new(limits),
             access,
-            limits,
-            rates,
-            lanes,
-            room,
-            heavy,
-            streams,
-            readiness,
             certificates,
-            closing,
+            closing: Closing::default(),
+            runs,
             environment,
             surfaces,
-            documents: Documents::default(),
-            answers,
-        };
-        Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
+        });
+        Ok(Server { app_state, origins, host, metrics, dev_ui, readiness, documents })
     }
 }
 
@@ -268,12 +270,12 @@ impl Server {
     /// Serves a listener until `shutdown` is ready, then finishes what was begun.
     ///
     /// No more connections are taken then. Requests and runs under way have
-    /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; those who follow what is committed are
-    /// left when the runs are over. The store is still open: close it, and what was accepted is committed.
+    /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; streams of commits end
+    /// after the runs. The store is still open: close it, and what was accepted is committed.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where others can reach the listener and nobody has to log in; `Unavailable` where the
+    /// `FailedPrecondition` if others can reach the listener and nobody has to log in; `Unavailable` if the
     /// listener has no address.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let address = listener
@@ -281,19 +283,19 @@ impl Server {
             .map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))?;
         self.check_address(address)?;
         let router = self.router_at(Some(address.ip().to_canonical().to_string()));
-        listen::serve(self.served, router, listener, shutdown).await;
+        listen::serve(self.listen_state(), router, listener, shutdown).await;
         Ok(())
     }
 
-    /// Whether this server may be served at an address: [`run`](Self::run) refuses others, and who asks before it
-    /// listens refuses sooner.
+    /// Whether this server may be served at an address: [`run`](Self::run) refuses others. Call this
+    /// before listening to refuse sooner.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where others can reach the address and nobody has to log in.
+    /// `FailedPrecondition` if others can reach the address and nobody has to log in.
     pub fn check_address(&self, address: SocketAddr) -> Result<()> {
         let ip = address.ip().to_canonical();
-        match self.served.access {
+        match self.app_state.access {
             Access::Open if !ip.is_loopback() => {
                 let message = format!(
                     "{ip} can be reached by others, and nobody has to log in: have callers log in by tokens \
@@ -311,33 +313,48 @@ impl Server {
     ///
     /// The first error; for a file that cannot be used, what it held before still counts.
     pub fn reload(&self) -> Result<()> {
-        let login = match &self.served.access {
+        let login = match &self.app_state.access {
             Access::Open => Ok(()),
             Access::Login(gate) => gate.reload(),
         };
-        let tls = self.served.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload());
+        let tls = self.app_state.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload());
         login.and(tls)
     }
 
     #[cfg(test)]
-    pub(crate) fn served(&self) -> Arc<Served> {
-        Arc::clone(&self.served)
+    pub(crate) fn app_state(&self) -> AppState {
+        self.app_state.clone()
+    }
+
+    fn listen_state(&self) -> Arc<ListenState> {
+        Arc::new(ListenState {
+            access: self.app_state.access.clone(),
+            limits: Arc::clone(&self.app_state.limits),
+            certificates: self.app_state.certificates.clone(),
+            closing: self.app_state.closing.clone(),
+            runs: self.app_state.runs.clone(),
+        })
     }
 
     fn router_at(&self, host: Option<String>) -> Router {
-        let served = &self.served;
-        let scheme = if served.certificates.is_some() { "https" } else { "http" };
+        let app_state = &self.app_state;
+        let scheme = if app_state.certificates.is_some() { "https" } else { "http" };
         let guard = Guard { origins: self.origins.clone(), host, scheme };
-        let paths = adk::Paths::new(adk::routes(), Arc::clone(served));
+        let paths = adk::Paths::new(adk::routes(), app_state.clone());
+        let browser = BrowserState {
+            access: app_state.access.clone(),
+            rates: app_state.rates.clone(),
+            environment: Arc::clone(&app_state.environment),
+        };
         let routes = Router::new()
             .merge(adk::routes())
-            .merge(operations::routes(self.metrics.as_ref()))
+            .merge(operations::routes(&self.readiness, self.metrics.as_ref()))
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
-            .merge(document::routes())
+            .merge(document::routes(&self.documents))
             .merge(v1::routes())
             .merge(vertex::routes())
-            .merge(access::browser::routes(&served.access))
+            .merge(browser::routes(browser).method_not_allowed_fallback(adk::method_not_allowed))
             .fallback(move |request: Request| paths.clone().not_found(request));
-        layers::around(routes, served, guard)
+        layers::around(routes, app_state, guard)
     }
 }

@@ -10,10 +10,10 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 
-/// How often something is sent where nothing happens, so that both ends see that the other is there.
+/// How often something is sent while nothing happens, so that both ends see that the other is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What is sent then: a comment, which is no event to a client.
+/// The frame that is sent then: a comment, which is no event to a client.
 pub(crate) const SIGN_OF_LIFE: Bytes = Bytes::from_static(b":\n\n");
 
 /// The header that names the run of an answer.
@@ -55,7 +55,7 @@ pub(crate) fn is_stream(response: &Response) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-/// Has a stream of events end at a time, between two frames; any other answer stays as it is.
+/// Ends a stream of events, between two frames, when `end` is ready. Any other answer stays as it is.
 pub(crate) fn until(response: Response, end: impl Future<Output = ()> + Send + 'static) -> Response {
     if !is_stream(&response) {
         return response;

@@ -1,4 +1,4 @@
-//! Who is counted: a login together with the user it acts for.
+//! Accounts, which limits count for: a login together with the user it acts for.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) enum LoginName {
     Subject(Arc<str>),
 }
 
-/// Whose share a request, a run or a connection is taken from.
+/// The account that a request, a run or a stream counts for.
 ///
 /// A service that acts for many users logs in once; each of its users has a share of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

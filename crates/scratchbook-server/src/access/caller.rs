@@ -48,7 +48,7 @@ impl FromStr for Right {
     }
 }
 
-/// Who calls.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     login: LoginName,
@@ -60,7 +60,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// A caller of whom nothing is asked.
+    /// The caller if nobody has to log in: it has all rights.
     pub(crate) fn anyone() -> Self {
         Self::new(LoginName::Anyone, Right::ALL.into())
     }
@@ -70,7 +70,7 @@ impl Caller {
         Self { login, app: None, user: None, rights }
     }
 
-    /// The same caller, held to an app and to a user where they are given.
+    /// The same caller, restricted to an app and to a user, if they are given.
     pub(crate) fn held_to(self, app: Option<&str>, user: Option<&str>) -> Self {
         Self { app: app.map(str::to_owned), user: user.map(str::to_owned), ..self }
     }
@@ -85,7 +85,7 @@ impl Caller {
         &self.login
     }
 
-    /// Whose share is taken by what it does for a user: the one it is held to, else the one that a request names.
+    /// The account that its requests for a user count for: of the user it is held to, or else of the one that a request names.
     pub(crate) fn account(&self, user_id: Option<&str>) -> Account {
         Account::new(self.login.clone(), self.user.as_deref().or(user_id))
     }

@@ -1,4 +1,4 @@
-//! By what callers log in.
+//! The login: tokens from a file, and JWTs.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,11 @@ use axum::http::header::AUTHORIZATION;
 use scratchbook::{Error, Result};
 
 use super::caller::Caller;
-use super::jwt::{Jwts, Refusal};
-use super::tokens::{Found, Tokens};
+use super::jwt::{Invalid, Jwts};
+use super::tokens::{TokenMatch, Tokens};
 use crate::reload::Watched;
 
-/// By what callers log in: tokens from a file, JWTs, or both. Either is sent as `Authorization: Bearer TOKEN`.
+/// How callers log in: by tokens from a file, JWTs, or both. Either is sent as `Authorization: Bearer TOKEN`.
 ///
 /// All files are read again when they change, at the latest a second later, or at [`Server::reload`](crate::Server::reload).
 #[derive(Clone, Debug, Default)]
@@ -30,18 +30,18 @@ pub(crate) struct Gate {
     jwts: Jwts,
 }
 
-/// Why somebody is not let in.
-#[derive(Debug)]
-pub(super) enum Closed {
+/// Why a request does not log anybody in.
+#[derive(Clone, Debug)]
+pub(crate) enum LoginError {
     /// There is no token.
     Missing,
-    /// There is one, and it is no good.
-    Invalid(Refusal),
+    /// There is a token, and it is invalid.
+    Invalid(Invalid),
 }
 
-impl Closed {
+impl LoginError {
     /// For a person.
-    pub(super) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Missing => "There is no token.".to_owned(),
             Self::Invalid(message) => format!("Nobody is let in by this: {message}."),
@@ -89,7 +89,7 @@ impl Login {
 
     /// # Errors
     ///
-    /// Where a file cannot be read or is not right; `InvalidArgument` where there is nothing to log in by.
+    /// If a file cannot be read or is invalid; `InvalidArgument` if there is nothing to log in by.
     pub(crate) fn open(self) -> Result<Gate> {
         let Self { tokens, jwt_secret, jwks, jwt_issuer, jwt_audience } = self;
         let jwt = jwt_secret.is_some() || jwks.is_some();
@@ -106,17 +106,17 @@ impl Login {
 }
 
 impl Gate {
-    /// Who sent these headers.
+    /// The caller that sent these headers.
     ///
     /// # Errors
     ///
-    /// Why they are not let in.
-    pub(super) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, Closed> {
+    /// Why they do not log anybody in.
+    pub(super) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, LoginError> {
         let token = bearer(headers)?;
         match self.tokens.as_ref().map(|tokens| tokens.get().find(token, now)) {
-            Some(Found::Caller(caller)) => Ok(caller),
-            Some(Found::Expired) => Err(Closed::Invalid("the token has expired".to_owned())),
-            Some(Found::Nothing) | None => self.jwts.caller(token, now).map_err(Closed::Invalid),
+            Some(TokenMatch::Caller(caller)) => Ok(caller),
+            Some(TokenMatch::Expired) => Err(LoginError::Invalid("the token has expired".to_owned())),
+            Some(TokenMatch::Nothing) | None => self.jwts.caller(token, now).map_err(LoginError::Invalid),
         }
     }
 
@@ -132,12 +132,12 @@ impl Gate {
 }
 
 /// The token of `Authorization: Bearer TOKEN`.
-fn bearer(headers: &HeaderMap) -> Result<&str, Closed> {
+fn bearer(headers: &HeaderMap) -> Result<&str, LoginError> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let Some(first) = all.next() else {
-        return Err(Closed::Missing);
+        return Err(LoginError::Missing);
     };
-    let wrong = || Closed::Invalid("the header 'Authorization' is not 'Bearer TOKEN', once".to_owned());
+    let wrong = || LoginError::Invalid("the header 'Authorization' is not 'Bearer TOKEN', once".to_owned());
     if all.next().is_some() {
         return Err(wrong());
     }

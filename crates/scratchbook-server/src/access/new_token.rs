@@ -13,10 +13,10 @@ use zeroize::Zeroizing;
 use super::caller::Right;
 use super::tokens::sha256;
 
-/// What tokens begin with, so that people and scanners for secrets know one when they see it.
+/// The beginning of each token, by which people and secret scanners recognize it.
 const PREFIX: &str = "scratchbook_";
 
-/// A token to be made: what it is called, what it reaches, and what it may.
+/// A token to be made: its name, its reach and its rights.
 ///
 /// ```
 /// use scratchbook_server::{NewToken, Right};
@@ -50,25 +50,25 @@ impl NewToken {
         Self { name: name.into(), app: None, user: None, rights, expires: None }
     }
 
-    /// Held to one app.
+    /// Restricts it to one app.
     #[must_use]
     pub fn with_app(self, app_name: impl Into<String>) -> Self {
         Self { app: Some(app_name.into()), ..self }
     }
 
-    /// Held to one user.
+    /// Restricts it to one user.
     #[must_use]
     pub fn with_user(self, user_id: impl Into<String>) -> Self {
         Self { user: Some(user_id.into()), ..self }
     }
 
-    /// What it may, in place of read and write.
+    /// Gives it these rights instead of read and write.
     #[must_use]
     pub fn with_rights(self, rights: impl IntoIterator<Item = Right>) -> Self {
         Self { rights: rights.into_iter().collect(), ..self }
     }
 
-    /// Until when it counts.
+    /// Lets it expire at this time.
     #[must_use]
     pub fn with_expires(self, expires: Timestamp) -> Self {
         Self { expires: Some(expires), ..self }
@@ -78,7 +78,7 @@ impl NewToken {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the name is empty or a name has a control character, `Internal` where the system has
+    /// `InvalidArgument` if the name is empty or a name has a control character; `Internal` if the system has
     /// no randomness.
     pub fn make(self) -> Result<MadeToken> {
         if self.name.is_empty() {

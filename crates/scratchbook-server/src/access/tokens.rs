@@ -1,4 +1,4 @@
-//! Tokens from a file, which holds their hashes: who reads it cannot log in by it.
+//! Tokens from a file, which holds their hashes: reading it does not let anybody log in.
 //!
 //! A token is 256 random bits, so a plain hash is as good as a slow one: there is nothing to guess.
 
@@ -29,9 +29,9 @@ struct Token {
     expires: Option<f64>,
 }
 
-/// What came of a look for a token.
+/// The result of looking a token up.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum TokenMatch {
     Caller(Caller),
     Expired,
     Nothing,
@@ -59,7 +59,7 @@ struct Entry {
 impl Tokens {
     /// # Errors
     ///
-    /// Where the file cannot be read; `InvalidArgument` names the token and what is wrong with it.
+    /// If the file cannot be read; `InvalidArgument` names the token and what is wrong with it.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = reload::read("the tokens", path)?;
         let wrong = |message: String| Error::invalid(format!("the tokens '{}': {message}", path.display()));
@@ -84,14 +84,14 @@ impl Tokens {
         Ok(Self { tokens })
     }
 
-    /// Who has this token. All are looked at, so that the time tells nothing.
-    pub(super) fn find(&self, token: &str, now: f64) -> Found {
+    /// Looks a token up. All tokens are compared, so that the time shows nothing.
+    pub(super) fn find(&self, token: &str, now: f64) -> TokenMatch {
         let hash = sha256(token);
-        let mut found = Found::Nothing;
+        let mut found = TokenMatch::Nothing;
         for token in &self.tokens {
             if bool::from(token.hash.ct_eq(&hash)) {
                 let expired = token.expires.is_some_and(|expires| expires <= now);
-                found = if expired { Found::Expired } else { Found::Caller(token.caller.clone()) };
+                found = if expired { TokenMatch::Expired } else { TokenMatch::Caller(token.caller.clone()) };
             }
         }
         found

@@ -1,7 +1,5 @@
 //! What is hosted, and whether anything is.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -13,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::AdkError;
 use crate::access::{Caller, Right};
+use crate::app_state::AppState;
 use crate::apps::App;
 use crate::scope::AppName;
-use crate::served::Served;
 
 pub(super) async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
@@ -33,13 +31,13 @@ pub(super) async fn version() -> Json<Value> {
 
 /// The names of the apps within the caller's reach, or what is to be known of each.
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     caller: Caller,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, AdkError> {
     let detailed = is_detailed(query.as_deref().unwrap_or_default())?;
     caller.check(Right::Read)?;
-    let apps = served.apps.iter().filter(|(name, _)| caller.reaches_app(name));
+    let apps = app_state.apps.iter().filter(|(name, _)| caller.reaches_app(name));
     if !detailed {
         return Ok(Json(apps.map(|(name, _)| name).collect()));
     }
@@ -56,14 +54,14 @@ pub(super) async fn list(
 
 /// What is to be known of an app and of the LLM agents in it.
 pub(super) async fn info(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     caller: Caller,
     app: AppName<AdkError>,
 ) -> Result<Json<AppInfo>, AdkError> {
     caller.check(Right::Read)?;
     let name = app.app_name;
     check_reserved(&name)?;
-    let app = served.apps.get(&name).filter(|_| caller.reaches_app(&name)).ok_or_else(|| no_app(&name))?;
+    let app = app_state.apps.get(&name).filter(|_| caller.reaches_app(&name)).ok_or_else(|| no_app(&name))?;
     let Some(root) = app.agent.as_llm_agent() else {
         return Err(AdkError::new(StatusCode::BAD_REQUEST, json!("Root agent is not an LlmAgent")));
     };
@@ -131,7 +129,7 @@ struct AgentInfo {
     sub_agents: Vec<String>,
 }
 
-/// A tool, as Gemini's API is told of it.
+/// A tool, as Gemini's API declares it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolInfo {

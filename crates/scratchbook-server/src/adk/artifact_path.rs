@@ -1,4 +1,4 @@
-//! What a path below `/artifacts/` names: an artifact, its versions, one of them, or what is known of them.
+//! Paths below `/artifacts/`: an artifact, its versions, one of them, or their metadata.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 #[derive(Debug)]
 pub(super) struct ArtifactPath(pub(super) String);
 
-/// What is asked for. Names and versions are as the path has them, and may be those of nothing.
+/// The target of a request. Names and versions are as in the path, and need not exist.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked<'a> {
     Artifact { name: &'a str },

@@ -2,8 +2,6 @@
 //!
 //! A session need not be there, as in ADK: what is saved for it is there when it is made.
 
-use std::sync::Arc;
-
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -17,12 +15,12 @@ use serde_json::{Map, Value, json};
 use super::AdkError;
 use super::artifact_path::{ArtifactPath, Asked};
 use super::body::{JsonBody, SaveArtifactRequest};
+use crate::app_state::AppState;
 use crate::scope::SessionScope;
-use crate::served::Served;
-use crate::spelling::SEGMENT;
+use crate::wire_names::SEGMENT;
 
 /// The routes.
-pub(super) fn routes() -> Router<Arc<Served>> {
+pub(super) fn routes() -> Router<AppState> {
     let artifact = get(read).delete(delete);
     Router::new()
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(list).post(save))
@@ -31,13 +29,13 @@ pub(super) fn routes() -> Router<Arc<Served>> {
 }
 
 /// The names of all that the session sees.
-async fn list(State(served): State<Arc<Served>>, scope: SessionScope<AdkError>) -> Result<Json<Vec<String>>, AdkError> {
-    Ok(Json(served.store.artifacts.list_artifacts(&scope.key).await?))
+async fn list(State(app_state): State<AppState>, scope: SessionScope<AdkError>) -> Result<Json<Vec<String>>, AdkError> {
+    Ok(Json(app_state.store.artifacts.list_artifacts(&scope.key).await?))
 }
 
 /// Saves a new version.
 async fn save(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
     JsonBody(request): JsonBody<SaveArtifactRequest>,
 ) -> Result<Json<Described>, AdkError> {
@@ -59,9 +57,9 @@ async fn save(
         }
         _ => {}
     }
-    let artifacts = &served.store.artifacts;
+    let artifacts = &app_state.store.artifacts;
     let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
-    let artifacts = Artifacts { served: &served, key: &scope.key };
+    let artifacts = Artifacts { app_state: &app_state, key: &scope.key };
     let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
     // Who else is there may have deleted it in between.
     Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
@@ -69,12 +67,12 @@ async fn save(
 
 /// An artifact, its versions, one of them, or what is known of them.
 async fn read(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
     path: ArtifactPath,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
-    let artifacts = Artifacts { served: &served, key: &scope.key };
+    let artifacts = Artifacts { app_state: &app_state, key: &scope.key };
     Ok(match path.asked() {
         Asked::Artifact { name } => {
             let wanted = match query.iter().rfind(|(key, _)| key == "version") {
@@ -103,21 +101,21 @@ async fn read(
     })
 }
 
-/// Deletes all versions; silent where there is none.
+/// Deletes all versions; silent if there is none.
 async fn delete(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
     ArtifactPath(name): ArtifactPath,
 ) -> Result<Json<()>, AdkError> {
     if plan::check_filename(&name).is_ok() {
-        served.store.artifacts.delete_artifact(&scope.key, &name).await?;
+        app_state.store.artifacts.delete_artifact(&scope.key, &name).await?;
     }
     Ok(Json(()))
 }
 
 /// The artifacts of a session. A name that no artifact can have is the name of none.
 struct Artifacts<'a> {
-    served: &'a Served,
+    app_state: &'a AppState,
     key: &'a SessionKey,
 }
 
@@ -131,7 +129,7 @@ impl Artifacts<'_> {
         if plan::check_filename(name).is_err() {
             return Err(not_found("Artifact not found"));
         }
-        let part = self.served.store.artifacts.load_artifact(self.key, name, version).await?;
+        let part = self.app_state.store.artifacts.load_artifact(self.key, name, version).await?;
         part.ok_or_else(|| not_found("Artifact not found"))
     }
 
@@ -140,7 +138,7 @@ impl Artifacts<'_> {
         if plan::check_filename(name).is_err() {
             return Ok(Vec::new());
         }
-        self.served.store.artifacts.list_artifact_versions(self.key, name).await
+        self.app_state.store.artifacts.list_artifact_versions(self.key, name).await
     }
 
     async fn describe(&self, name: &str, wanted: Wanted) -> Result<Option<Described>> {
@@ -213,7 +211,7 @@ impl Described {
 /// What stands for itself in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
-/// Where a version is, in the form that ADK's stores have for it. It names a row of the database, so its scheme is none
+/// The location of a version, in the form of ADK's stores. It names a row of the database, so its scheme is none
 /// that anybody would fetch.
 fn canonical_uri(key: &SessionKey, name: &str, version: u64) -> String {
     let [app, user, session] =

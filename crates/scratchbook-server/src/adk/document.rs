@@ -9,10 +9,10 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
 
 use super::body::{
-    CreateSessionRequest, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
+    ArtifactPart, CreateSessionRequest, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
 };
-use crate::document::path::{AppPath, SessionPath, UserPath};
-use crate::document::{EventSchema, StateValues, StreamEvent};
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
+use crate::openapi::{EventSchema, StateValues, StreamEvent};
 
 /// The part of the document that this is.
 const ADK: &str = "ADK";
@@ -207,22 +207,6 @@ struct ArtifactVersion {
     /// What kind of data it is; absent for text.
     #[schema(required = false)]
     mime_type: Option<String>,
-}
-
-/// An artifact, as `google.genai.types.Part`: with text, with data in base64 or with the address of a file.
-#[derive(ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(example = json!({"inlineData": {"mimeType": "text/csv", "data": "YSxiCg=="}}))]
-pub(super) struct ArtifactPart {
-    /// The text.
-    #[schema(required = false)]
-    text: Option<String>,
-    /// `mimeType`, `data` in base64, and if wanted `displayName`.
-    #[schema(required = false)]
-    inline_data: Option<HashMap<String, Value>>,
-    /// `fileUri`, and if wanted `mimeType`.
-    #[schema(required = false)]
-    file_data: Option<HashMap<String, Value>>,
 }
 
 /// An artifact of a session.

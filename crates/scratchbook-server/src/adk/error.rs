@@ -7,8 +7,8 @@ use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::scope::Refusal;
-use crate::told::Told;
+use crate::public_error::PublicError;
+use crate::scope::SurfaceError;
 
 /// An error as ADK's clients know it.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl AdkError {
 
 impl From<Error> for AdkError {
     fn from(error: Error) -> Self {
-        let told = Told::of(&error);
+        let told = PublicError::of(&error);
         match told.kind {
             ErrorKind::NotFound => Self::no_session(),
             _ if told.status == StatusCode::INTERNAL_SERVER_ERROR => Self::new(told.status, Value::Null),
@@ -48,7 +48,7 @@ impl From<Error> for AdkError {
     }
 }
 
-impl Refusal for AdkError {
+impl SurfaceError for AdkError {
     /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path, and without anything
     /// in it, none.
     fn decode(_: &str, raw: &str) -> Result<String, Self> {

@@ -1,25 +1,23 @@
 //! Long-term memory, which this server does not have: a request is checked, and then refused as by an `adk api_server`
 //! without a memory service. A client that got a success would count on what nobody remembers.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-
 use axum::extract::State;
 use scratchbook::{GetSessionConfig, SessionKey};
+use std::convert::Infallible;
 
 use super::AdkError;
 use super::body::{JsonBody, UpdateMemoryRequest};
+use crate::app_state::AppState;
 use crate::scope::UserScope;
-use crate::served::Served;
 
 pub(super) async fn update(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<AdkError>,
     JsonBody(request): JsonBody<UpdateMemoryRequest>,
 ) -> Result<Infallible, AdkError> {
     let key = SessionKey::new(&scope.app_name, &scope.user_id, &request.session_id)?;
     let nothing = GetSessionConfig::state_only().without_state();
-    Err(match served.store.sessions.get_session(&key, &nothing).await? {
+    Err(match app_state.store.sessions.get_session(&key, &nothing).await? {
         Some(_) => AdkError::bad_request("Memory service is not configured. This server keeps no long-term memory."),
         None => AdkError::no_session(),
     })

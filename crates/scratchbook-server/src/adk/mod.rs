@@ -4,6 +4,7 @@ mod apps;
 mod artifact_path;
 mod artifacts;
 mod body;
+mod caller;
 mod document;
 mod error;
 mod idempotency;
@@ -13,16 +14,14 @@ mod paths;
 mod python_json;
 mod restore;
 mod run;
+mod session_json;
 mod sessions;
 mod shape;
-mod whole;
-
-use std::sync::Arc;
 
 use axum::routing::{get, patch, post};
 use axum::{Router, middleware};
 
-use crate::served::Served;
+use crate::app_state::AppState;
 
 pub(crate) use apps::no_app;
 pub(crate) use document::document;
@@ -31,7 +30,7 @@ pub(crate) use paths::{Paths, method_not_allowed};
 pub(crate) use shape::hide_internal;
 
 /// The routes.
-pub(crate) fn routes() -> Router<Arc<Served>> {
+pub(crate) fn routes() -> Router<AppState> {
     Router::new()
         .route("/health", get(apps::health))
         .route("/version", get(apps::version))

@@ -1,7 +1,5 @@
 //! Paths that no route is for, and methods that a path does not have.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, OriginalUri, Request};
@@ -14,7 +12,7 @@ use serde_json::json;
 use tower::ServiceExt;
 
 use super::AdkError;
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// Knows which paths there are, and what to say of others.
 #[derive(Clone, Debug)]
@@ -24,12 +22,12 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    pub(crate) fn new(routes: Router<Arc<Served>>, served: Arc<Served>) -> Self {
+    pub(crate) fn new(routes: Router<AppState>, app_state: AppState) -> Self {
         let found = middleware::from_fn(async |_: Request, _: Next| StatusCode::OK);
-        Self { known: routes.route_layer(found).with_state(served) }
+        Self { known: routes.route_layer(found).with_state(app_state) }
     }
 
-    /// What answers where there is no route. A path that is one but for slashes at its end is sent on, as ADK does,
+    /// Answers if there is no route. A path that is one but for slashes at its end is sent on, as ADK does,
     /// whatever the method.
     pub(crate) async fn not_found(self, request: Request) -> Response {
         let (parts, _) = request.into_parts();
@@ -48,7 +46,7 @@ impl Paths {
     }
 }
 
-/// The address that was asked for, without the slashes at the end of its path; `None` where it has none.
+/// The address that was asked for, without the slashes at the end of its path; `None` if there is none.
 fn location(parts: &Parts) -> Option<HeaderValue> {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let path = uri.path().strip_suffix('/')?.trim_end_matches('/');
@@ -69,7 +67,7 @@ pub(super) async fn no_head(path: MatchedPath, request: Request, next: Next) -> 
     }
 }
 
-/// What answers where a path has no such method. Named are the methods of the route that comes first in ADK.
+/// Answers if a path has no such method. `Allow` names the methods of the route that comes first in ADK.
 pub(crate) async fn method_not_allowed(path: MatchedPath) -> Response {
     let first = match path.as_str().rsplit('/').next() {
         Some("run" | "run_sse" | "artifacts") => "POST",

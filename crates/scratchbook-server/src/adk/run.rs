@@ -1,6 +1,6 @@
 //! `/run` and `/run_sse`: an agent run on a session, its events at once or as they come.
 //!
-//! The run goes on when its client goes away. How its stream is taken up again is in `v1/runs.rs`.
+//! The run goes on when its client goes away. How its stream is resumed is in `v1/runs.rs`.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use super::body::{JsonBody, RunAgentRequest, unreadable};
 use super::python_json::dumps;
 use super::shape::{self, Text, public_metadata};
 use crate::access::{Caller, Right};
+use crate::app_state::AppState;
 use crate::bodies::{Held, Unread};
+use crate::public_error::PublicError;
 use crate::runs::{Outcome, Reader, Run};
 use crate::scope::{session_of_body, user_of_body};
-use crate::served::Served;
 use crate::sse;
-use crate::told::Told;
 
 /// Whether replies come in pieces before they are whole.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +37,14 @@ enum Replies {
 #[derive(Debug)]
 pub(super) struct AllowedRun(RunAgentRequest);
 
-impl FromRequest<Arc<Served>> for AllowedRun {
+impl FromRequest<AppState> for AllowedRun {
     type Rejection = AdkError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, AdkError> {
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Self, AdkError> {
         let (mut parts, body) = request.into_parts();
-        let caller = Caller::from_request_parts(&mut parts, served).await?;
-        let unread = Unread::from_request(Request::from_parts(parts, body), served).await.map_err(unreadable)?;
-        check_named(served, &caller, &unread).await?;
+        let caller = Caller::from_request_parts(&mut parts, app_state).await?;
+        let unread = Unread::from_request(Request::from_parts(parts, body), app_state).await.map_err(unreadable)?;
+        check_named(app_state, &caller, &unread).await?;
         let JsonBody(body) = JsonBody::read(unread).await?;
         Ok(Self(body))
     }
@@ -52,7 +52,7 @@ impl FromRequest<Arc<Served>> for AllowedRun {
 
 /// Checks the caller against the user that a body names, in either spelling; against what it may do at all if it names
 /// none.
-async fn check_named(served: &Served, caller: &Caller, unread: &Unread) -> Result<(), AdkError> {
+async fn check_named(app_state: &AppState, caller: &Caller, unread: &Unread) -> Result<(), AdkError> {
     let named = unread.texts(["appName", "app_name", "userId", "user_id", "sessionId", "session_id"]).await?;
     let Some([app, app_snake, user, user_snake, session, session_snake]) = named else {
         return Ok(caller.check(Right::Write)?);
@@ -60,7 +60,7 @@ async fn check_named(served: &Served, caller: &Caller, unread: &Unread) -> Resul
     let (app, user, session) = (app.or(app_snake), user.or(user_snake), session.or(session_snake));
     match (app.text().filter(|app| !app.is_empty()), user.text()) {
         (Some(app), Some(user)) => {
-            let checked = user_of_body(served, caller, app, user).await;
+            let checked = user_of_body(&app_state.probe, caller, app, user).await;
             checked.map_err(|error| no_session(error, session.text().unwrap_or_default()))
         }
         _ => Ok(caller.check(Right::Write)?),
@@ -68,13 +68,13 @@ async fn check_named(served: &Served, caller: &Caller, unread: &Unread) -> Resul
 }
 
 pub(super) async fn run(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     caller: Caller,
     held: Held,
     AllowedRun(body): AllowedRun,
 ) -> Result<Response, AdkError> {
     // Whatever `streaming` says: an array has no use for pieces.
-    let (run, mut reader) = start(&served, &caller, &held, body, Replies::Whole).await?;
+    let (run, mut reader) = start(&app_state, &caller, &held, body, Replies::Whole).await?;
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {
         if !event.is_partial() {
@@ -96,7 +96,7 @@ pub(super) async fn run(
 }
 
 pub(super) async fn run_sse(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     caller: Caller,
     held: Held,
     AllowedRun(body): AllowedRun,
@@ -106,8 +106,8 @@ pub(super) async fn run_sse(
         None | Some("") => Frames::Split,
         Some(_) => Frames::AsTheyAre,
     };
-    let (run, reader) = start(&served, &caller, &held, body, replies).await?;
-    let environment = Arc::clone(&served.environment);
+    let (run, reader) = start(&app_state, &caller, &held, body, replies).await?;
+    let environment = Arc::clone(&app_state.environment);
     Ok(sse::response(&run.invocation_id, self::frames(reader, frames, environment)))
 }
 
@@ -115,7 +115,7 @@ const CANCELLED: &str = "the run was cancelled";
 
 /// Starts a run, with all that can be refused before it in ADK's order.
 async fn start(
-    served: &Served,
+    app_state: &AppState,
     caller: &Caller,
     held: &Held,
     body: RunAgentRequest,
@@ -127,10 +127,10 @@ async fn start(
     };
     check_reserved(&app_name)?;
     let session_id = body.session_id;
-    let key = session_of_body(served, caller, (&app_name, &body.user_id, &session_id)).await;
+    let key = session_of_body(&app_state.probe, caller, (&app_name, &body.user_id, &session_id)).await;
     let key = key.map_err(|error| no_session(error, &session_id))?;
     // Before a session that is missing, as in ADK, but only for who may know of it.
-    let app = served.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
+    let app = app_state.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
     let mut config =
         RunConfig::default().with_custom_metadata(public_metadata(body.custom_metadata).unwrap_or_default());
     config.streaming = matches!(replies, Replies::InPieces);
@@ -140,7 +140,7 @@ async fn start(
     request.invocation_id = body.invocation_id;
     caller.check_delta(&request.state_delta)?;
     let account = caller.account(Some(key.user_id()));
-    let started = served.runs.start(&app.runner, &key, &account, held, request).await;
+    let started = app_state.runs.start(&app.runner, &key, &account, held, request).await;
     started.map_err(|error| no_session(error, &session_id))
 }
 
@@ -152,9 +152,9 @@ fn no_session(error: Error, session_id: &str) -> AdkError {
     }
 }
 
-/// What `/run` says to a run that never began to speak. An agent that failed has told of it in an event.
+/// The answer of `/run` to a run that yielded nothing. An agent that failed has reported it in an event.
 fn refused(error: &Error) -> AdkError {
-    let told = Told::of(error);
+    let told = PublicError::of(error);
     AdkError::new(told.status, json!(told.message))
 }
 
@@ -195,11 +195,11 @@ fn frame(event: &Event, environment: &dyn Environment) -> Bytes {
 }
 
 fn failed(error: &Error, environment: &dyn Environment) -> Bytes {
-    let told = Told::of(error);
+    let told = PublicError::of(error);
     failure(&told.code(), told.message, environment)
 }
 
-/// What ADK sends last where a run failed.
+/// The last frame that ADK sends if a run failed.
 fn failure(code: &str, message: &str, environment: &dyn Environment) -> Bytes {
     let details = json!({"error_type": code, "error_message": message, "timestamp": environment.now()});
     let failure = json!({"error": format!("{code}: {message}"), "error_details": details});

@@ -1,7 +1,5 @@
 //! Sessions, as ADK's clients make, read, change and delete them.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -11,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
 use super::idempotency::{IdempotencyKey, PATCH, unfinished};
-use super::{AdkError, restore, whole};
+use super::{AdkError, restore, session_json};
 use crate::access::{Caller, Right};
+use crate::app_state::AppState;
 use crate::scope::{SessionScope, UserScope};
-use crate::served::Served;
 
 /// How many of the last events are wanted, in the address.
 const NUM_RECENT_EVENTS: &str = "num_recent_events";
@@ -22,14 +20,14 @@ const NUM_RECENT_EVENTS: &str = "num_recent_events";
 /// A session with all of its events. ADK's own server does not know `num_recent_events`, so it counts for a session alone
 /// that would be too large.
 pub(super) async fn get(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
     let last = query.into_iter().find(|(name, _)| name == NUM_RECENT_EVENTS);
-    let session = match (whole::session(&served, &scope.key, None).await, last) {
+    let session = match (session_json::session(&app_state, &scope.key, None).await, last) {
         (Err(error), Some((_, count))) if error.kind() == ErrorKind::PayloadTooLarge => {
-            whole::session(&served, &scope.key, Some(read_count(&count)?)).await
+            session_json::session(&app_state, &scope.key, Some(read_count(&count)?)).await
         }
         (session, _) => session,
     };
@@ -44,13 +42,13 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
 }
 
 /// A session as far as a caller may know of it after a write: one who may not read is shown its names alone.
-async fn written(served: &Served, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
+async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
     let session = if caller.may(Right::Read) {
-        whole::written(served, key).await?
+        session_json::written(app_state, key).await?
     } else {
         let names = GetSessionConfig::state_only().without_state();
-        match served.store.sessions.get_session(key, &names).await? {
-            Some(session) => Some(whole::at_hand(served, session).await?),
+        match app_state.store.sessions.get_session(key, &names).await? {
+            Some(session) => Some(session_json::at_hand(app_state, session).await?),
             None => None,
         }
     };
@@ -58,12 +56,12 @@ async fn written(served: &Served, key: &SessionKey, caller: &Caller) -> Result<R
 }
 
 /// All sessions of a user, whatever number of pages they fill.
-pub(super) async fn list(State(served): State<Arc<Served>>, scope: UserScope<AdkError>) -> Result<Response, AdkError> {
-    Ok(whole::list(&served, &scope.app_name, &scope.user_id).await?)
+pub(super) async fn list(State(app_state): State<AppState>, scope: UserScope<AdkError>) -> Result<Response, AdkError> {
+    Ok(session_json::list(&app_state, &scope.app_name, &scope.user_id).await?)
 }
 
 pub(super) async fn create(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<AdkError>,
     request: Option<JsonBody<CreateSessionRequest>>,
 ) -> Result<Response, AdkError> {
@@ -71,12 +69,12 @@ pub(super) async fn create(
     let events = restore::events(events.unwrap_or_default())?;
     check_options(&options.unwrap_or_default())?;
     let new = New { app_name: &scope.app_name, user_id: &scope.user_id, session_id };
-    new.make(&served, &scope.caller, state.unwrap_or_default(), events).await
+    new.make(&app_state, &scope.caller, state.unwrap_or_default(), events).await
 }
 
 /// The form whose body is the state.
 pub(super) async fn create_with_id(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
     state: Option<JsonBody<InitialState>>,
 ) -> Result<Response, AdkError> {
@@ -84,7 +82,7 @@ pub(super) async fn create_with_id(
     let key = &scope.key;
     let session_id = Some(key.session_id().to_owned());
     let new = New { app_name: key.app_name(), user_id: key.user_id(), session_id };
-    new.make(&served, &scope.caller, state, Vec::new()).await
+    new.make(&app_state, &scope.caller, state, Vec::new()).await
 }
 
 /// A session to be made.
@@ -97,7 +95,7 @@ struct New<'a> {
 impl New<'_> {
     async fn make(
         self,
-        served: &Served,
+        app_state: &AppState,
         caller: &Caller,
         state: Map<String, Value>,
         events: Vec<Event>,
@@ -110,7 +108,7 @@ impl New<'_> {
             // The session comes from elsewhere: what it knows of the user and the app is old.
             config = config.with_events(events).with_shared_keys_left();
         }
-        let made = served.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;
+        let made = app_state.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;
         let session = made.map_err(|error| match error.public_kind() {
             ErrorKind::AlreadyExists => {
                 AdkError::new(StatusCode::CONFLICT, json!(format!("Session already exists: {id}")))
@@ -119,10 +117,10 @@ impl New<'_> {
         })?;
         let key = session.key().clone();
         if !caller.may(Right::Read) {
-            return written(served, &key, caller).await;
+            return written(app_state, &key, caller).await;
         }
-        match whole::at_hand(served, session).await {
-            Err(error) if error.kind() == ErrorKind::PayloadTooLarge => written(served, &key, caller).await,
+        match session_json::at_hand(app_state, session).await {
+            Err(error) if error.kind() == ErrorKind::PayloadTooLarge => written(app_state, &key, caller).await,
             made => Ok(made?),
         }
     }
@@ -145,7 +143,7 @@ fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
 
 /// Changes state without a run, by an event of the user.
 pub(super) async fn update(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
     key: Option<IdempotencyKey>,
     JsonBody(request): JsonBody<UpdateSessionRequest>,
@@ -154,18 +152,18 @@ pub(super) async fn update(
     let event = Event::new("user").with_state_delta(request.state_delta);
     let event = match &key {
         Some(key) => key.mark(event),
-        None => event.with_invocation_id(format!("{PATCH}{}", served.environment.new_id())),
+        None => event.with_invocation_id(format!("{PATCH}{}", app_state.environment.new_id())),
     };
-    let appended = served.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
+    let appended = app_state.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
     appended.map_err(|error| unfinished(error, key.as_ref()))?;
-    written(&served, &scope.key, &scope.caller).await
+    written(&app_state, &scope.key, &scope.caller).await
 }
 
-/// Silent where there is no such session.
+/// Silent if there is no such session.
 pub(super) async fn delete(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
 ) -> Result<Json<Value>, AdkError> {
-    served.store.sessions.delete_session(&scope.key).await?;
+    app_state.store.sessions.delete_session(&scope.key).await?;
     Ok(Json(Value::Null))
 }

@@ -28,7 +28,7 @@ impl IntoResponse for Text {
 ///
 /// # Errors
 ///
-/// `Internal` where it cannot be written, which is a defect.
+/// `Internal` if it cannot be written, which is a defect.
 pub(crate) fn event(event: &Event) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(ROOM);
     push_event(&mut out, event)?;
@@ -109,7 +109,7 @@ pub(crate) fn hide_internal(event: &mut Event) {
     event.custom_metadata = public_metadata(metadata).map(Box::new);
 }
 
-/// Metadata without what only ADK itself may keep there; `None` where nothing is left.
+/// Metadata without what only ADK itself may keep there; `None` if nothing is left.
 pub(crate) fn public_metadata(metadata: Option<Map<String, Value>>) -> Option<Map<String, Value>> {
     let mut metadata = metadata?;
     metadata.retain(|key, _| !key.starts_with(INTERNAL));

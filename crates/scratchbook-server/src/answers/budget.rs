@@ -1,5 +1,5 @@
-//! The bytes of all answers that are made and sent, which together are bounded: a client that reads slowly holds its
-//! answer as long as it likes.
+//! A limit for the bytes of all answers that are made and sent, since a client that reads slowly holds its answer for
+//! long.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use hyper::body::{Frame, SizeHint};
 use scratchbook::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What is counted: bytes in units of this many.
+/// The unit in which bytes are counted.
 const UNIT: usize = 1 << 10;
 
 /// How many bytes all answers may have together.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Semaphore>);
 
-/// What one answer holds of them, until it is sent.
+/// The bytes that one answer holds until it is sent.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Budget,

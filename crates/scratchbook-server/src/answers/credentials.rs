@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-/// What is taken out of a credential.
+/// The fields that are removed from a credential.
 const SECRETS: &[&str] = &[
     "password",
     "token",
@@ -33,7 +33,7 @@ const SECRETS: &[&str] = &[
     "api_key",
 ];
 
-/// What an object says of itself that is a credential.
+/// The types of objects that are credentials.
 const TYPES: &[&str] = &[
     "apiKey",
     "API_KEY",

@@ -1,5 +1,5 @@
-//! What every answer goes through on its way out: it has a bound in bytes, as have all of them together, and callers
-//! that are held to a user are shown no secrets of credentials.
+//! The layer around answers: it limits the bytes of each and of all together, and removes secrets of credentials from
+//! answers to callers that are held to a user.
 
 mod budget;
 mod credentials;
@@ -18,9 +18,9 @@ use serde::Serialize;
 
 use crate::access::Caller;
 use crate::heavy::{is_small, off_worker};
-use crate::refusal;
-use crate::served::Served;
-use crate::vertex;
+use crate::limits::ServerLimits;
+use crate::refusal::{Refused, retry_soon};
+use crate::surface::Surface;
 
 use budget::Pieces;
 pub(crate) use budget::{Budget, Share};
@@ -35,9 +35,14 @@ pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
 /// Answers with fewer bytes are not counted.
 const SMALL: usize = 64 << 10;
 
-/// Bounds an answer, and takes out of it what its caller is not to see.
-pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path().to_owned();
+/// Limits an answer, and removes what its caller may not see.
+pub(crate) async fn check(
+    State(limits): State<Arc<ServerLimits>>,
+    State(budget): State<Budget>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let surface = Surface::of(request.uri().path());
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let is_of_user = request.extensions().get::<Caller>().is_some_and(|caller| caller.user().is_some());
     // What somebody has saved is given back as it was saved.
@@ -46,20 +51,21 @@ pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, n
     let is_of_user = is_of_user && !is_artifact;
     let mut response = next.run(request).await;
     // ADK's surface shows them to nobody, and leaves them out as it writes.
-    if is_of_user && (vertex::serves(&path) || path.starts_with("/v1/")) {
+    if is_of_user && matches!(surface, Some(Surface::Vertex | Surface::V1)) {
         response = match shown::to_user(response).await {
             Ok(response) => response,
-            Err(error) => return refusal::of(&path, error),
+            Err(error) => return Refused::from(error).into_response(),
         };
     }
-    let mut response = bounded(&served, is_read, response).unwrap_or_else(|error| refusal::of(&path, error));
+    let mut response = bounded(limits.answer_bytes, &budget, is_read, response)
+        .unwrap_or_else(|error| Refused::from(error).into_response());
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-        refusal::ask_again(&mut response);
+        retry_soon(&mut response);
     }
     response
 }
 
-fn bounded(served: &Served, is_read: bool, mut response: Response) -> Result<Response> {
+fn bounded(answer_bytes: usize, budget: &Budget, is_read: bool, mut response: Response) -> Result<Response> {
     if let Some(share) = response.extensions_mut().remove::<Arc<Share>>().and_then(Arc::into_inner) {
         return Ok(share.hold(response));
     }
@@ -68,13 +74,13 @@ fn bounded(served: &Served, is_read: bool, mut response: Response) -> Result<Res
         return Ok(response);
     };
     // What has been written is written: its answer comes.
-    if is_read && response.status().is_success() && bytes > served.limits.answer_bytes {
-        return Err(too_large(served.limits.answer_bytes, "ask for less of it: pages, some keys, or fewer events"));
+    if is_read && response.status().is_success() && bytes > answer_bytes {
+        return Err(too_large(answer_bytes, "ask for less of it: pages, some keys, or fewer events"));
     }
     if bytes < SMALL {
         return Ok(response);
     }
-    let mut share = served.answers.share();
+    let mut share = budget.share();
     share.grow_to(bytes)?;
     Ok(share.hold(response))
 }

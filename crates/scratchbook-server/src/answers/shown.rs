@@ -1,4 +1,4 @@
-//! Answers to callers that are held to a user: what they hold of credentials is taken out, whatever route they are of.
+//! Removes secrets of credentials from answers to callers that are held to a user, on all routes.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -14,7 +14,7 @@ use crate::sse::SIGN_OF_LIFE;
 /// Texts with more bytes are gone through off the workers.
 const LARGE: usize = 64 << 10;
 
-/// What a line of a frame begins with that has JSON in it.
+/// The beginning of a line with JSON in a frame.
 const DATA: &[u8] = b"data: ";
 
 /// The answer as a user is shown it.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::limits::ServerLimits;
 
-/// What is counted in a body, by where it stands.
+/// The shape of a body, which says what is counted at which place.
 #[derive(Debug)]
 pub(crate) enum Shape {
     /// Nothing.
@@ -21,7 +21,7 @@ pub(crate) enum Shape {
     List(Counted, &'static Self),
 }
 
-/// What the items of a list are.
+/// The kind of items in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// Events that a session begins with.
@@ -82,11 +82,11 @@ impl Counted {
     }
 }
 
-/// What an event takes that a value does not: its own room, and what is made ready of it to be stored.
+/// The memory that an event takes beyond its values: its own, and that of its stored form.
 const EVENT_MEMORY: u64 = 2 << 10;
 
-/// Refuses a body of which there is too much of something. What is not JSON, or of another shape, is for its reader to
-/// refuse. Gives how much more memory what was counted takes than its values.
+/// Refuses a body with too many items of a kind. Bodies that are not JSON, or of another shape, are left for their reader
+/// to refuse. Returns how much more memory the counted items take than their values.
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
     }
 }
 
-/// What is counted below a name.
+/// The shape below a name.
 struct Below(&'static Shape);
 
 impl<'de> DeserializeSeed<'de> for Below {

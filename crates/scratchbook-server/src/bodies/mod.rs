@@ -1,26 +1,28 @@
-//! Bodies between being read whole and being made into something: weighed, counted, and given room.
+//! Bodies of requests: read whole, checked against limits, and given memory before they are parsed.
 //!
-//! What a body becomes takes up to a hundred times its bytes. So nothing is built of one before its caller may do what it
-//! asks for, what it holds has been counted, and there is room for it; and what is large is built off the runtime's
-//! workers, where everybody else's requests are.
+//! A parsed body takes up to a hundred times its bytes. So it is parsed only after its caller was authorized, its items
+//! were counted, and there is room for it. Large bodies are parsed off the runtime's workers.
 
 mod counts;
+mod layers;
 mod room;
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use scratchbook::Result;
 use scratchbook::json::{self, Field, Weight};
 
-use crate::served::Served;
-use crate::spelling::is_json;
+use crate::heavy::Heavy;
+use crate::limits::ServerLimits;
+use crate::wire_names::is_json;
 
 pub(crate) use counts::{CONTENT, Counted, EVENT, OPERATIONS, PART, SESSION_EVENT, Shape};
+pub(crate) use layers::{leave_workers, read_whole};
 pub(crate) use room::{Held, Room};
 
 /// Bodies with more bytes than this are worked on off the runtime's workers.
@@ -29,7 +31,16 @@ pub(crate) const LARGE: usize = 32 << 10;
 /// How many copies of a body there are at a time: what is read of it, what is made ready of that, and its text.
 const COPIES: u64 = 3;
 
-/// A body of which nothing has been made yet.
+/// The state that bodies are read with.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyState {
+    pub(crate) limits: Arc<ServerLimits>,
+    pub(crate) room: Arc<Room>,
+    /// The threads that work on large bodies.
+    pub(crate) heavy: Heavy,
+}
+
+/// A body that has not been parsed yet.
 #[derive(Debug)]
 pub(crate) struct Unread {
     bytes: Bytes,
@@ -37,18 +48,22 @@ pub(crate) struct Unread {
     is_large: bool,
     /// Whether it is said to be JSON.
     is_json: bool,
-    served: Arc<Served>,
+    state: BodyState,
     held: Held,
 }
 
-impl FromRequest<Arc<Served>> for Unread {
+impl<S> FromRequest<S> for Unread
+where
+    S: Send + Sync,
+    BodyState: FromRef<S>,
+{
     type Rejection = BytesRejection;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, BytesRejection> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, BytesRejection> {
         let held = Held::of(request.extensions());
         let is_json = says_json(request.headers());
-        let bytes = Bytes::from_request(request, served).await?;
-        Ok(Self { is_large: bytes.len() > LARGE, bytes, is_json, served: Arc::clone(served), held })
+        let bytes = Bytes::from_request(request, state).await?;
+        Ok(Self { is_large: bytes.len() > LARGE, bytes, is_json, state: BodyState::from_ref(state), held })
     }
 }
 
@@ -58,7 +73,7 @@ pub(crate) fn says_json(headers: &HeaderMap) -> bool {
     is_json(content_type.unwrap_or_default())
 }
 
-/// The bytes without the mark that some put before a text.
+/// The bytes without a byte order mark.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
@@ -103,7 +118,7 @@ impl Unread {
         shape: &'static Shape,
         read: impl FnOnce(Bytes) -> T + Send + 'static,
     ) -> Result<T> {
-        let (bytes, limits) = (self.bytes.clone(), self.served.limits.clone());
+        let (bytes, limits) = (self.bytes.clone(), Arc::clone(&self.state.limits));
         let weigh = move || counts::check(&bytes, shape, &limits).map(|more| Weight::of(&bytes).memory + more);
         let memory = if self.is_json { self.compute(weigh).await?? } else { self.bytes.len() as u64 };
         self.take(memory).await?;
@@ -122,7 +137,7 @@ impl Unread {
     }
 
     async fn take(&self, memory: u64) -> Result<()> {
-        let room = self.held.take_parsed(&self.served.room, memory.saturating_mul(COPIES));
+        let room = self.held.take_parsed(&self.state.room, memory.saturating_mul(COPIES));
         match self.held.place() {
             // A request that waits for room keeps nobody from working.
             Some(place) => place.leave_for(room).await,
@@ -135,7 +150,7 @@ impl Unread {
         if !self.is_large || self.held.place().is_some() {
             return Ok(work());
         }
-        self.served.heavy.compute(work).await
+        self.state.heavy.compute(work).await
     }
 }
 
@@ -150,10 +165,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_body_is_read_off_the_workers() {
-        let served = Server::builder(connect("memory:").await.unwrap()).build().unwrap().served();
+        let app_state = Server::builder(connect("memory:").await.unwrap()).build().unwrap().app_state();
         for (length, is_here) in [(LARGE, true), (LARGE + 1, false)] {
             let request = Request::post("/").body(vec![b' '; length].into()).unwrap();
-            let unread = Unread::from_request(request, &served).await.unwrap().into_json();
+            let unread = Unread::from_request(request, &app_state).await.unwrap().into_json();
             let read = unread.read(&Shape::Any, |bytes| (bytes.len(), thread::current().id())).await.unwrap();
             assert_eq!((read.0, read.1 == thread::current().id()), (length, is_here));
         }

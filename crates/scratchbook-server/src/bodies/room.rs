@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::access::{Account, Caller};
-use crate::heavy::Place;
+use crate::heavy::WorkerPermit;
 use crate::limits::ServerLimits;
 
 /// What a body may take of the room for small ones.
@@ -46,14 +46,14 @@ struct Pool {
 
 /// The room that a body takes until its request has been answered.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held(Arc<Inner>);
+pub(crate) struct Held(Arc<HeldRoom>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct HeldRoom {
     account: Option<Account>,
     permits: Mutex<Vec<OwnedSemaphorePermit>>,
     /// The place at which the request is worked on off the runtime's workers.
-    place: OnceLock<Place>,
+    place: OnceLock<WorkerPermit>,
 }
 
 impl Room {
@@ -108,7 +108,7 @@ impl Held {
     /// For a body of a caller. If nobody logs in, all are one, who may have all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
         let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
-        Self(Arc::new(Inner { account, ..Inner::default() }))
+        Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
     }
 
     /// Of the request that has these extensions; of one without a body there is nothing.
@@ -162,12 +162,12 @@ impl Held {
     }
 
     /// The place at which the request is worked on off the runtime's workers, if it is.
-    pub(crate) fn place(&self) -> Option<&Place> {
+    pub(crate) fn place(&self) -> Option<&WorkerPermit> {
         self.0.place.get()
     }
 
     /// The request is worked on off the runtime's workers from now on.
-    pub(crate) fn leave_workers(&self, place: Place) {
+    pub(crate) fn leave_workers(&self, place: WorkerPermit) {
         // Another place would have been entered for the same request, which happens once.
         let _ = self.0.place.set(place);
     }

@@ -2,9 +2,6 @@
 //! tests, evaluation, editing and traces, which this server does not have. What would make them is refused with the
 //! reason, and the rest is answered as ADK answers if it has nothing.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
@@ -14,15 +11,16 @@ use axum::{Json, Router};
 use scratchbook::{Agent, GetSessionConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 use super::graph::{Theme, as_dot, as_json};
 use crate::access::{Caller, Right};
 use crate::adk::{AdkError, no_app};
+use crate::app_state::AppState;
 use crate::scope::SessionScope;
-use crate::served::Served;
 
 /// The routes of apps, and of the interface's settings.
-pub(super) fn routes() -> Router<Arc<Served>> {
+pub(super) fn routes() -> Router<AppState> {
     let app = Router::new()
         .route("/build_graph", get(build_graph))
         .route("/build_graph_image", get(build_graph_image))
@@ -63,56 +61,56 @@ impl GraphQuery {
 }
 
 async fn build_graph(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, AdkError> {
-    let agent = agent(&served, &caller, &name)?;
+    let agent = agent(&app_state, &caller, &name)?;
     Ok(Json(json!({"name": name, "root_agent": as_json(agent)})))
 }
 
 /// One picture by the path of a workflow in the app; there is the one of the whole.
 async fn build_graph_image(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     caller: Caller,
     Path(name): Path<String>,
     Query(query): Query<GraphQuery>,
 ) -> Result<Json<Value>, AdkError> {
-    let agent = agent(&served, &caller, &name)?;
+    let agent = agent(&app_state, &caller, &name)?;
     Ok(Json(json!({"": {"dotSrc": as_dot(agent, query.theme())}})))
 }
 
 async fn app_graph(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     caller: Caller,
     Path(name): Path<String>,
     Query(query): Query<GraphQuery>,
 ) -> Result<Json<Value>, AdkError> {
-    let agent = agent(&served, &caller, &name)?;
+    let agent = agent(&app_state, &caller, &name)?;
     Ok(Json(json!({"dotSrc": as_dot(agent, query.theme())})))
 }
 
 /// The graph with an event of it. ADK marks in it what the event has called; the interface does that itself by now, so that
 /// the graph of each event is one, and none is looked for. Before there is an event it asks for the one called `none`.
 async fn event_graph(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
     Path(path): Path<HashMap<String, String>>,
 ) -> Result<Json<Value>, AdkError> {
     let nothing = GetSessionConfig::state_only().without_state();
-    if served.store.sessions.get_session(&scope.key, &nothing).await?.is_none() {
+    if app_state.store.sessions.get_session(&scope.key, &nothing).await?.is_none() {
         return Err(AdkError::no_session());
     }
     if path.get("event").is_some_and(|event| event == "none") {
         return Ok(Json(json!({})));
     }
-    let agent = agent(&served, &scope.caller, scope.key.app_name())?;
+    let agent = agent(&app_state, &scope.caller, scope.key.app_name())?;
     Ok(Json(json!({"dotSrc": as_dot(agent, Theme::Light)})))
 }
 
-fn agent<'a>(served: &'a Served, caller: &Caller, name: &str) -> Result<&'a dyn Agent, AdkError> {
+fn agent<'a>(app_state: &'a AppState, caller: &Caller, name: &str) -> Result<&'a dyn Agent, AdkError> {
     caller.check(Right::Read)?;
-    let app = served.apps.get(name).filter(|_| caller.reaches_app(name));
+    let app = app_state.apps.get(name).filter(|_| caller.reaches_app(name));
     Ok(app.ok_or_else(|| no_app(name))?.agent.as_ref())
 }
 

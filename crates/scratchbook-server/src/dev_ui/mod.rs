@@ -1,14 +1,11 @@
 //! ADK's dev interface: the files of the Python package `google-adk`, served as they are, and what it asks a server
 //! for besides ADK's API.
 //!
-//! Its files are never part of this project; whoever wants it says where they are. None of its routes is there where
-//! it is not served.
+//! Its files are never part of this project; their folder is given to the server. Without it none of its routes
+//! exists.
 
 mod graph;
 mod handlers;
-
-use std::path::PathBuf;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::Router;
@@ -19,10 +16,11 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use scratchbook::{Error, Result};
 use serde_json::json;
+use std::path::PathBuf;
 use tower_http::services::ServeDir;
 
 use crate::adk::{AdkError, method_not_allowed};
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// The files of the interface.
 #[derive(Clone, Debug)]
@@ -33,7 +31,7 @@ pub(crate) struct DevUi {
 impl DevUi {
     /// # Errors
     ///
-    /// `InvalidArgument` where the folder holds no interface.
+    /// `InvalidArgument` if the folder holds no interface.
     pub(crate) fn new(folder: PathBuf) -> Result<Self> {
         if folder.join("index.html").is_file() {
             return Ok(Self { folder });
@@ -47,7 +45,7 @@ impl DevUi {
     }
 
     /// The routes.
-    pub(crate) fn routes(&self) -> Router<Arc<Served>> {
+    pub(crate) fn routes(&self) -> Router<AppState> {
         let files = ServeDir::new(&self.folder).not_found_service(not_found.into_service());
         let interface = Router::new()
             .route("/assets/config/runtime-config.json", get(runtime_config))
@@ -70,7 +68,7 @@ async fn to_interface() -> impl IntoResponse {
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/dev-ui/"), (CONTENT_LENGTH, "0")])
 }
 
-/// Where the interface finds the API: where it comes from itself. Nothing is told to anybody about its use.
+/// The address of the API for the interface: the server that it comes from. It reports its use to nobody.
 async fn runtime_config() -> impl IntoResponse {
     ([(CACHE_CONTROL, "no-store")], Json(json!({"backendUrl": "", "telemetry": false})))
 }

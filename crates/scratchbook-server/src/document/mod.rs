@@ -3,10 +3,7 @@
 //! Each surface makes its part: `/v1` of its routes, the others in a file `document.rs` beside theirs, of which a test says
 //! whether it has every route.
 
-mod event;
 mod page;
-pub(crate) mod path;
-mod stream;
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,12 +17,8 @@ use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 
-use crate::served::Served;
-use crate::surfaces::Surface;
+use crate::surface::Surface;
 use crate::{adk, operations, v1, vertex};
-
-pub(crate) use event::{EventSchema, StateValues};
-pub(crate) use stream::StreamEvent;
 
 /// What no part says.
 #[derive(utoipa::OpenApi)]
@@ -45,36 +38,41 @@ struct About;
 const BEARER: &str = "token";
 
 /// The document and its page, made when somebody asks first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Documents {
+    surfaces: Arc<[Surface]>,
     json: OnceLock<Bytes>,
     page: OnceLock<Bytes>,
 }
 
 /// The routes.
-pub(crate) fn routes() -> Router<Arc<Served>> {
-    Router::new().route("/openapi.json", get(json)).route("/docs", get(page))
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(documents: &Arc<Documents>) -> Router<S> {
+    Router::new().route("/openapi.json", get(json)).route("/docs", get(page)).with_state(Arc::clone(documents))
 }
 
-async fn json(State(served): State<Arc<Served>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], served.documents.json(&served.surfaces))
+async fn json(State(documents): State<Arc<Documents>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], documents.json())
 }
 
-async fn page(State(served): State<Arc<Served>>) -> impl IntoResponse {
+async fn page(State(documents): State<Arc<Documents>>) -> impl IntoResponse {
     let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, page::POLICY)];
-    (headers, served.documents.page(&served.surfaces))
+    (headers, documents.page())
 }
 
 impl Documents {
-    fn json(&self, surfaces: &[Surface]) -> Bytes {
-        // The document is ours, and has text for keys: it can be written.
-        self.json.get_or_init(|| serde_json::to_vec(&document(surfaces)).unwrap_or_default().into()).clone()
+    pub(crate) fn new(surfaces: Arc<[Surface]>) -> Self {
+        Self { surfaces, json: OnceLock::new(), page: OnceLock::new() }
     }
 
-    fn page(&self, surfaces: &[Surface]) -> Bytes {
+    fn json(&self) -> Bytes {
+        // The document is ours, and has text for keys: it can be written.
+        self.json.get_or_init(|| serde_json::to_vec(&document(&self.surfaces)).unwrap_or_default().into()).clone()
+    }
+
+    fn page(&self) -> Bytes {
         let render = || {
             // It can be read back.
-            let document = serde_json::from_slice(&self.json(surfaces)).unwrap_or_default();
+            let document = serde_json::from_slice(&self.json()).unwrap_or_default();
             page::page(&document).into_string().into()
         };
         self.page.get_or_init(render).clone()

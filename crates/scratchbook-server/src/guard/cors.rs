@@ -1,4 +1,4 @@
-//! What browsers are told about origins that may call, as `adk api_server` tells it.
+//! CORS headers, as `adk api_server` sends them.
 
 use axum::extract::Request;
 use axum::http::header::{
@@ -16,7 +16,7 @@ const PRIVATE_NETWORK: &str = "access-control-request-private-network";
 const PREFLIGHT_VARY: &str =
     "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network";
 
-/// The answer to a browser that asks before it sends; `None` where this is no such question.
+/// The answer to a browser that asks before it sends; `None` if this is no such question.
 pub(super) fn preflight(origins: &Origins, origin: &str, request: &Request) -> Option<Response> {
     let headers = request.headers();
     let method = headers.get(ACCESS_CONTROL_REQUEST_METHOD).filter(|_| request.method() == Method::OPTIONS)?;

@@ -17,15 +17,16 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 
-use crate::{refusal, vertex};
+use crate::refusal::Refused;
+use crate::surface::Surface;
 
 pub(crate) use origins::Origins;
 
-/// What the checks go by.
+/// The configuration of the checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) origins: Origins,
-    /// Where the server listens, where that is known.
+    /// The host at which the server listens, if it is known.
     pub(crate) host: Option<String>,
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
@@ -88,8 +89,8 @@ impl Guard {
     }
 
     /// Whether a browser says of a request without an origin that a page of another one has sent it. A page on another port
-    /// or below the same domain is another, as it is where origins are compared. Who follows a link to a page of this
-    /// server sees that page, and the other one learns nothing of it.
+    /// or below the same domain is another, as it is where origins are compared. A person who follows a link to a
+    /// page of this server sees that page, and the other page learns nothing of it.
     fn is_of_foreign_page(&self, request: &Request) -> bool {
         let headers = request.headers();
         let says =
@@ -181,8 +182,8 @@ pub(crate) fn is_page(path: &str) -> bool {
 }
 
 fn forbidden(request: &Request, text: &'static str) -> Response {
-    if vertex::serves(request.uri().path()) {
-        return refusal::of(request.uri().path(), Error::new(ErrorKind::PermissionDenied, text));
+    if Surface::of(request.uri().path()) == Some(Surface::Vertex) {
+        return Refused::from(Error::new(ErrorKind::PermissionDenied, text)).into_response();
     }
     (StatusCode::FORBIDDEN, [(CONTENT_TYPE, "text/plain")], text).into_response()
 }

@@ -22,7 +22,7 @@ pub(crate) struct Origins {
 impl Origins {
     /// # Errors
     ///
-    /// `InvalidArgument` where an expression is none, and for an origin without a scheme.
+    /// `InvalidArgument` if an expression is invalid, or an origin has no scheme.
     pub(crate) fn new(origins: &[String]) -> Result<Self> {
         let mut all = Self::default();
         for origin in origins {

@@ -1,4 +1,4 @@
-//! Requests are worked on in turn, caller by caller, so that nobody's keep everybody else's waiting.
+//! Admission: requests are worked on caller by caller, so that those of one caller do not keep the others waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,12 @@ use super::lane::{Full, Lane};
 use super::time::begins_run;
 use super::weight::{Sizes, Weight};
 use crate::access::{Account, Caller};
+use crate::refusal::Refused;
 use crate::scope::user_of_path;
-use crate::served::Served;
-use crate::{refusal, sse};
+use crate::sse;
 
-/// The permits to be worked on. Heavy requests have few of their own, so that light ones always find some.
+/// The permits that requests need to be worked on. Heavy requests have a few of their own, so that light ones always find
+/// some.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     light: Lane<Account>,
@@ -49,21 +50,25 @@ impl Lanes {
     }
 }
 
-/// Waits until it is the caller's turn, and holds its permit up to the head of the answer. What is open to all waits for
-/// nobody; a run has its permit until it begins.
-pub(crate) async fn admit(State(served): State<Arc<Served>>, mut request: Request, next: Next) -> Response {
+/// Waits for a permit of the caller, and holds it until the head of the answer. A request that needs no login needs no
+/// permit; a run holds its permit until it begins.
+pub(crate) async fn admit(
+    State(lanes): State<Arc<Lanes>>,
+    State(limits): State<Arc<ServerLimits>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let Some(caller) = request.extensions().get::<Caller>() else {
         return next.run(request).await;
     };
     let account = caller.account(user_of_path(&request).as_deref());
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let body_bytes = request.body().size_hint().lower();
-    let lanes = &served.lanes;
     let weighed = lanes.sizes.weigh(request.method(), route, request.uri(), body_bytes);
-    let permit = match timeout(served.limits.answer_time, lanes.of(weighed.weight).acquire(&account)).await {
+    let permit = match timeout(limits.answer_time, lanes.of(weighed.weight).acquire(&account)).await {
         Ok(Ok(permit)) => permit,
-        Ok(Err(full)) => return refusal::for_now(request.uri().path(), full_error(full)),
-        Err(_) => return refusal::for_now(request.uri().path(), late_error(served.limits.answer_time)),
+        Ok(Err(full)) => return Refused::from(full_error(full)).retry_soon(),
+        Err(_) => return Refused::from(late_error(limits.answer_time)).retry_soon(),
     };
     if begins_run(&request) {
         // It goes with the request, when the handler has read it: the run has limits of its own.
@@ -148,7 +153,7 @@ mod tests {
                 .route(SESSION, get(slow.clone()))
                 .route(STATE, get(slow.clone()).patch(slow.clone()))
                 .route("/run", post(slow))
-                .layer(middleware::from_fn_with_state(server.served(), admit))
+                .layer(middleware::from_fn_with_state(server.app_state(), admit))
                 .layer(middleware::from_fn(|mut request: Request, next: Next| {
                     request.extensions_mut().insert(Caller::anyone());
                     next.run(request)

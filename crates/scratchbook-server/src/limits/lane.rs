@@ -1,4 +1,4 @@
-//! Permits that accounts share fairly: who waits is served in turn, account by account.
+//! Permits that accounts share fairly: those that wait are served account by account.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -21,11 +21,11 @@ const WAITING_SHARE: usize = 4;
 /// its share. Those that wait are queued account by account, and the accounts take turns.
 #[derive(Debug)]
 pub(crate) struct Lane<K: Eq + Hash + Clone> {
-    inner: Arc<Inner<K>>,
+    inner: Arc<LaneState<K>>,
 }
 
 #[derive(Debug)]
-struct Inner<K> {
+struct LaneState<K> {
     /// How many permits an account may hold while it is alone, and while it is not.
     alone: usize,
     share: usize,
@@ -43,7 +43,7 @@ struct State<K> {
     waiting: usize,
     next_id: u64,
     /// The accounts that hold permits or wait for one.
-    lines: HashMap<K, Line>,
+    lines: HashMap<K, AccountQueue>,
     /// The accounts that wait; the one to be served next comes first.
     order: VecDeque<K>,
     /// The account that came last, and when; then when any other came last.
@@ -51,9 +51,9 @@ struct State<K> {
     other: Option<Instant>,
 }
 
-/// What one account has.
+/// The permits of one account, and its requests that wait.
 #[derive(Debug, Default)]
-struct Line {
+struct AccountQueue {
     held: usize,
     /// In the order in which they came.
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
@@ -71,13 +71,13 @@ pub(crate) enum Full {
 /// One of the permits, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit<K: Eq + Hash + Clone> {
-    inner: Arc<Inner<K>>,
+    inner: Arc<LaneState<K>>,
     account: K,
 }
 
 /// A place in an account's queue, until it is dropped.
 struct Waiter<'a, K: Eq + Hash + Clone> {
-    inner: &'a Arc<Inner<K>>,
+    inner: &'a Arc<LaneState<K>>,
     account: &'a K,
     id: u64,
     served: oneshot::Receiver<()>,
@@ -97,7 +97,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
             last: None,
             other: None,
         };
-        let inner = Inner {
+        let inner = LaneState {
             alone: (permits - permits / 8).max(1),
             share: share.max(1),
             waiting,
@@ -152,7 +152,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Inner<K> {
+impl<K: Eq + Hash + Clone> LaneState<K> {
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! How much and how long: of a request, of a connection, of a caller.
+//! Limits of sizes, numbers and times: for each request, connection and caller.
 
 mod admit;
-mod body;
+mod follow;
 mod lane;
 mod network;
 mod rate;
@@ -13,14 +13,14 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 pub(crate) use admit::{Lanes, admit};
-pub(crate) use body::{leave_workers, read_whole};
+pub(crate) use follow::follow_streams;
 pub use network::Network;
 pub use rate::RateLimit;
-pub(crate) use rate::Rates;
-pub(crate) use streams::{OpenStream, Streams};
-pub(crate) use time::answer_in_time;
+pub(crate) use rate::{Rates, limit_rate};
+pub(crate) use streams::Streams;
+pub(crate) use time::{answer_in_time, begins_run};
 
-/// What a server bears with. The defaults are made for a server that strangers reach.
+/// The limits of a server. The defaults are made for a server that strangers reach.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
@@ -55,7 +55,7 @@ pub struct ServerLimits {
     pub answer_bytes: usize,
     /// How long an answer may take to begin, unless the request begins a run: 60 seconds. A slower one answers 503.
     pub answer_time: Duration,
-    /// How long a client may take nothing of what is sent to it: 60 seconds. Then its connection is closed.
+    /// How long a client may read nothing of what is sent to it: 60 seconds. Then its connection is closed.
     pub stall_time: Duration,
     /// The most connections at a time: 8,192. For one more the connection ends that has waited longest for a request; if
     /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
@@ -79,7 +79,7 @@ pub struct ServerLimits {
     /// The most streams that a login may follow for one user at a time: 256. More answer 429. If nobody has to log in,
     /// there is no such limit.
     pub streams: usize,
-    /// How many requests a caller may send; as many as it likes by default. More answer 429.
+    /// How many requests a caller may send; unlimited by default. More answer 429.
     pub rate: Option<RateLimit>,
     /// How long runs and requests under way are waited for at the end: 30 seconds.
     pub shutdown_time: Duration,
@@ -195,7 +195,7 @@ impl ServerLimits {
         Self { answer_time, ..self }
     }
 
-    /// How long a client may take nothing of what is sent to it.
+    /// How long a client may read nothing of what is sent to it.
     #[must_use]
     pub fn with_stall_time(self, stall_time: Duration) -> Self {
         Self { stall_time, ..self }

@@ -3,22 +3,23 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::{ConnectInfo, Request};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::RETRY_AFTER;
-use axum::response::Response;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 
 use super::Network;
-use crate::access::{Caller, LoginName};
-use crate::refusal;
+use crate::access::{Caller, Identity, LoginName};
+use crate::refusal::Refused;
 
-/// How many callers are remembered before those are forgotten who have all their requests again.
+/// The number of callers from which on those are forgotten that have all their requests again.
 const SWEEP_FROM: usize = 1_024;
 
-/// So many requests a second, of each token or JWT subject; where nobody logs in, of each address.
+/// A rate of requests for each token or JWT subject, or for each address if nobody logs in.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     per_second: NonZeroU32,
@@ -26,20 +27,20 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// So many requests a second, and as many at once.
+    /// This many requests a second, and as many at once.
     #[must_use]
     pub fn per_second(requests: NonZeroU32) -> Self {
         Self { per_second: requests, burst: requests }
     }
 
-    /// So many at once, after a pause.
+    /// Allows this many requests at once, after a pause.
     #[must_use]
     pub fn with_burst(self, requests: NonZeroU32) -> Self {
         Self { burst: requests, ..self }
     }
 }
 
-/// What callers have sent of late.
+/// The requests that callers have sent lately.
 #[derive(Debug)]
 pub(crate) struct Rates {
     limit: RateLimit,
@@ -48,12 +49,12 @@ pub(crate) struct Rates {
 
 #[derive(Debug)]
 struct Callers {
-    /// When each caller has all its requests again: what lies behind now is as good as forgotten.
+    /// When each caller has all its requests again. Times in the past mean nothing.
     whole_at: HashMap<Key, Instant>,
     sweep_at: usize,
 }
 
-/// Whose requests are counted together.
+/// The requests that are counted together: of a login or of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Login(LoginName),
@@ -65,17 +66,17 @@ impl Rates {
         Self { limit, callers: Mutex::new(Callers { whole_at: HashMap::new(), sweep_at: SWEEP_FROM }) }
     }
 
-    /// Counts a request; the answer where it is one too many.
+    /// Counts a request. Returns the refusal if it is one too many.
     pub(crate) fn count(&self, caller: Option<&Caller>, request: &Request) -> Option<Response> {
         let wait = self.take(Key::of(caller, request), Instant::now()).err()?;
         let seconds = wait.as_secs_f64().ceil();
         let message = format!("too many requests; the next is taken in {seconds} seconds");
-        let mut response = refusal::of(request.uri().path(), Error::new(ErrorKind::ResourceExhausted, message));
+        let mut response = Refused::from(Error::new(ErrorKind::ResourceExhausted, message)).into_response();
         response.headers_mut().insert(RETRY_AFTER, (seconds as u64).into());
         Some(response)
     }
 
-    /// Takes one of a caller's requests; how long to wait where none is left.
+    /// Takes one of a caller's requests. If none is left, the error says how long to wait.
     fn take(&self, key: Key, now: Instant) -> Result<(), Duration> {
         let one = Duration::from_secs(1) / self.limit.per_second.get();
         let all = one * self.limit.burst.get();
@@ -102,6 +103,16 @@ impl Key {
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         Self::Address(peer.map(|ConnectInfo(peer)| Network::of_client(peer.ip())))
+    }
+}
+
+/// Refuses a request beyond the rate of its caller. Requests that need no login are not counted here.
+pub(crate) async fn limit_rate(State(rates): State<Option<Arc<Rates>>>, request: Request, next: Next) -> Response {
+    let identity = request.extensions().get::<Identity>();
+    let refused = rates.zip(identity).and_then(|(rates, identity)| rates.count(identity.caller(), &request));
+    match refused {
+        Some(refused) => refused,
+        None => next.run(request).await,
     }
 }
 

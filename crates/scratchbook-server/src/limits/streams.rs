@@ -1,4 +1,4 @@
-//! The streams that callers follow: how many there may be, and who gives one up for another.
+//! The streams that callers follow: how many there may be, and which one ends to make room for another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,34 +5,33 @@ use std::sync::Arc;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 use tokio::time::timeout;
 
-use crate::refusal;
-use crate::served::Served;
+use super::ServerLimits;
+use crate::refusal::Refused;
 
 /// Whether a request begins a run, so that the head of its answer takes as long as an agent does: of the one that it
 /// begins, or of one of the same id that goes on and ends first.
-pub(super) fn begins_run(request: &Request) -> bool {
+pub(crate) fn begins_run(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>();
     let last = route.and_then(|route| route.as_str().rsplit('/').next());
     request.method() == Method::POST && matches!(last, Some("run" | "run_sse" | "runs"))
 }
 
 /// Waits for the head of an answer, not longer than it may take. What follows it is not watched: streams go on.
-pub(crate) async fn answer_in_time(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
+pub(crate) async fn answer_in_time(State(limits): State<Arc<ServerLimits>>, request: Request, next: Next) -> Response {
     if begins_run(&request) {
         return next.run(request).await;
     }
-    let path = request.uri().path().to_owned();
-    let time = served.limits.answer_time;
+    let time = limits.answer_time;
     match timeout(time, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
             let seconds = time.as_secs_f64();
             let message = format!("this took more than {seconds} seconds; look whether it was done, and try again");
-            refusal::of(&path, Error::new(ErrorKind::Unavailable, message))
+            Refused::from(Error::new(ErrorKind::Unavailable, message)).into_response()
         }
     }
 }
@@ -66,7 +65,7 @@ mod tests {
                     .route("/sessions/{session}/runs/{run}", get(slow).delete(slow))
                     .route("/users/{user}", post(slow)),
             )
-            .layer(middleware::from_fn_with_state(server.served(), answer_in_time));
+            .layer(middleware::from_fn_with_state(server.app_state(), answer_in_time));
         for (method, path, status) in [
             (Method::GET, "/slow", 503),
             (Method::POST, "/run", 200),

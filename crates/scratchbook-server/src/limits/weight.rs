@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::http::{Method, Uri};
 
-use crate::vertex;
+use crate::surface::Surface;
 
 /// A body or an answer of this size is heavy.
 pub(super) const HEAVY_BYTES: u64 = 256 << 10;
@@ -27,7 +27,7 @@ pub(super) enum Weight {
     HeavyWrite,
 }
 
-/// What the route of a request makes one expect.
+/// The expectation that the route of a request gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// A page, a value, or a small change.
@@ -64,7 +64,7 @@ impl Sizes {
         let expected = match body_bytes {
             HEAVY_BYTES.. => Expected::Work(Weight::HeavyWrite),
             // It may go through thousands and find nothing, so that its answer says nothing of it.
-            _ if vertex::searches(route, uri) => Expected::Work(Weight::HeavyRead),
+            _ if searches(route, uri) => Expected::Work(Weight::HeavyRead),
             _ => expected(method, route),
         };
         // A part of a session is small, which says nothing of the whole.
@@ -99,6 +99,22 @@ impl Sizes {
         let unexpected = self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         unexpected.iter().any(|paths| paths.contains(&path))
     }
+}
+
+/// Whether a request to a route goes through a list to find what it wants, and so may read much to say little: events by
+/// their times; sessions by something else than their user, or in the order in which they were made.
+fn searches(route: &str, uri: &Uri) -> bool {
+    let is_of_events = route.ends_with("/{app}/sessions/{session}/events");
+    if Surface::of(uri.path()) != Some(Surface::Vertex) || !(is_of_events || route.ends_with("/{app}/sessions")) {
+        return false;
+    }
+    let query = uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| match &*name {
+        "filter" if is_of_events => !value.is_empty(),
+        "filter" => ["labels", "display_name", "displayName"].iter().any(|field| value.contains(field)),
+        "orderBy" | "order_by" => !is_of_events && value.contains("create"),
+        _ => false,
+    })
 }
 
 fn expected(method: &Method, route: &str) -> Expected {

@@ -1,4 +1,4 @@
-//! That the server ends, told to streams that would go on for ever.
+//! Shutdown of streams, which would otherwise go on for ever.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -8,13 +8,12 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::watch;
 
-use crate::served::Served;
 use crate::sse;
 
 /// Whether the server ends.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Closing {
-    closed: watch::Sender<bool>,
+    closed: Arc<watch::Sender<bool>>,
 }
 
 impl Closing {
@@ -27,7 +26,7 @@ impl Closing {
     fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut closed = self.closed.subscribe();
         async move {
-            // Where nobody is left to say so, the stream is its handler's to end.
+            // If the sender is gone, the handler ends the stream.
             if closed.wait_for(|closed| *closed).await.is_err() {
                 pending::<()>().await;
             }
@@ -35,7 +34,7 @@ impl Closing {
     }
 }
 
-/// Has streams of events end, between two frames, when the server does: those who follow them come back elsewhere.
-pub(crate) async fn end_streams(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
-    sse::until(next.run(request).await, served.closing.closed())
+/// Ends streams of events, between two frames, when the server ends. Their followers reconnect elsewhere.
+pub(crate) async fn end_streams(State(closing): State<Closing>, request: Request, next: Next) -> Response {
+    sse::until(next.run(request).await, closing.closed())
 }

@@ -18,13 +18,13 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
-use super::connections::Place;
+use super::ListenState;
+use super::connections::ConnectionPermit;
 use super::gone::{self, SharedStream};
 use super::guarded::{Guarded, Then};
 use super::places::Phase;
 use super::stall::Unstalled;
 use crate::operations::Gauge;
-use crate::served::Served;
 
 /// How long a client may take to agree on keys.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
@@ -37,10 +37,10 @@ const LEAST_HEADER_BYTES: usize = 8 << 10;
 
 /// What a connection is served with.
 pub(super) struct Connection {
-    pub(super) served: Arc<Served>,
+    pub(super) state: Arc<ListenState>,
     pub(super) router: Router,
     pub(super) peer: SocketAddr,
-    pub(super) place: Place,
+    pub(super) place: ConnectionPermit,
 }
 
 impl Connection {
@@ -52,8 +52,8 @@ impl Connection {
             return;
         }
         let client = SharedStream::new(stream);
-        let stream = Unstalled::new(client.clone(), self.served.limits.stall_time);
-        let Some(certificates) = &self.served.certificates else {
+        let stream = Unstalled::new(client.clone(), self.state.limits.stall_time);
+        let Some(certificates) = &self.state.certificates else {
             return self.speak(client, stream, Scheme::HTTP).await;
         };
         let handshake = timeout(HANDSHAKE_TIME, certificates.acceptor().accept(stream));
@@ -74,8 +74,8 @@ impl Connection {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         scheme: Scheme,
     ) {
-        let Self { served, router, peer, place } = self;
-        let (line, of_requests, limits) = (&place.line, Arc::clone(&place.line), &served.limits);
+        let Self { state, router, peer, place } = self;
+        let (line, of_requests, limits) = (&place.line, Arc::clone(&place.line), &state.limits);
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let line = &of_requests;
             let mut request = if request.body().is_end_stream() {

@@ -1,4 +1,4 @@
-//! The open connections of a listener, and what the rest of the server may say of one.
+//! The open connections of a listener, and the handle by which the rest of the server knows one.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use super::ListenState;
 use super::places::{Phase, Places, Wish};
 use crate::access::{Access, LoginName};
 use crate::limits::Network;
-use crate::served::Served;
 
 /// How many wait for a place at a time; they are accepted, and so they have files open beside the connections.
 const SEATS: usize = 64;
@@ -18,7 +18,7 @@ const SEATS: usize = 64;
 const WAIT: Duration = Duration::from_secs(1);
 /// How many connections end if the system has no more files for others.
 const SOME: usize = 64;
-/// How often it is looked whether somebody who is slow has to make room by now.
+/// How often to check whether a slow connection has to make room by now.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The connections that are open.
@@ -35,23 +35,23 @@ pub(super) struct Connections {
 
 /// A connection, as requests on it know it.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionHandle {
     connections: Arc<Connections>,
     id: u64,
 }
 
 /// A connection's place, as long as it has it.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) line: Arc<Line>,
+pub(super) struct ConnectionPermit {
+    pub(super) line: Arc<ConnectionHandle>,
     wishes: watch::Receiver<Wish>,
 }
 
-/// What a connection has for which there was no place.
+/// A connection for which there was no place at once.
 #[derive(Debug)]
 pub(super) enum Late {
     /// A place after all.
-    Place(Place),
+    ConnectionPermit(ConnectionPermit),
     /// A seat, as long as it takes to be refused.
     Seat(OwnedSemaphorePermit),
     /// Nothing: too many wait.
@@ -59,9 +59,9 @@ pub(super) enum Late {
 }
 
 impl Connections {
-    pub(super) fn new(served: &Served) -> Arc<Self> {
-        let limits = &served.limits;
-        let strangers = match served.access {
+    pub(super) fn new(state: &ListenState) -> Arc<Self> {
+        let limits = &state.limits;
+        let strangers = match state.access {
             Access::Open => usize::MAX,
             Access::Login(_) => limits.connections_before_login,
         };
@@ -75,14 +75,14 @@ impl Connections {
 
     /// A place for a connection from an address, if there is one, or another connection makes room. Proxies and this
     /// machine itself have addresses that stand for many clients.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Option<ConnectionPermit> {
         let address = address.to_canonical();
         let counts = !address.is_loopback() && !proxies.iter().any(|proxy| proxy.has(address));
         let mut places = self.lock();
         let (id, wishes) = places.enter(counts.then(|| Network::of_client(address)), Instant::now())?;
         self.open.send_replace(places.len());
         drop(places);
-        Some(Place { line: Arc::new(Line { connections: Arc::clone(self), id }), wishes })
+        Some(ConnectionPermit { line: Arc::new(ConnectionHandle { connections: Arc::clone(self), id }), wishes })
     }
 
     /// Waits a little for a place, if not too many do already.
@@ -97,21 +97,21 @@ impl Connections {
                 let _ = timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };
-        timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::Place)
+        timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::ConnectionPermit)
     }
 
-    /// Has some connections end that lose least by it: there is something else than places that is short.
+    /// Ends the connections that lose least by it, because the system is short of something else than places.
     pub(super) fn make_room(&self) {
         let (mut places, now) = (self.lock(), Instant::now());
         let _ = (0..SOME).all(|_| places.make_room(now));
     }
 
-    /// Lets nobody in any more. A connection ends with the request that is under way on it, or now.
+    /// Accepts no more connections. An open one ends with the request that is under way on it, or now.
     pub(super) fn end(&self) {
         self.lock().close(Wish::End);
     }
 
-    /// Has all that are left end now.
+    /// Ends all connections that are left, now.
     pub(super) fn cut(&self) {
         self.lock().close(Wish::Cut);
     }
@@ -138,7 +138,7 @@ impl Connections {
     }
 }
 
-impl Line {
+impl ConnectionHandle {
     /// Whether a request has come on it.
     pub(super) fn has_asked(&self) -> bool {
         self.connections.lock().phase(self.id) != Some(Phase::New)
@@ -163,7 +163,7 @@ impl Line {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Ready when the connection is to end with the answer that is under way, or now.
     pub(super) async fn ends(&self) {
         self.wished(Wish::End).await;
@@ -180,7 +180,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let connections = &self.line.connections;
         let mut places = connections.lock();

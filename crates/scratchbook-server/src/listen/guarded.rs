@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::body::HttpBody;
 use hyper::body::{Frame, SizeHint};
 
-use super::connections::Line;
+use super::connections::ConnectionHandle;
 use super::places::Phase;
 
 /// A body after which its connection does something else: when the body is dropped, read to its end or not.
@@ -20,7 +20,7 @@ pub(super) struct Guarded<B> {
 /// What a connection does when this is dropped.
 #[derive(Debug)]
 pub(super) struct Then {
-    line: Arc<Line>,
+    line: Arc<ConnectionHandle>,
     phase: Phase,
 }
 
@@ -31,7 +31,7 @@ impl<B> Guarded<B> {
 }
 
 impl Then {
-    pub(super) fn new(line: &Arc<Line>, phase: Phase) -> Self {
+    pub(super) fn new(line: &Arc<ConnectionHandle>, phase: Phase) -> Self {
         Self { line: Arc::clone(line), phase }
     }
 }

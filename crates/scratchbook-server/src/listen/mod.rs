@@ -5,6 +5,7 @@ mod connection;
 mod connections;
 mod gone;
 mod guarded;
+mod log_in;
 mod places;
 mod refused;
 mod stall;
@@ -22,28 +23,42 @@ use tokio::time::{sleep, timeout};
 
 pub(crate) use closing::{Closing, end_streams};
 use connection::Connection;
-pub(crate) use connections::Line;
+pub(crate) use connections::ConnectionHandle;
 use connections::{Connections, Late};
+pub(crate) use log_in::count_login;
 use refused::refuse;
 pub(crate) use tls::Certificates;
 pub use tls::Tls;
 
-use crate::served::Served;
+use crate::access::Access;
+use crate::limits::ServerLimits;
+use crate::runs::Runs;
 
-/// How long to wait where there is nothing to accept a connection with: no file descriptor, no memory.
+/// The parts of the app's state that a listener takes.
+#[derive(Clone, Debug)]
+pub(crate) struct ListenState {
+    pub(crate) access: Access,
+    pub(crate) limits: Arc<ServerLimits>,
+    /// `None` without TLS.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) closing: Closing,
+    pub(crate) runs: Runs,
+}
+
+/// How long to wait if there is nothing to accept a connection with: no file descriptor, no memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long connections have for what is left when the time to finish is over.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Accepts connections until `shutdown` is ready, then has what was begun come to its end.
+/// Accepts connections until `shutdown` is ready, then finishes what was begun.
 pub(crate) async fn serve(
-    served: Arc<Served>,
+    state: Arc<ListenState>,
     router: Router,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let connections = Connections::new(&served);
+    let connections = Connections::new(&state);
     let mut shutdown = pin!(shutdown);
     loop {
         let (stream, peer) = tokio::select! {
@@ -51,47 +66,47 @@ pub(crate) async fn serve(
             () = &mut shutdown => break,
             accepted = accept(&listener, &connections) => accepted,
         };
-        let (served, router) = (Arc::clone(&served), router.clone());
-        match connections.enter(peer.ip(), &served.limits.trusted_proxies) {
-            Some(place) => drop(tokio::spawn(Connection { served, router, peer, place }.serve(stream))),
-            None => drop(tokio::spawn(serve_late(Arc::clone(&connections), served, router, stream, peer))),
+        let (state, router) = (Arc::clone(&state), router.clone());
+        match connections.enter(peer.ip(), &state.limits.trusted_proxies) {
+            Some(place) => drop(tokio::spawn(Connection { state, router, peer, place }.serve(stream))),
+            None => drop(tokio::spawn(serve_late(Arc::clone(&connections), state, router, stream, peer))),
         }
     }
     drop(listener);
-    end(&served, &connections).await;
+    end(&state, &connections).await;
 }
 
 /// Serves a connection that there is no place for yet, or refuses it.
 async fn serve_late(
     connections: Arc<Connections>,
-    served: Arc<Served>,
+    state: Arc<ListenState>,
     router: Router,
     stream: TcpStream,
     peer: SocketAddr,
 ) {
-    match connections.wait(peer.ip(), &served.limits.trusted_proxies).await {
-        Late::Place(place) => Connection { served, router, peer, place }.serve(stream).await,
+    match connections.wait(peer.ip(), &state.limits.trusted_proxies).await {
+        Late::ConnectionPermit(place) => Connection { state, router, peer, place }.serve(stream).await,
         // It may speak TLS alone, and is cut off.
-        Late::Seat(_) if served.certificates.is_some() => {}
+        Late::Seat(_) if state.certificates.is_some() => {}
         Late::Seat(_seat) => refuse(stream).await,
         Late::Nothing => {}
     }
 }
 
 /// The end: requests under way and runs come to theirs, then streams, then connections.
-async fn end(served: &Served, connections: &Connections) {
+async fn end(state: &ListenState, connections: &Connections) {
     tracing::info!(connections = connections.count(), "no more connections are taken; what was begun is finished");
     connections.end();
-    let time = served.limits.shutdown_time;
+    let time = state.limits.shutdown_time;
     let runs = async {
-        served.runs.close(time).await;
-        served.closing.close();
+        state.runs.close(time).await;
+        state.closing.close();
     };
     // Meanwhile a connection ends with the answer that is under way on it.
     let finished = async { tokio::join!(runs, connections.gone()) };
     if timeout(time + LAST_ANSWERS, finished).await.is_err() {
         tracing::warn!(connections = connections.count(), "connections are cut off: the time to finish is over");
-        served.closing.close();
+        state.closing.close();
         connections.cut();
     }
 }

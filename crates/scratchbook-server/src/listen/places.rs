@@ -1,7 +1,7 @@
-//! Which connections are open and what they do: who gets a place, and who makes room for it.
+//! The table of open connections and their phases: which connection gets a place, and which one makes room for it.
 //!
-//! A connection on which nothing is asked costs its client nothing, so that it has no right to a place that another one
-//! needs. One whose request has come whole keeps its place until that is answered.
+//! A connection without a request makes room for others that need its place. A connection whose request has arrived whole
+//! keeps its place until the request is answered.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -15,7 +15,7 @@ use crate::limits::Network;
 /// before it makes room for others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a connection does.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// It is new: the headers of a request have not come yet.
@@ -28,7 +28,7 @@ pub(super) enum Phase {
     Answering,
 }
 
-/// What is wanted of a connection.
+/// The wish of the listener for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wish {
     /// Nothing.
@@ -39,7 +39,7 @@ pub(super) enum Wish {
     Cut,
 }
 
-/// Connections by number. `L` is what callers log in by.
+/// Connections by number. `L` is the type of logins.
 #[derive(Debug)]
 pub(super) struct Places<L> {
     most: usize,
@@ -66,7 +66,7 @@ struct Connection<L> {
     since: Instant,
     /// Where it comes from, as long as nobody has logged in and it counts.
     stranger: Option<Network>,
-    /// By whom the request under way is.
+    /// The login of the request under way.
     login: Option<L>,
     wish: watch::Sender<Wish>,
 }
@@ -111,7 +111,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         Some((id, wishes))
     }
 
-    /// Has the connection end that loses least by it. False if all of them are at work.
+    /// Ends the connection that loses least by it. Returns false if all of them are at work.
     pub(super) fn make_room(&mut self, now: Instant) -> bool {
         let slow = |(id, wish): (u64, Wish)| {
             let since = self.open.get(&id).map_or(now, |connection| connection.since);
@@ -134,12 +134,12 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// What a connection does.
+    /// The phase of a connection.
     pub(super) fn phase(&self, id: u64) -> Option<Phase> {
         self.open.get(&id).map(|connection| connection.phase)
     }
 
-    /// A connection does something else from now on.
+    /// Moves a connection to another phase.
     pub(super) fn change(&mut self, id: u64, phase: Phase, now: Instant) {
         let order = self.tick();
         let Some(connection) = self.open.get_mut(&id) else { return };
@@ -179,14 +179,14 @@ impl<L: Clone + Eq + Hash> Places<L> {
         true
     }
 
-    /// Has all of them end, and lets nobody in any more.
+    /// Asks all connections to end, and accepts no more.
     pub(super) fn close(&mut self, wish: Wish) {
         self.is_closed = true;
         let all: Vec<_> = self.open.keys().copied().collect();
         all.into_iter().for_each(|id| self.end(id, wish));
     }
 
-    /// A connection is gone.
+    /// Removes a connection that is closed.
     pub(super) fn leave(&mut self, id: u64) {
         self.end(id, Wish::Cut);
         if let Some(login) = self.open.remove(&id).and_then(|connection| connection.login) {

@@ -34,7 +34,7 @@ impl Tls {
 
     /// # Errors
     ///
-    /// Where a file cannot be read; `InvalidArgument` where it does not hold what it should, or the key is not that of
+    /// If a file cannot be read; `InvalidArgument` if it does not hold what it should, or the key is not that of
     /// the certificate.
     pub(crate) fn open(self) -> Result<Certificates> {
         let Self { certificate, key } = self;

@@ -1,4 +1,4 @@
-//! How many of something there are just now.
+//! A gauge that counts living values.
 
 use metrics::gauge;
 

@@ -1,4 +1,4 @@
-//! `/metrics`: what was counted, for Prometheus.
+//! `/metrics`: the metrics in Prometheus' text format.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use axum::response::IntoResponse;
 use futures_util::future::{Ready, ready};
 
 use crate::access::{Caller, Right};
-use crate::adk::AdkError;
+use crate::refusal::Refused;
 
-/// Writes what was counted as text.
+/// Renders the metrics as text.
 #[derive(Clone)]
 pub(crate) struct Metrics(Arc<dyn Fn() -> String + Send + Sync>);
 
@@ -20,15 +20,15 @@ impl Metrics {
         Self(Arc::new(render))
     }
 
-    /// Answers who may see what concerns all.
+    /// Answers callers that have the right `admin` over all apps and users.
     pub(super) fn handler(
         &self,
-    ) -> impl Fn(Extension<Caller>) -> Ready<Result<axum::response::Response, AdkError>> + Clone + Send + Sync + 'static
+    ) -> impl Fn(Extension<Caller>) -> Ready<Result<axum::response::Response, Refused>> + Clone + Send + Sync + 'static
     {
         let render = Arc::clone(&self.0);
         move |Extension(caller)| {
             let written = || ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response();
-            ready(caller.check_of_all(Right::Admin).map(|()| written()).map_err(AdkError::from))
+            ready(caller.check_of_all(Right::Admin).map(|()| written()).map_err(Refused::from))
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What who runs a server needs: a line and numbers for each request, the numbers as Prometheus reads them, and
-//! whether the store can be reached.
+//! Operations: logs, metrics and traces of requests, `/metrics` for Prometheus, and health checks.
 
 mod document;
 mod gauge;
@@ -10,12 +9,8 @@ mod request_id;
 #[cfg(feature = "otel")]
 mod trace_context;
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::routing::get;
-
-use crate::served::Served;
 
 pub(crate) use document::document;
 pub(crate) use gauge::Gauge;
@@ -24,8 +19,8 @@ pub(crate) use observe::{Observer, observe};
 pub(crate) use ready::Readiness;
 
 /// The routes.
-pub(crate) fn routes(metrics: Option<&Metrics>) -> Router<Arc<Served>> {
-    let routes = Router::new().route("/health/ready", get(ready::ready));
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(readiness: &Readiness, metrics: Option<&Metrics>) -> Router<S> {
+    let routes = Router::new().route("/health/ready", get(ready::ready)).with_state(readiness.clone());
     match metrics {
         Some(metrics) => routes.route("/metrics", get(metrics.handler())),
         None => routes,

@@ -18,7 +18,7 @@ const REQUESTS: &str = "scratchbook_server::request";
 /// The target of the span for traces.
 const TRACES: &str = "scratchbook_server::trace";
 
-/// What is known of all requests.
+/// The state of the layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Observer {
     ids: Arc<RequestIds>,
@@ -30,7 +30,7 @@ impl Observer {
     }
 }
 
-/// Around everything else, so that what is refused is seen too. The time is that until the head of the answer.
+/// Logs and measures requests, refused ones too, since it is the outermost layer. The time ends at the head of the answer.
 pub(crate) async fn observe(State(observer): State<Observer>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = observer.ids.of(request.headers().get(HEADER));
@@ -48,7 +48,7 @@ pub(crate) async fn observe(State(observer): State<Observer>, request: Request, 
     response
 }
 
-/// A request without what is somebody's own in it.
+/// A request without personal data.
 struct Asked {
     method: &'static str,
     /// The template of the route, with the names of its parameters and not their values.
@@ -60,7 +60,7 @@ impl Asked {
         Self { method: method(request.method()), path: request.extensions().get().cloned() }
     }
 
-    /// The span that traces have; in words of OpenTelemetry.
+    /// The span for traces, with OpenTelemetry's names.
     fn trace(&self, request: &Request) -> Span {
         let (method, route) = (self.method, self.route());
         let span = info_span!(

@@ -1,6 +1,6 @@
 //! `/health/ready`: whether requests can be served, which takes the store.
 //!
-//! Everybody may ask, as often as they like: the store is looked at once a second at most, for all who ask meanwhile.
+//! Everybody may ask, as often as they like: the store is looked at once a second at most, for all who ask in the meantime.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,57 +14,65 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::access::Access;
-use crate::served::Served;
+use crate::store_probe::StoreProbe;
 
-/// Whoever asks, asks again soon: a store that takes longer is not ready.
+/// How long the store may take. Clients ask again soon, so that a slower store is not ready.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long what was seen is good enough.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the answer of a check is given again.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// What was seen of the store last, or is looked at now.
-#[derive(Debug, Default)]
-pub(crate) struct Readiness {
-    last: Mutex<Option<Look>>,
-}
-
-/// One look.
+/// Whether the store can be used. Clones share the last check.
 #[derive(Clone, Debug)]
-struct Look {
-    begun: Instant,
-    /// `None` as long as it goes on.
-    seen: watch::Receiver<Option<Seen>>,
+pub(crate) struct Readiness {
+    probe: StoreProbe,
+    access: Access,
+    last: Arc<Mutex<Option<Check>>>,
 }
 
-/// What is answered.
-type Seen = (StatusCode, Value);
+impl Readiness {
+    pub(crate) fn new(probe: StoreProbe, access: Access) -> Self {
+        Self { probe, access, last: Arc::default() }
+    }
+}
 
-pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Json<Value>) {
-    let mut look = look(&served);
+/// One check, which is under way or over.
+#[derive(Clone, Debug)]
+struct Check {
+    begun: Instant,
+    /// `None` while the check is under way.
+    answer: watch::Receiver<Option<Answer>>,
+}
+
+/// The answer to a check.
+type Answer = (StatusCode, Value);
+
+pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
+    let mut check = last_check(&readiness);
     // It ends with an answer, but for a defect.
-    let seen = look.seen.wait_for(Option::is_some).await.ok().and_then(|seen| seen.clone());
-    let (status, body) = seen.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "unavailable"})));
+    let answer = check.answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
+    let (status, body) = answer.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "unavailable"})));
     (status, Json(body))
 }
 
-/// The look that goes on, or was taken within the last second; or a new one. It is a task of its own: it goes on when
-/// the one who asked first is gone.
-fn look(served: &Arc<Served>) -> Look {
-    let mut last = served.readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_good = |look: &&Look| {
-        // Under way, or not long ago. One that broke off is neither.
-        let (is_over, is_left) = (look.seen.borrow().is_some(), look.seen.has_changed().is_err());
-        (!is_over && !is_left) || (is_over && look.begun.elapsed() < LOOK_EVERY)
+/// The check that is under way, or that began within the last second; otherwise a new one. It is a task of its own, so
+/// that it goes on when the client that asked first has gone.
+fn last_check(readiness: &Readiness) -> Check {
+    let mut last = readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_recent = |check: &&Check| {
+        // A check whose task broke off is neither under way nor over.
+        let (is_over, is_left) = (check.answer.borrow().is_some(), check.answer.has_changed().is_err());
+        (!is_over && !is_left) || (is_over && check.begun.elapsed() < CHECK_EVERY)
     };
-    if let Some(look) = last.as_ref().filter(is_good) {
-        return look.clone();
+    if let Some(check) = last.as_ref().filter(is_recent) {
+        return check.clone();
     }
-    let (seen, receiver) = watch::channel(None);
-    let look = Look { begun: Instant::now(), seen: receiver };
-    *last = Some(look.clone());
+    let (sender, answer) = watch::channel(None);
+    let check = Check { begun: Instant::now(), answer };
+    *last = Some(check.clone());
     drop(last);
-    let served = Arc::clone(served);
-    tokio::spawn(async move { seen.send_replace(Some(answer(&served, check(&served).await))) });
-    look
+    let Readiness { probe, access, .. } = readiness.clone();
+    tokio::spawn(async move { sender.send_replace(Some(answer_to(&access, check_store(&probe).await))) });
+    check
 }
 
 /// Whether the store can be worked with.
@@ -72,19 +80,19 @@ fn look(served: &Arc<Served>) -> Look {
 /// # Errors
 ///
 /// What is wrong with it.
-async fn check(served: &Served) -> Result<()> {
-    timeout(PATIENCE, served.look_at_store()).await.unwrap_or_else(|_| {
+async fn check_store(probe: &StoreProbe) -> Result<()> {
+    timeout(PATIENCE, probe.check()).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();
         Err(Error::new(ErrorKind::Unavailable, format!("the store has not answered within {seconds} s")))
     })
 }
 
-fn answer(served: &Served, checked: Result<()>) -> Seen {
+fn answer_to(access: &Access, checked: Result<()>) -> Answer {
     let Err(error) = checked else { return (StatusCode::OK, json!({"status": "ready"})) };
     let kind = error.kind().as_str();
     tracing::warn!(kind, %error, "not ready");
     // Everybody may ask; where the store is, is not for everybody.
-    let why = match served.access {
+    let why = match access {
         Access::Open => json!({"kind": kind, "message": error.public_message()}),
         Access::Login(_) => json!({"kind": kind}),
     };

@@ -1,14 +1,14 @@
-//! What a request is called in logs: as the client calls it, or by a name of ours.
+//! Request ids in logs: the client's, or one of ours.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderName, HeaderValue};
 use uuid::Uuid;
 
-/// Where a request's id is said, and said back.
+/// The header of a request's id, which the answer repeats.
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id of a client that is taken over.
+/// The length of the longest id of a client that is accepted.
 const MOST_BYTES: usize = 128;
 
 /// Makes ids that no other request of this server, nor of another, has.
@@ -23,7 +23,7 @@ impl RequestIds {
         Self { server: Uuid::new_v4().as_fields().0, next: AtomicU64::new(1) }
     }
 
-    /// The id of a request that says this of it.
+    /// The id of a request with this header.
     pub(super) fn of(&self, said: Option<&HeaderValue>) -> HeaderValue {
         let said = said.filter(|said| is_plain(said.as_bytes()));
         said.cloned().unwrap_or_else(|| {

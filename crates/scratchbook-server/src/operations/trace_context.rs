@@ -1,4 +1,4 @@
-//! A trace that a client has begun goes on here: W3C's `traceparent`, as the program's propagator reads it.
+//! Continues the trace of a client: W3C's `traceparent`, as the program's propagator reads it.
 
 use axum::http::HeaderMap;
 use opentelemetry::global;
@@ -6,7 +6,7 @@ use opentelemetry::propagation::Extractor;
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// Makes the span a part of the client's trace, where it says one.
+/// Makes the span a part of the client's trace, if the request names one.
 pub(super) fn go_on(span: &Span, headers: &HeaderMap) {
     let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Headers(headers)));
     // Fails where no layer exports spans: there is then nothing to be a part of.

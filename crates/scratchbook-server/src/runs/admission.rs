@@ -1,4 +1,4 @@
-//! Which runs may begin: a few of each session, and of each caller no more than leaves room for others.
+//! Admission of runs: a few of each session, and of each caller only as many as leave room for others.
 //!
 //! A session has one run at a time; its others wait. So a session with runs takes one place, which goes from each run to
 //! the next, and the runs that wait take none.
@@ -8,12 +8,12 @@ use std::collections::{HashMap, VecDeque};
 use metrics::gauge;
 use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey, json};
 
-use super::shares::{Refused, Shares};
+use super::shares::{NoShare, Shares};
 use crate::access::Account;
 
-/// How much the runs under way may keep, at least: their messages, as JSON, and themselves.
+/// The least number of bytes that the runs under way may keep: their messages, as JSON, and themselves.
 const BYTES: usize = 128 << 20;
-/// What a run keeps beside its message, about, and how much is there for each of the places.
+/// About how many bytes a run keeps beside its message, and how many there are for each of the places.
 const RUN_BYTES: usize = 16 << 10;
 const PLACE_BYTES: usize = 4 * RUN_BYTES;
 
@@ -24,13 +24,13 @@ pub(super) struct Admission {
     max_waiting: usize,
     places: Shares<Account>,
     bytes: Shares<Account>,
-    lines: HashMap<SessionKey, Line>,
+    lines: HashMap<SessionKey, WaitingRuns>,
     next_number: u64,
 }
 
-/// What a session has.
+/// The runs of a session.
 #[derive(Debug, Default)]
-struct Line {
+struct WaitingRuns {
     /// In the order in which they came. The first has the place.
     runs: VecDeque<Admitted>,
     /// Requests that wait until a run of their own has ended.
@@ -93,7 +93,7 @@ impl Admission {
         self.forget(key);
     }
 
-    /// Has a request wait for a run of its own to end, as if it were a run that waits, with what it keeps.
+    /// Counts a request that waits for a run of its own invocation, as if it were a waiting run.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Such a request does not wait any more.
+    /// Counts such a request no longer.
     pub(super) fn asked(&mut self, key: &SessionKey, account: &Account, bytes: usize) {
         self.bytes.give_back(account, bytes);
         if let Some(line) = self.lines.get_mut(key) {
@@ -126,12 +126,12 @@ impl Admission {
         Err(Error::new(ErrorKind::ResourceExhausted, message))
     }
 
-    fn no_place(&self, refused: Refused) -> Error {
+    fn no_place(&self, refused: NoShare) -> Error {
         let message = match refused {
-            Refused::Full => {
+            NoShare::Full => {
                 format!("{} runs are under way, as many as there may be; try again later", self.max_runs)
             }
-            Refused::Share => "you have as many runs under way as one caller may while so few places are left for \
+            NoShare::Share => "you have as many runs under way as one caller may while so few places are left for \
                  others; try again when one of yours has ended"
                 .to_owned(),
         };
@@ -155,10 +155,10 @@ fn name(waits: bool) -> &'static str {
     if waits { "scratchbook_runs_waiting" } else { "scratchbook_runs" }
 }
 
-fn no_bytes(refused: Refused) -> Error {
+fn no_bytes(refused: NoShare) -> Error {
     let whose = match refused {
-        Refused::Full => "the runs under way",
-        Refused::Share => "your runs under way",
+        NoShare::Full => "the runs under way",
+        NoShare::Share => "your runs under way",
     };
     let message =
         format!("the messages of {whose} are as long as they may be together; try again when a run has ended");

@@ -2,9 +2,9 @@
 
 use scratchbook::{Content, Event, Result, SessionKey, SessionService};
 
-use crate::look_back::last_event;
+use crate::event_search::last_event;
 
-/// The invocation that made the first of the calls which a message answers; the run checks the others. `None` where it
+/// The invocation that made the first of the calls which a message answers; the run checks the others. `None` if it
 /// answers none, or none that is there.
 ///
 /// # Errors

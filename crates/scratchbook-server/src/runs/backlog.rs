@@ -8,7 +8,7 @@ use scratchbook::Event;
 /// How many pieces wait at most.
 const MOST_PIECES: usize = 4096;
 
-/// Events in order. Whole events are all kept; pieces are there for whoever is quick.
+/// Events in order. All whole events are kept; of pieces only the latest, for fast readers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
     events: VecDeque<Arc<Event>>,

@@ -11,7 +11,7 @@ use scratchbook::{Error, Event, GetSessionConfig, Result, Session, SessionKey, S
 
 use super::{Outcome, Reader, Run, Runs};
 use crate::answers::STREAM_PAGE_BYTES;
-use crate::look_back::last_event;
+use crate::event_search::last_event;
 
 /// How many events are read at a time.
 const PAGE: usize = 100;
@@ -46,7 +46,7 @@ impl Follow {
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session, or it has no such invocation; `InvalidArgument` where that has no such event.
+    /// `NotFound` if there is no such session, or it has no such invocation; `InvalidArgument` if that has no such event.
     pub(crate) async fn resume(
         runs: &Runs,
         sessions: &Arc<dyn SessionService>,
@@ -106,7 +106,7 @@ impl Follow {
         Ok(event)
     }
 
-    /// How the run ended, after its last event; `None` where that is not known here: it was cut off with its process,
+    /// How the run ended, after its last event; `None` if that is not known here: it was cut off with its process,
     /// it goes on in another, or it ended too long ago.
     pub(crate) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
@@ -125,7 +125,7 @@ impl Stored {
         Ok(self.page.pop_front())
     }
 
-    /// Reads on until there is something to give. False where nothing is left.
+    /// Reads on until there is something to give. Returns false if nothing is left.
     async fn fill(&mut self) -> Result<bool> {
         while self.page.is_empty() && self.after < self.to {
             let config = GetSessionConfig::default().with_events_after(self.after, PAGE);

@@ -1,4 +1,4 @@
-//! What a run has said so far, for any number of readers.
+//! The events of a run so far, for any number of readers.
 //!
 //! Each reader has a backlog of its own: the run adds to it and waits for nobody. A reader that is quick sees every
 //! event. One that is slow sees every whole event, and loses pieces when too many wait. One that comes late begins with
@@ -34,14 +34,14 @@ impl Outcome {
 /// The events of a run.
 #[derive(Debug)]
 pub(crate) struct Log {
-    inner: Mutex<Inner>,
+    inner: Mutex<LogState>,
     /// Wakes readers. It says that there is something new, not what.
     news: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    /// What a reader begins with.
+struct LogState {
+    /// The events that a new reader begins with.
     kept: Backlog,
     readers: BTreeMap<u64, Backlog>,
     next_reader: u64,
@@ -101,7 +101,7 @@ impl Log {
         Reader { news: self.news.subscribe(), log: Arc::clone(self), id, seen: 0 }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

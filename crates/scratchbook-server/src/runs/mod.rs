@@ -1,9 +1,9 @@
-//! Runs that go on to their end whether or not anybody listens, and what becomes of those who do.
+//! Runs, which go on to their end whether or not a client follows them, and their readers.
 //!
 //! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When it is over the log is
 //! forgotten: its events are in the session. A run that the end of the process cuts off has its events up to there in the
-//! session too; where the app's runner is [resumable](scratchbook::RunnerBuilder::resumable), a request with its id and no
-//! message takes it up again.
+//! session too; if the app's runner is [resumable](scratchbook::RunnerBuilder::resumable), a request with its id and no
+//! message resumes it.
 
 mod admission;
 mod answered;
@@ -35,20 +35,20 @@ use crate::bodies::Held;
 
 /// How many runs that are over are remembered, each with how it ended.
 const REMEMBERED: usize = 1024;
-/// How long runs that were told to end are waited for.
+/// How long to wait for runs that were cancelled.
 const CANCEL_TIME: Duration = Duration::from_millis(250);
 
 /// The runs under way in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
-    inner: Arc<Inner>,
+    inner: Arc<RunsState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct RunsState {
     environment: Arc<dyn Environment>,
     table: Mutex<Table>,
-    /// Wakes who waits for runs to end.
+    /// Wakes those that wait for runs to end.
     ends: watch::Sender<()>,
 }
 
@@ -76,7 +76,7 @@ impl Runs {
         let admission = Admission::new(max_runs, max_waiting);
         let table = Table { is_closing: false, admission, under_way: BTreeMap::new(), over: VecDeque::new() };
         let (table, ends) = (Mutex::new(table), watch::Sender::new(()));
-        Self { inner: Arc::new(Inner { environment, table, ends }) }
+        Self { inner: Arc::new(RunsState { environment, table, ends }) }
     }
 
     /// Starts a run on a session for an account and gives it back with a reader that misses nothing of it. If a run of
@@ -138,7 +138,7 @@ impl Runs {
         self.lock().under_way.get(&(key.clone(), invocation_id.to_owned())).cloned()
     }
 
-    /// How a run ended, where it is one of those that ended last in this process.
+    /// How a run ended, if it is one of those that ended last in this process.
     pub(crate) fn outcome(&self, key: &SessionKey, invocation_id: &str) -> Option<Outcome> {
         let table = self.lock();
         let of_run = |over: &&Over| over.key == *key && over.invocation_id == invocation_id;
@@ -152,7 +152,7 @@ impl Runs {
         of_session.take_while(|((of_run, _), _)| of_run == key).map(|(_, run)| Arc::clone(run)).collect()
     }
 
-    /// Takes no more runs, waits for those under way, and after the time has them end where they are.
+    /// Takes no more runs, waits for those under way, and then cancels those that are left.
     pub(crate) async fn close(&self, time: Duration) {
         self.lock().is_closing = true;
         if tokio::time::timeout(time, self.idle()).await.is_ok() {
@@ -215,7 +215,7 @@ impl Runs {
     }
 }
 
-/// What became of a run that was to begin.
+/// The outcome of admitting a run.
 enum Entered {
     New(Arc<Run>),
     /// A run of the same invocation is under way, and is waited for.

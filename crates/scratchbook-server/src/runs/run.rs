@@ -39,7 +39,7 @@ impl Run {
         self.log.read()
     }
 
-    /// Has the run end where it is. What is committed stays; so may what is being committed just now.
+    /// Cancels the run. Committed events stay, and one that is being committed may.
     pub(crate) fn cancel(&self) {
         self.cancelled.notify_one();
     }
@@ -84,7 +84,7 @@ impl Run {
     }
 }
 
-/// Tells of a run's end, however it comes: also where the task of the run panics or is dropped with its runtime.
+/// Reports the end of a run in any case: also if its task panics or is dropped with its runtime.
 struct Ending {
     runs: Runs,
     run: Arc<Run>,

@@ -1,4 +1,4 @@
-//! A number of places that callers share: none can take them all.
+//! Fair shares of a number of places: no caller can take them all.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,9 +12,9 @@ pub(super) struct Shares<K> {
     accounts: HashMap<K, usize>,
 }
 
-/// Why places cannot be had.
+/// Why an account gets no more places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum NoShare {
     /// There are not enough.
     Full,
     /// The account has as many as it may while no more are left.
@@ -30,14 +30,14 @@ impl<K: Eq + Hash + Clone> Shares<K> {
     ///
     /// # Errors
     ///
-    /// Why not.
-    pub(super) fn check(&self, account: &K, more: usize) -> Result<(), Refused> {
+    /// The reason, if it cannot.
+    pub(super) fn check(&self, account: &K, more: usize) -> Result<(), NoShare> {
         let left = self.places.saturating_sub(self.taken);
         let has = self.accounts.get(account).copied().unwrap_or_default();
         if more > left {
-            Err(Refused::Full)
+            Err(NoShare::Full)
         } else if has.saturating_add(more) > left {
-            Err(Refused::Share)
+            Err(NoShare::Share)
         } else {
             Ok(())
         }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     /// Takes as many places as an account can have.
-    fn fill(shares: &mut Shares<char>, account: char) -> (usize, Refused) {
+    fn fill(shares: &mut Shares<char>, account: char) -> (usize, NoShare) {
         let mut taken = 0;
         loop {
             match shares.check(&account, 1) {
@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn whoever_has_none_finds_room_beside_those_who_take_what_they_can() {
         let mut shares = Shares::new(1_000);
-        assert_eq!(fill(&mut shares, 'a'), (500, Refused::Share));
-        assert_eq!(fill(&mut shares, 'b'), (250, Refused::Share));
-        assert_eq!(fill(&mut shares, 'c'), (125, Refused::Share));
+        assert_eq!(fill(&mut shares, 'a'), (500, NoShare::Share));
+        assert_eq!(fill(&mut shares, 'b'), (250, NoShare::Share));
+        assert_eq!(fill(&mut shares, 'c'), (125, NoShare::Share));
         shares.give_back(&'a', 500);
         assert_eq!(shares.check(&'c', 1), Ok(()));
         assert_eq!(shares.accounts.len(), 2);
@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn the_only_place_is_anybodys() {
         let mut shares = Shares::new(1);
-        assert_eq!(fill(&mut shares, 'a'), (1, Refused::Full));
-        assert_eq!(shares.check(&'b', 1), Err(Refused::Full));
+        assert_eq!(fill(&mut shares, 'a'), (1, NoShare::Full));
+        assert_eq!(shares.check(&'b', 1), Err(NoShare::Full));
         shares.give_back(&'a', 1);
         assert_eq!(shares.check(&'b', 1), Ok(()));
     }

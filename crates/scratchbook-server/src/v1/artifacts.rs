@@ -1,7 +1,5 @@
 //! Artifacts: listed, read and written as the bytes they are.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -16,9 +14,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::{Refusals, WriteRefusals};
 use super::request::{Data as Sent, NoQuery, Paged, PathArtifact, Query, page_size};
 use super::{ARTIFACTS, ApiError};
-use crate::document::path::{ArtifactPath, SessionPath};
+use crate::app_state::AppState;
+use crate::openapi::path::{ArtifactPath, SessionPath};
 use crate::scope::SessionScope;
-use crate::served::Served;
 
 /// What data is taken for that nothing is said of.
 const UNKNOWN: &str = "application/octet-stream";
@@ -96,12 +94,12 @@ impl From<ArtifactVersion> for VersionBody {
     responses((status = 200, description = "A page of their names.", body = ArtifactPage), Refusals)
 )]
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<Paged>,
 ) -> Result<Json<ArtifactPage>, ApiError> {
     let size = page_size("pageSize", query.page_size)?;
-    let names = served.store.artifacts.list_artifacts(&scope.key).await?;
+    let names = app_state.store.artifacts.list_artifacts(&scope.key).await?;
     let first = query.page_token.map_or(0, |last| names.partition_point(|name| *name <= last));
     let (names, more) = page(names, first, size);
     let next_page_token = more.then(|| names.last().cloned()).flatten();
@@ -115,14 +113,14 @@ pub(super) async fn list(
     responses((status = 200, description = "A page of them.", body = VersionPage), Refusals)
 )]
 pub(super) async fn versions(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathArtifact(name): PathArtifact,
     Query(query): Query<Paged>,
 ) -> Result<Json<VersionPage>, ApiError> {
     let size = page_size("pageSize", query.page_size)?;
     let after = query.page_token.map(|token| number(&token)).transpose()?;
-    let versions = served.store.artifacts.list_artifact_versions(&scope.key, &name).await?;
+    let versions = app_state.store.artifacts.list_artifact_versions(&scope.key, &name).await?;
     if versions.is_empty() {
         return Err(missing(&name).into());
     }
@@ -142,12 +140,12 @@ pub(super) async fn versions(
     responses((status = 200, description = "The data.", body = Data, content_type = "*/*"), Refusals)
 )]
 pub(super) async fn get(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathArtifact(name): PathArtifact,
     Query(query): Query<ReadArtifact>,
 ) -> Result<Response, ApiError> {
-    let part = served.store.artifacts.load_artifact(&scope.key, &name, query.version).await?;
+    let part = app_state.store.artifacts.load_artifact(&scope.key, &name, query.version).await?;
     let (kind, data) = match part.ok_or_else(|| missing(&name))? {
         Part { inline_data: Some(blob), .. } => (blob.mime_type.unwrap_or_default(), blob.data.unwrap_or_default()),
         Part { text: Some(text), .. } => ("text/plain; charset=utf-8".to_owned(), text.into_bytes()),
@@ -179,7 +177,7 @@ pub(super) async fn get(
     responses((status = 201, description = "What is known of the version.", body = VersionBody), WriteRefusals)
 )]
 pub(super) async fn save(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathArtifact(name): PathArtifact,
     _: NoQuery,
@@ -191,7 +189,7 @@ pub(super) async fn save(
         None => UNKNOWN,
     };
     let part = Part::bytes(data, kind);
-    let artifacts = &served.store.artifacts;
+    let artifacts = &app_state.store.artifacts;
     let version = artifacts.save_artifact(&scope.key, &name, part, Map::new()).await?;
     let versions = artifacts.list_artifact_versions(&scope.key, &name).await?;
     let saved = versions.into_iter().find(|saved| saved.version == version).ok_or_else(|| missing(&name))?;
@@ -200,19 +198,19 @@ pub(super) async fn save(
 
 /// Delete all versions of an artifact.
 ///
-/// Nothing happens where there is none.
+/// Nothing happens if there is none.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "deleteArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath),
     responses((status = 204, description = "It is not there any more."), Refusals)
 )]
 pub(super) async fn delete(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathArtifact(name): PathArtifact,
     _: NoQuery,
 ) -> Result<StatusCode, ApiError> {
-    served.store.artifacts.delete_artifact(&scope.key, &name).await?;
+    app_state.store.artifacts.delete_artifact(&scope.key, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,6 +1,4 @@
-//! Another way from an event on, and back to before an invocation.
-
-use std::sync::Arc;
+//! Fork of a session at an event, and rewind to before an invocation.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,16 +11,16 @@ use super::error::WriteRefusals;
 use super::request::{Body, NoQuery, Sent};
 use super::shape::{SessionBody, Stored};
 use super::{ApiError, SESSIONS};
-use crate::document::path::SessionPath;
+use crate::app_state::AppState;
+use crate::openapi::path::SessionPath;
 use crate::scope::SessionScope;
-use crate::served::Served;
 
-/// How a session is forked.
+/// The request to fork a session.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"at": 3, "id": "s1-again"}))]
 pub(super) struct Fork {
-    /// The number of the last event that is taken over, 0 for none; absent, all are.
+    /// The number of the last event that is copied, 0 for none; if absent, all are.
     #[serde(default)]
     at: Option<u64>,
     /// The id of the new session; empty or absent, one is made.
@@ -33,18 +31,18 @@ pub(super) struct Fork {
 
 impl Sent for Fork {}
 
-/// Where a session is taken back to.
+/// The request to rewind a session.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"beforeInvocationId": "i2"}))]
 pub(super) struct Rewind {
-    /// The invocation before which the session's keys and artifacts are as they are to be.
+    /// The session's keys and artifacts get the values from before this invocation.
     before_invocation_id: String,
 }
 
 impl Sent for Rewind {}
 
-/// What took a session back.
+/// A rewind that was done.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"event": {
     "id": "e4", "author": "user", "actions": {"rewindBeforeInvocationId": "i2", "stateDelta": {"step": 1}}, "seq": 4,
@@ -61,33 +59,33 @@ pub(super) struct Rewound {
     responses((status = 201, description = "The new session, without its events.", body = SessionBody), WriteRefusals)
 )]
 pub(super) async fn fork(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<Fork>,
 ) -> Result<(StatusCode, Json<SessionBody>), ApiError> {
     let mut config = ForkConfig::default();
     (config.at, config.session_id) = (body.at, body.id);
-    let session = served.store.sessions.fork_session(&scope.key, config).await?;
+    let session = app_state.store.sessions.fork_session(&scope.key, config).await?;
     Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
 
 /// Take a session back to before an invocation.
 ///
-/// Its own keys get the values of then, its artifacts the versions of then; the user's and the app's keys stay, and so
-/// do the events before.
+/// Its own keys and its artifacts get the values from before the invocation; the user's and the app's keys stay, and so
+/// do all events.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/rewind", operation_id = "rewindSession", tag = SESSIONS,
     params(SessionPath), request_body = Rewind,
     responses((status = 200, description = "The event that did it.", body = Rewound), WriteRefusals)
 )]
 pub(super) async fn rewind(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<Rewind>,
 ) -> Result<Json<Rewound>, ApiError> {
-    let event = served.store.rewind(&scope.key, &body.before_invocation_id).await;
+    let event = app_state.store.rewind(&scope.key, &body.before_invocation_id).await;
     let event = event.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     Ok(Json(Rewound { event: Stored::told(event, &scope.caller) }))
 }

@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use super::error::ErrorBody;
 use super::{ARTIFACTS, EVENTS, FEEDS, RUNS, SESSIONS, STATE, TIME, UPKEEP, USERS, api};
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// What the routes do not say themselves.
 #[derive(utoipa::OpenApi)]
@@ -28,6 +28,6 @@ struct Parts;
 
 /// The part of the document.
 pub(crate) fn document() -> OpenApi {
-    let router: OpenApiRouter<std::sync::Arc<Served>> = OpenApiRouter::with_openapi(Parts::openapi());
+    let router: OpenApiRouter<AppState> = OpenApiRouter::with_openapi(Parts::openapi());
     router.nest("/v1", api()).into_openapi()
 }

@@ -13,8 +13,8 @@ use utoipa::{IntoResponses, ToSchema, openapi};
 
 use super::shape::Writer;
 use crate::access::{Caller, Right};
-use crate::scope::Refusal;
-use crate::told::Told;
+use crate::public_error::PublicError;
+use crate::scope::SurfaceError;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
@@ -56,11 +56,11 @@ struct KeyInTheWay {
     key: String,
     /// `changed`: it was written since it was seen. `guard`: it is not what the write expects.
     cause: Cause,
-    /// What the write expects; absent where that is nothing, or where you may not read.
+    /// What the write expects; absent if that is nothing, or if you may not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     read: Option<Value>,
-    /// What is stored; absent where nothing is, or where you may not read.
+    /// What is stored; absent if nothing is, or if you may not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     found: Option<Value>,
@@ -83,7 +83,7 @@ impl ApiError {
         Self { status, ..Self::new(error, Vec::new()) }
     }
 
-    /// An error for a caller, who sees the values in the way where it may read, and of writers those within its reach.
+    /// An error for a caller. It shows the values in conflict if the caller may read, and the writers within its reach.
     pub(super) fn told(error: Error, caller: &Caller, app_name: &str) -> Self {
         if error.conflicts().is_empty() {
             return error.into();
@@ -99,16 +99,15 @@ impl ApiError {
     }
 
     fn new(error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
-        let Told { status, kind, message } = Told::of(error);
+        let PublicError { status, kind, message } = PublicError::of(error);
         let problem = Problem { kind: kind.as_str(), message: message.to_owned(), conflicts };
         Self { status, body: ErrorBody { error: problem } }
     }
 }
 
-/// An error where it is a part of a stream. Of a conflict it is said that there is one, and no more: whether its reader may
-/// know of the writers is not known.
+/// An error in a stream. It does not name the writers of a conflict, since the reader may not be allowed to know them.
 pub(super) fn shown(error: &Error) -> Problem {
-    let told = Told::of(error);
+    let told = PublicError::of(error);
     let message = match error.conflicts() {
         [] => told.message,
         _ => "others have changed keys of this write; read again, then try again",
@@ -131,7 +130,7 @@ impl KeyInTheWay {
     }
 }
 
-/// As [`shown`]: who is told is not known here.
+/// As [`shown`]: the caller is not known here.
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let error = if error.conflicts().is_empty() { error } else { Error::new(error.kind(), shown(&error).message) };
@@ -139,7 +138,7 @@ impl From<Error> for ApiError {
     }
 }
 
-impl Refusal for ApiError {}
+impl SurfaceError for ApiError {}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
@@ -147,12 +146,12 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// What answers where `/v1` has no such route.
+/// Answers if `/v1` has no such route.
 pub(super) async fn no_route() -> ApiError {
     ApiError::from(Error::not_found("there is no such route; see /docs"))
 }
 
-/// What answers where a route of `/v1` has no such method.
+/// Answers if a route of `/v1` has no such method.
 pub(super) async fn no_method() -> ApiError {
     let error = Error::new(ErrorKind::Unsupported, "the route has no such method; see /docs");
     ApiError::with_status(StatusCode::METHOD_NOT_ALLOWED, &error)

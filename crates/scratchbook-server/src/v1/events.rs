@@ -1,6 +1,4 @@
-//! Events: appended, read by pages and one by one.
-
-use std::sync::Arc;
+//! Events: appending them, and reading them by pages and one by one.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,16 +10,16 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::{Refusals, WriteRefusals};
 use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, Sent, page_size, usual};
 use super::sessions::read;
-use super::shape::{Conflict, Given, Operations, Seen, Stored};
+use super::shape::{Conflict, Given, Operations, SeenPositions, Stored};
 use super::{ApiError, EVENTS};
 use crate::answers::json;
+use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
-use crate::document::path::{EventPath, NumberPath, SessionPath};
-use crate::look_back::last_event;
+use crate::event_search::last_event;
+use crate::openapi::path::{EventPath, NumberPath, SessionPath};
 use crate::scope::SessionScope;
-use crate::served::Served;
 
-/// An event, and how it is to be appended.
+/// The request to append an event.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
@@ -37,13 +35,13 @@ pub(super) struct Append {
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
-    /// When it is refused, as a `conflict`, for the sake of what others have committed.
+    /// The mode of optimistic locking: when the write is refused with `conflict`.
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,
     /// What its writer has seen: for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "scratchbook::json::optional_object")]
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 }
 
 static APPEND: Shape = Shape::Fields(&[("event", &counted::EVENT), ("operations", &counted::OPERATIONS)]);
@@ -65,7 +63,7 @@ impl Sent for Append {
 pub(super) struct Appended {
     /// `stored` by this call, or `replayed`: it was there already with the same content, and nothing has changed.
     outcome: Done,
-    /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes where you may
+    /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes if you may
     /// not read.
     event: Stored,
     /// Where the commit stands in the logs of the user's and the app's state, as far as it wrote to them.
@@ -93,7 +91,7 @@ enum Done {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListEvents {
-    /// The first ones with a number above this one; 0, and where nothing is said, from the beginning.
+    /// The first ones with a number above this one; 0, and if not given, from the beginning.
     after: Option<u64>,
     /// The last ones with a number below this one, in place of `after`.
     before: Option<u64>,
@@ -115,7 +113,7 @@ pub(super) struct ListEvents {
 pub(super) struct EventPage {
     /// The events, the one with the smallest number first.
     events: Vec<Stored>,
-    /// How many events the session has had: the number of the last one. `null` where the store has not counted them.
+    /// How many events the session has had: the number of the last one. `null` if the store has not counted them.
     event_count: Option<u64>,
     /// Asks for the next page the same way, as `after` or `before`; `null` at the end.
     next: Option<u64>,
@@ -130,27 +128,27 @@ pub(super) struct EventPage {
     responses((status = 200, description = "The event as it is stored.", body = Appended), WriteRefusals)
 )]
 pub(super) async fn append(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<Append>,
 ) -> Result<Json<Appended>, ApiError> {
     let mut event = body.event.into_event()?;
     event.actions.state_delta = body.operations.with(std::mem::take(&mut event.actions.state_delta))?;
-    commit(&served, &scope, event, body.conflict, body.seen).await
+    commit(&app_state, &scope, event, body.conflict, body.seen).await
 }
 
 /// Appends an event for a caller.
 pub(super) async fn commit(
-    served: &Served,
+    app_state: &AppState,
     scope: &SessionScope<ApiError>,
     event: scratchbook::Event,
     conflict: Conflict,
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 ) -> Result<Json<Appended>, ApiError> {
     scope.caller.check_delta(&event.actions.state_delta)?;
     let options = conflict.options(seen)?;
-    let committed = served.store.sessions.append(&scope.key, event, options).await;
+    let committed = app_state.store.sessions.append(&scope.key, event, options).await;
     let Committed { event, outcome, logs, .. } =
         committed.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };
@@ -165,31 +163,31 @@ pub(super) async fn commit(
     responses((status = 200, description = "A page of them.", body = EventPage), Refusals)
 )]
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ListEvents>,
 ) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let config = GetSessionConfig::default().without_state().with_page_bytes(served.page_bytes());
+    let config = GetSessionConfig::default().without_state().with_page_bytes(app_state.page_bytes());
     let config = match (query.after, query.before) {
         (Some(_), Some(_)) => return Err(Error::invalid("after and before go one by one; send one of them").into()),
         (after, None) => config.with_events_after(after.unwrap_or_default(), limit),
         (None, Some(before)) => config.with_events_before(before, limit),
     };
-    let session = read(&served, &scope.key, &config).await?;
+    let session = read(&app_state, &scope.key, &config).await?;
     let events: Vec<_> = session.events().iter().cloned().map(Stored).collect();
     let is_full = events.len() == limit;
     let next = match query.before {
         None => {
             let last = events.last().and_then(|last| last.0.seq);
-            // It may have ended by its bytes: the last number tells.
+            // The page may have ended by its bytes: the last number shows it.
             last.filter(|last| session.known_seq().map_or(is_full, |seq| *last < seq))
         }
         Some(_) => {
             let first = events.first().and_then(|first| first.0.seq).filter(|first| *first > 1);
             // Those before it may have been pruned.
             match first {
-                Some(first) if !is_full && !has_events_before(&served, &scope.key, first).await? => None,
+                Some(first) if !is_full && !has_events_before(&app_state, &scope.key, first).await? => None,
                 first => first,
             }
         }
@@ -197,9 +195,9 @@ pub(super) async fn list(
     Ok(json(EventPage { events, event_count: session.known_seq(), next }).await?)
 }
 
-async fn has_events_before(served: &Served, key: &SessionKey, seq: u64) -> Result<bool> {
+async fn has_events_before(app_state: &AppState, key: &SessionKey, seq: u64) -> Result<bool> {
     let config = GetSessionConfig::default().without_state().with_events_before(seq, 1);
-    Ok(!read(served, key, &config).await?.events().is_empty())
+    Ok(!read(app_state, key, &config).await?.events().is_empty())
 }
 
 /// Read one event by its number.
@@ -209,13 +207,13 @@ async fn has_events_before(served: &Served, key: &SessionKey, seq: u64) -> Resul
     responses((status = 200, description = "The event.", body = Stored), Refusals)
 )]
 pub(super) async fn by_number(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathSeq(seq): PathSeq,
     _: NoQuery,
 ) -> Result<Json<Stored>, ApiError> {
     let config = GetSessionConfig::default().without_state().with_events_after(seq.saturating_sub(1), 1);
-    let session = read(&served, &scope.key, &config).await?;
+    let session = read(&app_state, &scope.key, &config).await?;
     let found = session.events().get(0).filter(|event| event.seq == Some(seq)).cloned();
     let missing =
         || Error::not_found(format!("there is no event {seq} in {}; its last is {}", scope.key, session.seq()));
@@ -224,23 +222,23 @@ pub(super) async fn by_number(
 
 /// Read one event by its id.
 ///
-/// It is looked for from the last event back: the further back, the longer it takes.
+/// The search begins at the last event: the older the event, the longer it takes.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events/by-id/{event}", operation_id = "getEventById",
     tag = EVENTS, params(SessionPath, EventPath),
     responses((status = 200, description = "The event.", body = Stored), Refusals)
 )]
 pub(super) async fn by_id(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathEvent(id): PathEvent,
     _: NoQuery,
 ) -> Result<Json<Stored>, ApiError> {
     let key = &scope.key;
-    if let Some(event) = last_event(&served.store.sessions, key, |event| event.id == id).await? {
+    if let Some(event) = last_event(&app_state.store.sessions, key, |event| event.id == id).await? {
         return Ok(Json(Stored(event)));
     }
-    // Where there is no such session, that is what is wrong.
-    read(&served, key, &GetSessionConfig::state_only().without_state()).await?;
+    // If there is no such session, that is the error.
+    read(&app_state, key, &GetSessionConfig::state_only().without_state()).await?;
     Err(Error::not_found(format!("there is no event with this id in {key}")).into())
 }

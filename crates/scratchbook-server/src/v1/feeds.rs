@@ -1,6 +1,4 @@
-//! What is committed to a session, by a user or in an app, page by page; `watch.rs` follows it.
-
-use std::sync::Arc;
+//! The change feed of a session, a user or an app, page by page; `watch.rs` streams it.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,16 +11,16 @@ use super::request::{Query, page_size, usual};
 use super::shape::{Cursor, Entry};
 use super::{ApiError, FEEDS};
 use crate::answers::json;
-use crate::document::path::{AppPath, SessionPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{AppScope, SessionScope, UserScope};
-use crate::served::Served;
 
 /// Which part of a feed.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadFeed {
-    /// Where to begin where there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    /// Where to begin if there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
     #[param(inline, default = "beginning")]
     from: Option<Origin>,
     /// The cursor of an entry or a page: reading goes on after it.
@@ -56,7 +54,7 @@ pub(super) enum Origin {
 pub(super) struct FeedPage {
     /// What was committed, in an order in which no session, user or app goes back.
     entries: Vec<Entry>,
-    /// Reading goes on from here. The end is reached where there are no entries and this is the cursor of before.
+    /// Reading goes on from here. The end is reached if there are no entries and this is the cursor of before.
     cursor: Cursor,
 }
 
@@ -67,11 +65,11 @@ pub(super) struct FeedPage {
     responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
 )]
 pub(super) async fn of_session(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadFeed>,
 ) -> Result<Response, ApiError> {
-    list(&served, Watched::session(scope.key), query).await
+    list(&app_state, Watched::session(scope.key), query).await
 }
 
 /// Read what was committed by a user's sessions, and to the user's keys.
@@ -80,11 +78,11 @@ pub(super) async fn of_session(
     responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
 )]
 pub(super) async fn of_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     Query(query): Query<ReadFeed>,
 ) -> Result<Response, ApiError> {
-    list(&served, scope.owner()?.into(), query).await
+    list(&app_state, scope.owner()?.into(), query).await
 }
 
 /// Read what was committed in an app.
@@ -95,17 +93,17 @@ pub(super) async fn of_user(
     responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
 )]
 pub(super) async fn of_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<ReadFeed>,
 ) -> Result<Response, ApiError> {
-    list(&served, scope.owner()?.into(), query).await
+    list(&app_state, scope.owner()?.into(), query).await
 }
 
-async fn list(served: &Served, what: Watched, query: ReadFeed) -> Result<Response, ApiError> {
+async fn list(app_state: &AppState, what: Watched, query: ReadFeed) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
     let start = start(query.cursor.as_deref(), query.from)?.unwrap_or(FeedStart::Beginning);
-    let page = served.store.sessions.list_watched(&what.with_key_prefix(query.prefix), &start, limit).await?;
+    let page = app_state.store.sessions.list_watched(&what.with_key_prefix(query.prefix), &start, limit).await?;
     let entries = page.entries.into_iter().map(Entry::from).collect();
     Ok(json(FeedPage { entries, cursor: Cursor::from(&page.cursor) }).await?)
 }

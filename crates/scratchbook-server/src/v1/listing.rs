@@ -1,12 +1,10 @@
 //! Sessions, found and listed page by page.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
 use scratchbook::{Error, ListOrder, ListSessionsConfig, ListSessionsResponse, Result, Scope, StateMap, TitleFilter};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::Refusals;
@@ -14,9 +12,9 @@ use super::request::{Query, page_size, usual};
 use super::shape::SessionBody;
 use super::{ApiError, SESSIONS};
 use crate::answers::json;
-use crate::document::path::{AppPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::path::{AppPath, UserPath};
 use crate::scope::{AppScope, UserScope};
-use crate::served::Served;
 
 /// Which sessions are listed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -79,12 +77,12 @@ pub(super) struct SessionPage {
     responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
 )]
 pub(super) async fn of_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     Query(query): Query<ListSessions>,
 ) -> Result<Response, ApiError> {
     scope.owner()?;
-    list(&served, &scope.app_name, Some(scope.user_id), query).await
+    list(&app_state, &scope.app_name, Some(scope.user_id), query).await
 }
 
 /// List all sessions of an app.
@@ -96,16 +94,16 @@ pub(super) async fn of_user(
     responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
 )]
 pub(super) async fn of_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<ListSessions>,
 ) -> Result<Response, ApiError> {
     scope.owner()?;
-    list(&served, &scope.app_name, None, query).await
+    list(&app_state, &scope.app_name, None, query).await
 }
 
 async fn list(
-    served: &Served,
+    app_state: &AppState,
     app_name: &str,
     user_id: Option<String>,
     query: ListSessions,
@@ -119,7 +117,8 @@ async fn list(
         Order::Newest => ListOrder::NewestFirst,
     };
     config.page_token = query.page_token;
-    let page = served.store.sessions.list_sessions(app_name, &config.with_page_bytes(served.page_bytes())).await?;
+    let page =
+        app_state.store.sessions.list_sessions(app_name, &config.with_page_bytes(app_state.page_bytes())).await?;
     Ok(json(SessionPage::from(page)).await?)
 }
 

@@ -10,25 +10,23 @@ mod error;
 mod events;
 mod feeds;
 mod listing;
-mod owners;
 mod past;
 mod request;
 mod runs;
 mod sessions;
 mod shape;
+mod shared_state;
 mod state;
 mod upkeep;
 mod users;
 mod watch;
-
-use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::served::Served;
+use crate::app_state::AppState;
 
 pub(crate) use document::document;
 pub(crate) use error::ApiError;
@@ -45,7 +43,7 @@ const USERS: &str = "Users";
 const UPKEEP: &str = "Upkeep";
 
 /// The routes under `/v1`.
-pub(crate) fn routes() -> Router<Arc<Served>> {
+pub(crate) fn routes() -> Router<AppState> {
     let api = Router::from(api()).fallback(error::no_route).method_not_allowed_fallback(error::no_method);
     Router::new()
         .nest("/v1", api)
@@ -54,7 +52,7 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
 }
 
 /// The API with its document; paths without `/v1`.
-fn api() -> OpenApiRouter<Arc<Served>> {
+fn api() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()
         .routes(routes!(listing::of_user, sessions::create))
         .routes(routes!(listing::of_app))
@@ -66,10 +64,10 @@ fn api() -> OpenApiRouter<Arc<Served>> {
         .routes(routes!(events::by_id))
         .routes(routes!(state::get, state::patch))
         .routes(routes!(state::get_key))
-        .routes(routes!(owners::of_user, owners::patch_user))
-        .routes(routes!(owners::key_of_user))
-        .routes(routes!(owners::of_app, owners::patch_app))
-        .routes(routes!(owners::key_of_app))
+        .routes(routes!(shared_state::of_user, shared_state::patch_user))
+        .routes(routes!(shared_state::key_of_user))
+        .routes(routes!(shared_state::of_app, shared_state::patch_app))
+        .routes(routes!(shared_state::key_of_app))
         .routes(routes!(past::initial))
         .routes(routes!(past::diff))
         .routes(routes!(past::blame))

@@ -1,13 +1,11 @@
-//! What was: differences, who wrote what, and what was done to a key.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! The past: differences, blame, and the history of a key.
 
 use axum::extract::State;
 use axum::response::Response;
 use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateOwner};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::Refusals;
@@ -17,9 +15,9 @@ use super::shape::{LogChange, Write, Writer};
 use super::{ApiError, TIME};
 use crate::access::Caller;
 use crate::answers::json;
-use crate::document::path::{AppPath, SessionPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{AppScope, SessionScope, UserScope};
-use crate::served::Served;
 
 /// Between which two events.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -38,10 +36,10 @@ pub(super) struct Between {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it stands for the library's type in the document")]
 struct KeyDiff {
-    /// The value in the first state; absent where the key was.
+    /// The value in the first state; absent if the key was.
     #[schema(required = false)]
     before: Value,
-    /// The value in the second state; absent where the key was.
+    /// The value in the second state; absent if the key was.
     #[schema(required = false)]
     after: Value,
 }
@@ -127,11 +125,11 @@ pub(super) struct LogPage {
     ), Refusals)
 )]
 pub(super) async fn diff(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<Between>,
 ) -> Result<Response, ApiError> {
-    Ok(json(served.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
+    Ok(json(app_state.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
 }
 
 /// See who wrote each key of a session's merged state.
@@ -145,13 +143,13 @@ pub(super) async fn diff(
     ), Refusals)
 )]
 pub(super) async fn blame(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
 ) -> Result<Response, ApiError> {
-    let config = GetSessionConfig::state_only().with_page_bytes(served.page_bytes());
-    let session = read(&served, &scope.key, &config).await?;
-    let writers = served.store.sessions.blame(&scope.key).await?;
+    let config = GetSessionConfig::state_only().with_page_bytes(app_state.page_bytes());
+    let session = read(&app_state, &scope.key, &config).await?;
+    let writers = app_state.store.sessions.blame(&scope.key).await?;
     let writes = writers.into_iter().map(|(key, writer)| {
         let value = session.state().get(&key).cloned();
         (key, Write::new(value, Writer::within_reach(writer, &scope.caller, scope.key.app_name())))
@@ -168,12 +166,12 @@ pub(super) async fn blame(
     responses((status = 200, description = "The writes.", body = History), Refusals)
 )]
 pub(super) async fn history(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadHistory>,
 ) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let writes = served.store.sessions.history(&scope.key, &query.key, limit).await?;
+    let writes = app_state.store.sessions.history(&scope.key, &query.key, limit).await?;
     let writes = writes.into_iter().map(|write| shown(write, &query.key, &scope.key, &scope.caller)).collect();
     Ok(json(History { key: query.key, writes }).await?)
 }
@@ -192,11 +190,11 @@ fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> 
     responses((status = 200, description = "The writes.", body = History), Refusals)
 )]
 pub(super) async fn history_of_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<ReadLogHistory>,
 ) -> Result<Response, ApiError> {
-    log_history(&served, &scope.owner()?, query).await
+    log_history(&app_state, &scope.owner()?, query).await
 }
 
 /// See what was written to a key of a user, and by whom.
@@ -206,11 +204,11 @@ pub(super) async fn history_of_app(
     responses((status = 200, description = "The writes.", body = History), Refusals)
 )]
 pub(super) async fn history_of_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     Query(query): Query<ReadLogHistory>,
 ) -> Result<Response, ApiError> {
-    log_history(&served, &scope.owner()?, query).await
+    log_history(&app_state, &scope.owner()?, query).await
 }
 
 /// Read the log of an app's state: every change, in order.
@@ -221,11 +219,11 @@ pub(super) async fn history_of_user(
     responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
 )]
 pub(super) async fn log_of_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<ReadLog>,
 ) -> Result<Response, ApiError> {
-    log(&served, &scope.owner()?, query).await
+    log(&app_state, &scope.owner()?, query).await
 }
 
 /// Read the log of a user's state: every change, in order.
@@ -237,27 +235,27 @@ pub(super) async fn log_of_app(
     responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
 )]
 pub(super) async fn log_of_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     Query(query): Query<ReadLog>,
 ) -> Result<Response, ApiError> {
-    log(&served, &scope.owner()?, query).await
+    log(&app_state, &scope.owner()?, query).await
 }
 
-async fn log_history(served: &Served, owner: &StateOwner, query: ReadLogHistory) -> Result<Response, ApiError> {
+async fn log_history(app_state: &AppState, owner: &StateOwner, query: ReadLogHistory) -> Result<Response, ApiError> {
     let (limit, before) = (page_size("limit", query.limit)?, query.before.unwrap_or(u64::MAX));
-    let changes = served.store.sessions.list_key_changes(owner, &query.key, before, limit).await?;
+    let changes = app_state.store.sessions.list_key_changes(owner, &query.key, before, limit).await?;
     Ok(json(History { key: query.key, writes: changes.into_iter().map(Write::from).collect() }).await?)
 }
 
-async fn log(served: &Served, owner: &StateOwner, query: ReadLog) -> Result<Response, ApiError> {
+async fn log(app_state: &AppState, owner: &StateOwner, query: ReadLog) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let changes = served.store.sessions.list_state_changes(owner, query.after, limit).await?;
+    let changes = app_state.store.sessions.list_state_changes(owner, query.after, limit).await?;
     let position = changes.last().map_or(query.after, |last| last.position);
     Ok(json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }).await?)
 }
 
-/// The state where the fold of a session's events begins, its own keys alone.
+/// The state with which the fold of a session's events begins: the session's own keys.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"state": {"cart": {}}, "seq": 0}))]
 pub(super) struct Initial {
@@ -276,11 +274,11 @@ pub(super) struct Initial {
     responses((status = 200, description = "The state.", body = Initial), Refusals)
 )]
 pub(super) async fn initial(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
 ) -> Result<Response, ApiError> {
-    let initial = served.store.sessions.get_initial_state(&scope.key).await?;
+    let initial = app_state.store.sessions.get_initial_state(&scope.key).await?;
     let initial = initial.ok_or_else(|| no_session(&scope.key))?;
     Ok(json(Initial { state: initial.state, seq: initial.seq }).await?)
 }

@@ -1,6 +1,4 @@
-//! What a request brings: a body of JSON and a query, both of known fields alone.
-
-use std::sync::Arc;
+//! Extractors of `/v1`: bodies of JSON and queries, which refuse unknown fields.
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -14,10 +12,10 @@ use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use super::ApiError;
+use crate::app_state::AppState;
 use crate::bodies::{Shape, Unread};
 use crate::scope;
-use crate::served::Served;
-use crate::spelling::is_json;
+use crate::wire_names::is_json;
 
 /// A body of JSON. Unknown fields, and numbers that could not be given back as they are, are refused.
 #[derive(Debug)]
@@ -55,18 +53,18 @@ pub(super) struct PathInvocation(pub(super) String);
 #[derive(Debug)]
 pub(super) struct PathSeq(pub(super) u64);
 
-/// What a body is read as.
+/// A type that a body is read as.
 pub(super) trait Sent: DeserializeOwned + Send + 'static {
-    /// What is counted in it before.
+    /// The shape by which its items are counted before.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 
-impl<T: Sent> FromRequest<Arc<Served>> for Body<T> {
+impl<T: Sent> FromRequest<AppState> for Body<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {
         check_content_type(request.headers())?;
-        let unread = Unread::from_request(request, served).await.map_err(unreadable)?.into_json();
+        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?.into_json();
         // Serde would take a list for a struct as well, its fields in their order.
         match unread.bytes().iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{') => {}
@@ -81,16 +79,16 @@ impl<T: Sent> FromRequest<Arc<Served>> for Body<T> {
 #[derive(Debug)]
 pub(super) struct Data(pub(super) Bytes);
 
-impl FromRequest<Arc<Served>> for Data {
+impl FromRequest<AppState> for Data {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let unread = Unread::from_request(request, served).await.map_err(unreadable)?;
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {
+        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?;
         Ok(Self(unread.data().await?))
     }
 }
 
-/// Reads JSON, and says of what has another shape where in it that is.
+/// Reads JSON. The error says at which path the JSON has another shape than the type.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     json::from_slice(bytes).map_err(|error| {
         let place = serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_slice(bytes));
@@ -122,10 +120,10 @@ fn unreadable(rejection: BytesRejection) -> ApiError {
     ApiError::with_status(status, &error)
 }
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<Served>> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let text = parts.uri.query().unwrap_or_default().as_bytes();
         if percent_decode(text).decode_utf8().is_err() {
             return Err(Error::invalid("the query is not UTF-8").into());
@@ -139,46 +137,46 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Served>> for Query<T> {
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathKey {
+impl FromRequestParts<AppState> for PathKey {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [key] = scope::named::<ApiError, _>(parts, ["key"])?;
         Ok(Self(key))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathArtifact {
+impl FromRequestParts<AppState> for PathArtifact {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [artifact] = scope::named::<ApiError, _>(parts, ["artifact"])?;
         Ok(Self(artifact))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathEvent {
+impl FromRequestParts<AppState> for PathEvent {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [event] = scope::named::<ApiError, _>(parts, ["event"])?;
         Ok(Self(event))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathInvocation {
+impl FromRequestParts<AppState> for PathInvocation {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [invocation] = scope::named::<ApiError, _>(parts, ["invocation"])?;
         Ok(Self(invocation))
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathSeq {
+impl FromRequestParts<AppState> for PathSeq {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
         let [seq] = scope::named::<ApiError, _>(parts, ["seq"])?;
         seq.parse().map(Self).map_err(|_| {
             let message = format!("'{seq}' is no number of an event; by its id an event is read at events/by-id/ID");
@@ -207,7 +205,7 @@ pub(super) struct Paged {
     pub(super) page_token: Option<String>,
 }
 
-/// What a client that takes a stream up again has seen last; browsers send it by themselves.
+/// The last event that a client has seen when it resumes a stream; browsers send it by themselves.
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// [`LAST_EVENT_ID`], for the document.
@@ -228,7 +226,7 @@ pub(super) fn page_size(name: &str, size: usize) -> Result<usize> {
     }
 }
 
-/// How much a page has where nothing is said.
+/// The size of a page if none is given.
 pub(super) fn usual() -> usize {
     100
 }

@@ -1,4 +1,4 @@
-//! Runs: begun, followed, taken up again where a client was cut off, listed and cancelled.
+//! Runs: starting, following, listing and cancelling them, and resuming a stream that was cut off.
 //!
 //! A stream has these frames: `run` names the invocation; `event` has an event that is stored, with its id; `piece` has
 //! a part of a reply that is not whole yet, without one; `end` says how the run ended. A client that was cut off asks
@@ -22,12 +22,12 @@ use super::error::{Problem, Refusals, WriteRefusals, shown};
 use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume, Sent};
 use super::shape::Stored;
 use super::{ApiError, RUNS};
+use crate::app_state::AppState;
 use crate::bodies::{self as counted, Held, Shape};
-use crate::document::StreamEvent;
-use crate::document::path::{RunPath, SessionPath};
+use crate::openapi::StreamEvent;
+use crate::openapi::path::{RunPath, SessionPath};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
-use crate::served::Served;
 use crate::sse;
 
 /// What a stream looks like.
@@ -71,7 +71,7 @@ impl Sent for RunBody {
     const SHAPE: &'static Shape = &MESSAGE;
 }
 
-/// From where a stream is taken up again.
+/// The place from which a stream is resumed.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -128,7 +128,7 @@ pub(super) struct End {
     ), WriteRefusals)
 )]
 pub(super) async fn start(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     held: Held,
@@ -137,14 +137,14 @@ pub(super) async fn start(
     let request = request(body)?;
     scope.caller.check_delta(&request.state_delta)?;
     let app_name = scope.key.app_name();
-    let app = served.apps.get(app_name);
+    let app = app_state.apps.get(app_name);
     let app = app.ok_or_else(|| Error::not_found(format!("no agent is hosted as the app '{app_name}'")))?;
     let account = scope.caller.account(Some(scope.key.user_id()));
-    let (run, reader) = served.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
+    let (run, reader) = app_state.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 
-/// Follow a run, also one that is over, from where a client was cut off.
+/// Follow a run, also one that is over, from the place at which a client was cut off.
 ///
 /// A client forgets the pieces of a reply whose whole it has not seen, and misses nothing.
 #[utoipa::path(
@@ -157,7 +157,7 @@ pub(super) async fn start(
     ), Refusals)
 )]
 pub(super) async fn resume(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     SessionScope { key, .. }: SessionScope<ApiError>,
     PathInvocation(invocation_id): PathInvocation,
     Query(After { after }): Query<After>,
@@ -167,7 +167,7 @@ pub(super) async fn resume(
     let last = last.transpose().map_err(|_| Error::invalid("the header Last-Event-ID is not UTF-8"))?;
     // A browser that connects again says how far it came, whatever its address said at first.
     let after = last.or(after.as_deref()).filter(|id| !id.is_empty());
-    let events = Follow::resume(&served.runs, &served.store.sessions, &key, &invocation_id, after).await?;
+    let events = Follow::resume(&app_state.runs, &app_state.store.sessions, &key, &invocation_id, after).await?;
     Ok(follow(&invocation_id, events))
 }
 
@@ -178,11 +178,11 @@ pub(super) async fn resume(
     responses((status = 200, description = "They are.", body = RunList), Refusals)
 )]
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
 ) -> Json<RunList> {
-    let runs = served.runs.list(&scope.key);
+    let runs = app_state.runs.list(&scope.key);
     let shown = |run: &Arc<Run>| UnderWay { invocation_id: run.invocation_id.clone(), start_time: run.start_time };
     Json(RunList { runs: runs.iter().map(shown).collect() })
 }
@@ -194,17 +194,17 @@ pub(super) async fn list(
     responses((status = 200, description = "It has ended, and so.", body = End), Refusals)
 )]
 pub(super) async fn cancel(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     SessionScope { key, .. }: SessionScope<ApiError>,
     PathInvocation(invocation_id): PathInvocation,
     _: NoQuery,
 ) -> Result<Json<End>, ApiError> {
-    let outcome = match served.runs.find(&key, &invocation_id) {
+    let outcome = match app_state.runs.find(&key, &invocation_id) {
         Some(run) => {
             run.cancel();
             Some(run.ended().await)
         }
-        None => served.runs.outcome(&key, &invocation_id),
+        None => app_state.runs.outcome(&key, &invocation_id),
     };
     let missing = || Error::not_found(format!("no run '{invocation_id}' of the session {key} is under way"));
     let outcome = outcome.ok_or_else(missing)?;

@@ -1,7 +1,6 @@
 //! Sessions: made, read, changed, deleted.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -18,12 +17,12 @@ use super::request::{Body, NoQuery, Query, Sent, nullable, page_size, usual};
 use super::shape::{Given, SessionBody};
 use super::{ApiError, SESSIONS};
 use crate::answers::json;
+use crate::app_state::AppState;
 use crate::bodies::{self as counted, Counted, Shape};
-use crate::document::path::{SessionPath, UserPath};
+use crate::openapi::path::{SessionPath, UserPath};
 use crate::scope::{SessionScope, UserScope};
-use crate::served::Served;
 
-/// What a session is made with.
+/// The request to create a session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
@@ -40,7 +39,7 @@ pub(super) struct CreateSession {
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     state: Map<String, Value>,
     /// Events to begin with, as if appended one by one. They may come from another session: their `seq` is left out,
-    /// numbers are given anew.
+    /// numbers are given again.
     #[serde(default)]
     #[schema(required = false)]
     events: Vec<Given>,
@@ -87,7 +86,7 @@ pub(super) struct ReadSession {
     after: Option<u64>,
     /// The last events with a number below this one, at most `limit` of them.
     before: Option<u64>,
-    /// How many events a page has at most, 1 to 1,000; 100 where nothing is said.
+    /// How many events a page has at most, 1 to 1,000; 100 if not given.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// Which part of the state.
@@ -108,7 +107,7 @@ enum StatePart {
     None,
 }
 
-/// What is changed of a session beside its state. What is absent stays as it is.
+/// The update of a session's data beside its state. Absent fields stay as they are.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
@@ -144,7 +143,7 @@ impl Sent for UpdateSession {}
     responses((status = 201, description = "The session, without its events.", body = SessionBody), WriteRefusals)
 )]
 pub(super) async fn create(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     _: NoQuery,
     Body(body): Body<CreateSession>,
@@ -157,8 +156,8 @@ pub(super) async fn create(
     config.title = body.title;
     config.labels = body.labels;
     config.create_time = body.create_time;
-    config.expiry = expiry(&served, body.expire_time, body.time_to_live)?;
-    let session = served.store.sessions.create_session(&scope.app_name, &scope.user_id, config).await;
+    config.expiry = expiry(&app_state, body.expire_time, body.time_to_live)?;
+    let session = app_state.store.sessions.create_session(&scope.app_name, &scope.user_id, config).await;
     let session = session.map_err(|e| ApiError::told(e, &scope.caller, &scope.app_name))?;
     Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
@@ -170,12 +169,12 @@ pub(super) async fn create(
     responses((status = 200, description = "The session.", body = SessionBody), Refusals)
 )]
 pub(super) async fn get(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadSession>,
 ) -> Result<Response, ApiError> {
-    let config = query.config()?.with_page_bytes(served.page_bytes());
-    let session = read(&served, &scope.key, &config).await?;
+    let config = query.config()?.with_page_bytes(app_state.page_bytes());
+    let session = read(&app_state, &scope.key, &config).await?;
     Ok(json(SessionBody::from(session)).await?)
 }
 
@@ -188,15 +187,15 @@ pub(super) async fn get(
     responses((status = 200, description = "The session, without state and events.", body = SessionBody), WriteRefusals)
 )]
 pub(super) async fn update(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<UpdateSession>,
 ) -> Result<Json<SessionBody>, ApiError> {
-    let sessions = &served.store.sessions;
+    let sessions = &app_state.store.sessions;
     let expiry = match body.expire_time {
         Some(None) if body.time_to_live.is_none() => Some(None),
-        at => expiry(&served, at.flatten(), body.time_to_live)?.map(Some),
+        at => expiry(&app_state, at.flatten(), body.time_to_live)?.map(Some),
     };
     if body.title.is_some() || !body.labels.is_empty() {
         let mut update = SessionUpdate::default();
@@ -208,7 +207,7 @@ pub(super) async fn update(
         sessions.set_expiry(&scope.key, expiry).await?;
     }
     let nothing = GetSessionConfig::state_only().without_state();
-    Ok(Json(SessionBody::told(read(&served, &scope.key, &nothing).await?, &scope.caller)))
+    Ok(Json(SessionBody::told(read(&app_state, &scope.key, &nothing).await?, &scope.caller)))
 }
 
 /// Delete a session with its events and its own state.
@@ -220,17 +219,17 @@ pub(super) async fn update(
     responses((status = 204, description = "It is not there any more."), Refusals)
 )]
 pub(super) async fn delete(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
 ) -> Result<StatusCode, ApiError> {
-    served.store.sessions.delete_session(&scope.key).await?;
+    app_state.store.sessions.delete_session(&scope.key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// A session, or `NotFound`.
-pub(super) async fn read(served: &Served, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
-    let session = served.store.sessions.get_session(key, config).await?;
+pub(super) async fn read(app_state: &AppState, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
+    let session = app_state.store.sessions.get_session(key, config).await?;
     session.ok_or_else(|| no_session(key))
 }
 
@@ -274,8 +273,8 @@ impl ReadSession {
 }
 
 /// When a session is to end, of the two ways to say it.
-fn expiry(served: &Served, at: Option<f64>, after: Option<f64>) -> Result<Option<Expiry>> {
-    let now = served.environment.now();
+fn expiry(app_state: &AppState, at: Option<f64>, after: Option<f64>) -> Result<Option<Expiry>> {
+    let now = app_state.environment.now();
     let expiry = match (at, after) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => {

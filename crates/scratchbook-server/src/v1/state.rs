@@ -1,7 +1,5 @@
 //! The state of a session: as it is, as it was, and changed.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -14,13 +12,13 @@ use super::error::{Refusals, WriteRefusals};
 use super::events::{Appended, commit};
 use super::request::{Body, NoQuery, PathKey, Query, Sent};
 use super::sessions::read;
-use super::shape::{Conflict, Operations, Seen};
+use super::shape::{Conflict, Operations, SeenPositions};
 use super::{ApiError, STATE};
 use crate::answers;
+use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
-use crate::document::path::{KeyPath, SessionPath};
+use crate::openapi::path::{KeyPath, SessionPath};
 use crate::scope::SessionScope;
-use crate::served::Served;
 
 /// Which state of a session is read.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -52,11 +50,11 @@ pub(super) struct SessionState {
     /// Keys with their prefixes, and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
-    /// The number of the event up to which it is the state. `null` where the store has not counted the events.
+    /// The number of the event up to which it is the state. `null` if the store has not counted the events.
     seq: Option<u64>,
     /// Of the state as it is now: how far it has seen what is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 }
 
 /// A key with its value.
@@ -97,7 +95,7 @@ pub(super) struct PatchState {
     conflict: Conflict,
     /// What its writer has seen: for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "json::optional_object")]
-    seen: Option<Seen>,
+    seen: Option<SeenPositions>,
 }
 
 static OPERATIONS: Shape = Shape::Fields(&[("operations", &counted::OPERATIONS)]);
@@ -113,22 +111,22 @@ impl Sent for PatchState {
     responses((status = 200, description = "The state.", body = SessionState), Refusals)
 )]
 pub(super) async fn get(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadState>,
 ) -> Result<Response, ApiError> {
     let keys = query.key;
     if let Some(seq) = query.at {
-        let mut state = served.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
+        let mut state = app_state.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
         state.retain(|key, _| keys.is_empty() || keys.contains(key));
         return Ok(answers::json(SessionState { state, seq: Some(seq), seen: None }).await?);
     }
-    let mut config = GetSessionConfig::state_only().with_page_bytes(served.page_bytes());
+    let mut config = GetSessionConfig::state_only().with_page_bytes(app_state.page_bytes());
     if !keys.is_empty() {
         config = config.with_state_keys(keys);
     }
-    let session = read(&served, &scope.key, &config).await?;
-    let seen = Some(Seen::of(&session));
+    let session = read(&app_state, &scope.key, &config).await?;
+    let seen = Some(SeenPositions::of(&session));
     Ok(answers::json(SessionState { state: session.state().to_map(), seq: session.known_seq(), seen }).await?)
 }
 
@@ -141,16 +139,16 @@ pub(super) async fn get(
     responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
 )]
 pub(super) async fn get_key(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     PathKey(key): PathKey,
     Query(query): Query<ReadKey>,
 ) -> Result<Json<KeyValue>, ApiError> {
     let state: StateMap = match query.at {
-        Some(seq) => served.store.sessions.get_state_at(&scope.key, seq).await?,
+        Some(seq) => app_state.store.sessions.get_state_at(&scope.key, seq).await?,
         None => {
             let config = GetSessionConfig::state_only().with_state_keys([&key]);
-            read(&served, &scope.key, &config).await?.state().clone()
+            read(&app_state, &scope.key, &config).await?.state().clone()
         }
     };
     let value = state.get(&key).cloned();
@@ -167,7 +165,7 @@ pub(super) async fn get_key(
     responses((status = 200, description = "The event that did it.", body = Appended), WriteRefusals)
 )]
 pub(super) async fn patch(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
     Body(body): Body<PatchState>,
@@ -182,5 +180,5 @@ pub(super) async fn patch(
     }
     let mut event = Event::new(body.author).with_state_delta(delta);
     event.id = body.event_id.unwrap_or_default();
-    commit(&served, &scope, event, body.conflict, body.seen).await
+    commit(&app_state, &scope, event, body.conflict, body.seen).await
 }

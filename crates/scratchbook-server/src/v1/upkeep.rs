@@ -1,6 +1,4 @@
-//! Whether what is stored is what was committed, and what of it may go.
-
-use std::sync::Arc;
+//! Maintenance: verification of stored state, pruning, and deletion of expired sessions.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,21 +10,21 @@ use super::error::WriteRefusals;
 use super::request::{Body, NoQuery, Sent, page_size};
 use super::sessions::no_session;
 use super::{ApiError, UPKEEP};
-use crate::document::path::{AppPath, SessionPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{Admin, AdminOfAll, AppScope, Needs, SessionScope, UserScope};
-use crate::served::Served;
 
-/// What was found to be right.
+/// The result of a verification without differences.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"events": 3, "keys": 2}))]
 pub(super) struct VerifiedBody {
     /// How many events, or changes in a log, were folded.
     events: u64,
-    /// How many keys came out of them, and are what is shown.
+    /// How many keys they give, all equal to the stored ones.
     keys: u64,
 }
 
-/// What may go of a session's events, or of a log.
+/// The request to prune a session's events or a log.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"before": 1001, "limit": 500}))]
@@ -41,7 +39,7 @@ pub(super) struct Prune {
 
 impl Sent for Prune {}
 
-/// How many expired sessions may go.
+/// The request to delete expired sessions.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"limit": 500}))]
@@ -54,7 +52,7 @@ pub(super) struct PruneExpired {
 
 impl Sent for PruneExpired {}
 
-/// What went.
+/// The result of pruning.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"pruned": 500}))]
 pub(super) struct Pruned {
@@ -66,7 +64,7 @@ fn step() -> usize {
     500
 }
 
-/// Compute a session's state anew from its events, and compare.
+/// Compute a session's state again from its events, and compare.
 ///
 /// A difference is a `data_corrupted` that names it.
 #[utoipa::path(
@@ -75,15 +73,15 @@ fn step() -> usize {
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn session(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
 ) -> Result<Json<VerifiedBody>, ApiError> {
-    let verified = served.store.sessions.verify_session(&scope.key).await?;
+    let verified = app_state.store.sessions.verify_session(&scope.key).await?;
     Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
-/// Compute an app's state anew from its log, and compare.
+/// Compute an app's state again from its log, and compare.
 ///
 /// A difference is a `data_corrupted` that names it.
 #[utoipa::path(
@@ -91,14 +89,14 @@ pub(super) async fn session(
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     _: NoQuery,
 ) -> Result<Json<VerifiedBody>, ApiError> {
-    Ok(Json(served.store.sessions.verify_state(&scope.owner()?).await?.into()))
+    Ok(Json(app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
-/// Compute a user's state anew from its log, and compare.
+/// Compute a user's state again from its log, and compare.
 ///
 /// A difference is a `data_corrupted` that names it.
 #[utoipa::path(
@@ -106,11 +104,11 @@ pub(super) async fn app(
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     _: NoQuery,
 ) -> Result<Json<VerifiedBody>, ApiError> {
-    Ok(Json(served.store.sessions.verify_state(&scope.owner()?).await?.into()))
+    Ok(Json(app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
 /// Remove the oldest events of a session; the state they leave becomes its initial state.
@@ -122,14 +120,14 @@ pub(super) async fn user(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_session(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: served.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
 }
 
 /// Remove from the log of an app's state what was overwritten.
@@ -140,13 +138,13 @@ pub(super) async fn prune_session(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&served, &scope.owner()?, &body).await
+    prune_log(&app_state, &scope.owner()?, &body).await
 }
 
 /// Remove from the log of a user's state what was overwritten.
@@ -158,13 +156,13 @@ pub(super) async fn prune_app(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&served, &scope.owner()?, &body).await
+    prune_log(&app_state, &scope.owner()?, &body).await
 }
 
 /// Delete expired sessions for good, of all apps.
@@ -175,18 +173,18 @@ pub(super) async fn prune_user(
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_expired(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     _: Needs<AdminOfAll, ApiError>,
     _: NoQuery,
     Body(body): Body<PruneExpired>,
 ) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: served.store.sessions.delete_expired(limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.delete_expired(limit).await? }))
 }
 
-async fn prune_log(served: &Served, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
+async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: served.store.sessions.prune_state_log(owner, body.before, limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_state_log(owner, body.before, limit).await? }))
 }
 
 impl From<Verified> for VerifiedBody {

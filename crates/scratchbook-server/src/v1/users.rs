@@ -1,6 +1,4 @@
-//! Who the users of an app are, and an end to all that is known of one.
-
-use std::sync::Arc;
+//! The users of an app: listing them, and deleting all data of one.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,9 +11,9 @@ use super::error::Refusals;
 use super::request::{NoQuery, Paged, Query, page_size};
 use super::{ApiError, USERS};
 use crate::access::Right;
-use crate::document::path::{AppPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::path::{AppPath, UserPath};
 use crate::scope::{AppScope, UserScope};
-use crate::served::Served;
 
 /// A page of users.
 #[derive(Debug, Serialize, ToSchema)]
@@ -36,7 +34,7 @@ pub(super) struct UserPage {
     responses((status = 200, description = "A page of them.", body = UserPage), Refusals)
 )]
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<Paged>,
 ) -> Result<Json<UserPage>, ApiError> {
@@ -46,7 +44,7 @@ pub(super) async fn list(
         Some(user) => StateOwner::user(&scope.app_name, user)?,
         None => scope.owner()?,
     };
-    let owners = served.store.sessions.list_owners(Some(&after), size).await?;
+    let owners = app_state.store.sessions.list_owners(Some(&after), size).await?;
     let of_app =
         |owner: &StateOwner| if owner.app_name() == scope.app_name { owner.user_id().map(str::to_owned) } else { None };
     let users: Vec<_> = owners.iter().map_while(of_app).collect();
@@ -63,11 +61,11 @@ pub(super) async fn list(
     responses((status = 204, description = "Nothing is there of the user any more."), Refusals)
 )]
 pub(super) async fn erase(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     _: NoQuery,
 ) -> Result<StatusCode, ApiError> {
     scope.caller.check(Right::Admin)?;
-    served.store.sessions.delete_user(&scope.app_name, &scope.user_id).await?;
+    app_state.store.sessions.delete_user(&scope.app_name, &scope.user_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,4 +1,4 @@
-//! Following what is committed: a stream of server-sent events that can be taken up again.
+//! The change feed as a stream of server-sent events that can be resumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,22 +19,22 @@ use super::feeds::{Origin, start};
 use super::request::{LAST_EVENT_ID, Query, Resume};
 use super::shape::{Cursor, Entry};
 use super::{ApiError, FEEDS};
-use crate::document::StreamEvent;
-use crate::document::path::{AppPath, SessionPath, UserPath};
+use crate::app_state::AppState;
+use crate::openapi::StreamEvent;
+use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::operations::Gauge;
 use crate::scope::{AppScope, SessionScope, UserScope};
-use crate::served::Served;
 use crate::sse;
 
-/// How long a store that cannot be reached is left alone.
+/// How long to wait before a store that cannot be reached is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is followed, and from where on.
+/// The query of a stream: what it follows, and from where.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Follow {
-    /// Where to begin where there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    /// Where to begin if there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
     #[param(inline, default = "now")]
     from: Option<Origin>,
     /// The cursor of an entry or a page: the stream goes on after it.
@@ -59,12 +59,12 @@ pub(super) struct Follow {
     ), Refusals)
 )]
 pub(super) async fn session(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: SessionScope<ApiError>,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&served, Watched::session(scope.key), query, &headers).await
+    follow(&app_state, Watched::session(scope.key), query, &headers).await
 }
 
 /// Follow what is committed by a user's sessions, and to the user's keys.
@@ -80,12 +80,12 @@ pub(super) async fn session(
     ), Refusals)
 )]
 pub(super) async fn user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&served, scope.owner()?.into(), query, &headers).await
+    follow(&app_state, scope.owner()?.into(), query, &headers).await
 }
 
 /// Follow what is committed in an app.
@@ -100,15 +100,15 @@ pub(super) async fn user(
     ), Refusals)
 )]
 pub(super) async fn app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&served, scope.owner()?.into(), query, &headers).await
+    follow(&app_state, scope.owner()?.into(), query, &headers).await
 }
 
-async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderMap) -> Result<Response, ApiError> {
+async fn follow(app_state: &AppState, what: Watched, query: Follow, headers: &HeaderMap) -> Result<Response, ApiError> {
     let seen = match headers.get(LAST_EVENT_ID).filter(|seen| !seen.is_empty()) {
         Some(seen) => {
             let text = seen.to_str().map_err(|_| Error::invalid("Last-Event-ID is no text; send an id as it came"))?;
@@ -119,15 +119,16 @@ async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderM
     let said = start(query.cursor.as_deref(), query.from)?;
     let start = seen.or(said).unwrap_or(FeedStart::Now);
     let what = what.with_key_prefix(query.prefix);
-    let watch = served.watches.start(what, start).await?;
+    let watch = app_state.watches.start(what, start).await?;
     Ok(sse::stream(frames(watch)))
 }
 
-/// The stream: one frame for each entry, and one every while.
+/// The stream: one frame for each entry, and a heartbeat.
 fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
-        // Also before the first entry a client knows where it is: cut off now, it would else begin anew, with a gap.
+        // A client needs its place also before the first entry. Otherwise it would start again if it were cut off now, with a
+        // gap.
         let mut told = watch.cursor().clone();
         yield place("retry: 1000\n", &Cursor::from(&told));
         loop {
@@ -151,7 +152,7 @@ fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes
     }
 }
 
-/// Without data: it moves the client's place on, and is no event to it.
+/// A frame without data, which moves the client's place on and is no event.
 fn place(before: &str, cursor: &Cursor) -> Bytes {
     format!("{before}id: {}\n\n", cursor.as_str()).into()
 }

@@ -1,4 +1,5 @@
-//! Sessions in the order in which they were made. No store has them so: they are read as far as they may be, and sorted.
+//! Sessions in the order of their creation. No store lists them in this order, so they are read, up to a limit, and
+//! sorted.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +9,33 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, ListOrder, ListSessionsCon
 use serde_json::json;
 
 use super::times::micros;
-use crate::served::Served;
+use crate::app_state::AppState;
 
-/// How many sessions are sorted. Where more of them match, this order is refused.
+/// How many sessions are sorted. If more of them match, this order is refused.
 const MOST: usize = 10_000;
-/// How many sessions a store is asked for at once, and how often, where few are wanted.
+/// How many sessions a store is asked for at once, and how often, if few are wanted.
 const LOOK: usize = 1000;
 const MOST_LOOKS: usize = 100;
 
-/// A place in the list: when a session was made, in microseconds, then user and id.
-type Place = (i64, String, String);
+/// The sort key of a session: its creation in microseconds, then user and id.
+type SortKey = (i64, String, String);
 
-/// A page of the sessions that a configuration asks for, in this order, about as large as it says. Held meanwhile are the
-/// addresses of a page of them.
+/// A page of the sessions that a configuration asks for, in this order, of about the size that it names. Only the
+/// keys of a page of them are held in memory.
 pub(super) async fn page(
-    served: &Served,
+    app_state: &AppState,
     app_name: &str,
     mut config: ListSessionsConfig,
     order: ListOrder,
     size: usize,
 ) -> Result<(Vec<Session>, Option<String>)> {
     let is_newest = order == ListOrder::NewestFirst;
-    let after = config.page_token.take().map(|place| read_place(&place)).transpose()?;
+    let after = config.page_token.take().map(|place| parse_sort_key(&place)).transpose()?;
     let is_after =
-        |place: &Place| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
+        |place: &SortKey| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
     let (mut found, mut count, mut config) = (BTreeMap::new(), 0, config.with_page_size(LOOK));
     for _ in 0..MOST_LOOKS {
-        let page = served.store.sessions.list_sessions(app_name, &config).await?;
+        let page = app_state.store.sessions.list_sessions(app_name, &config).await?;
         count += page.sessions.len();
         for session in page.sessions {
             let place = place(&session);
@@ -56,7 +57,7 @@ pub(super) async fn page(
         }
         if config.page_token.is_none() {
             let (found, next) = cut(found, is_newest, size);
-            return read(served, found, next, config.page_bytes).await;
+            return read(app_state, found, next, config.page_bytes).await;
         }
     }
     let message = format!(
@@ -65,10 +66,10 @@ pub(super) async fn page(
     Err(Error::new(ErrorKind::FailedPrecondition, message))
 }
 
-/// The sessions at these addresses, as many as there is room for, and the place of the last of them if there are more.
+/// The sessions with these keys, as many as there is room for, and the sort key of the last one if there are more.
 async fn read(
-    served: &Served,
-    found: Vec<(Place, SessionKey)>,
+    app_state: &AppState,
+    found: Vec<(SortKey, SessionKey)>,
     next: Option<String>,
     page_bytes: u64,
 ) -> Result<(Vec<Session>, Option<String>)> {
@@ -76,8 +77,8 @@ async fn read(
     let config = GetSessionConfig::state_only().with_page_bytes(page_bytes);
     let mut last = None;
     for (place, key) in found {
-        // One that is gone by now is not in the list.
-        if let Some(session) = served.store.sessions.get_session(&key, &config).await? {
+        // A session that was deleted in the meantime is not in the list.
+        if let Some(session) = app_state.store.sessions.get_session(&key, &config).await? {
             if !room.takes(bytes_of(session.state())) {
                 return Ok((sessions, last));
             }
@@ -88,8 +89,12 @@ async fn read(
     Ok((sessions, next))
 }
 
-/// The first sessions of those found, and the place of the last where one more was found.
-fn cut(found: BTreeMap<Place, SessionKey>, is_newest: bool, size: usize) -> (Vec<(Place, SessionKey)>, Option<String>) {
+/// The first sessions of those found, and the sort key of the last if one more was found.
+fn cut(
+    found: BTreeMap<SortKey, SessionKey>,
+    is_newest: bool,
+    size: usize,
+) -> (Vec<(SortKey, SessionKey)>, Option<String>) {
     let has_more = found.len() > size;
     let mut found: Vec<_> = found.into_iter().collect();
     if is_newest {
@@ -100,11 +105,11 @@ fn cut(found: BTreeMap<Place, SessionKey>, is_newest: bool, size: usize) -> (Vec
     (found, next)
 }
 
-fn place(session: &Session) -> Place {
+fn place(session: &Session) -> SortKey {
     (micros(session.create_time().unwrap_or_default()), session.user_id().to_owned(), session.id().to_owned())
 }
 
-fn read_place(text: &str) -> Result<Place> {
+fn parse_sort_key(text: &str) -> Result<SortKey> {
     serde_json::from_str(text)
         .map_err(|_| Error::invalid("the pageToken names no place in this list; start without one"))
 }

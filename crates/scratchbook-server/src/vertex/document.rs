@@ -7,7 +7,7 @@ use serde_json::Value;
 use utoipa::openapi::{ContentBuilder, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
 
-use crate::document::StateValues;
+use crate::openapi::StateValues;
 
 /// The part of the document that this is.
 const ENGINE: &str = "Agent Engine";
@@ -156,7 +156,7 @@ struct Mask {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct Page {
-    /// How many at most in a page: 100 where nothing is said, 1,000 at most.
+    /// How many at most in a page: 100 if not given, 1,000 at most.
     #[param(required = false, minimum = 0)]
     page_size: i32,
     /// The `nextPageToken` of the page before.

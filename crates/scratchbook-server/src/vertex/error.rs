@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::scope::Refusal;
-use crate::told::Told;
+use crate::public_error::PublicError;
+use crate::scope::SurfaceError;
 
 /// An error as Google's clients know it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl GoogleError {
     }
 
     fn of(error: &Error) -> Self {
-        let Told { status: code, kind, message } = Told::of(error);
+        let PublicError { status: code, kind, message } = PublicError::of(error);
         let message = match code {
             // What went wrong inside is in the log.
             StatusCode::INTERNAL_SERVER_ERROR => "Internal error encountered.",
@@ -61,7 +61,7 @@ impl From<Error> for GoogleError {
     }
 }
 
-impl Refusal for GoogleError {}
+impl SurfaceError for GoogleError {}
 
 impl IntoResponse for GoogleError {
     fn into_response(self) -> Response {
@@ -70,7 +70,7 @@ impl IntoResponse for GoogleError {
     }
 }
 
-/// What answers where there is no such route, or none with this method: Google's servers make no difference.
+/// Answers if there is no such route, or none with this method: Google's servers make no difference.
 pub(super) async fn no_route() -> GoogleError {
     GoogleError::from(Error::not_found(
         "there is no such method; there are sessions of reasoningEngines, their events, operations and :appendEvent",

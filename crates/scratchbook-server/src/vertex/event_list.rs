@@ -1,4 +1,4 @@
-//! Pages of events: as many as are wanted, but no more bytes than a page may have.
+//! Pages of events, with a limit of events and of bytes.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
 
 use super::sessions::found;
 use super::times::Times;
-use crate::served::Served;
+use crate::app_state::AppState;
 
-/// How many events are looked at in one go, at first and at most.
+/// How many events one read takes, at first and at most.
 const FIRST_LOOK: usize = 16;
 const LOOK: usize = 1000;
-/// After how many bytes in one look the next one is for fewer events.
+/// The number of bytes of one read after which the next one takes fewer events.
 const LOOK_BYTES: u64 = 1 << 20;
-/// How often a store is asked for one page, and for how many events. A page that is found nothing for until then is empty
-/// and followed by another.
+/// How often a store is asked for one page, and for how many events. If nothing was found by then, the page is empty and
+/// another follows.
 const MOST_LOOKS: usize = 1000;
 const MOST_EVENTS: usize = 100_000;
 /// How many of the last events are looked at, first and then, for those since some time.
@@ -62,9 +62,9 @@ impl Order {
     }
 }
 
-/// What is looked for.
+/// The search for the events of a page.
 pub(super) struct EventList<'a> {
-    pub(super) served: &'a Served,
+    pub(super) app_state: &'a AppState,
     pub(super) key: &'a SessionKey,
     pub(super) order: Order,
     pub(super) times: Times,
@@ -73,30 +73,30 @@ pub(super) struct EventList<'a> {
     pub(super) size: usize,
 }
 
-/// A page as far as it is found.
+/// A page while it is filled.
 #[derive(Default)]
 struct Page {
     events: Vec<Arc<Event>>,
     bytes: u64,
 }
 
-/// What was found in one go.
-struct Look {
+/// The result of one read.
+struct Reading {
     events: Vec<Arc<Event>>,
     /// Whether there are no more after them. They may be fewer than were asked for, and not the last.
     is_last: bool,
 }
 
-/// The events of a page, and the number after which the next one begins, where there is one.
-type Found = (Vec<Arc<Event>>, Option<u64>);
+/// The events of a page, and the number after which the next one begins, if there is one.
+type EventPage = (Vec<Arc<Event>>, Option<u64>);
 
 impl EventList<'_> {
-    /// Reads the page. Not one that is empty while there are events: Google's clients for Python take that for a fault.
-    pub(super) async fn read(&self) -> Result<Found> {
+    /// Reads the page. It is empty only if there are no events: Google's clients for Python fail on other empty pages.
+    pub(super) async fn read(&self) -> Result<EventPage> {
         let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
         let mut limit = FIRST_LOOK.min(self.size + 1);
         for look in 0..MOST_LOOKS {
-            let Look { events, is_last } = self.look(after, limit).await?;
+            let Reading { events, is_last } = self.look(after, limit).await?;
             let (count, before, mut bytes) = (events.len(), page.events.len(), 0);
             for event in events {
                 let length = bytes_of(event.as_ref());
@@ -126,7 +126,7 @@ impl EventList<'_> {
             }
             limit = if bytes > LOOK_BYTES { (limit / 4).max(1) } else { (limit * 4).min(LOOK) };
             if are_all_wanted {
-                // And one that tells whether there are more.
+                // And one more, to see whether another page follows.
                 limit = limit.min(self.size + 1 - page.events.len());
             }
         }
@@ -138,7 +138,7 @@ impl EventList<'_> {
     }
 
     /// The page, of all that is wanted.
-    fn first_of(&self, events: Vec<Arc<Event>>) -> Result<Found> {
+    fn first_of(&self, events: Vec<Arc<Event>>) -> Result<EventPage> {
         let mut page = Page::default();
         for event in events {
             let length = bytes_of(event.as_ref());
@@ -150,17 +150,17 @@ impl EventList<'_> {
         Ok((page.events, None))
     }
 
-    /// All events that are wanted, where they are few and begin at some time; stores find these from their end.
+    /// All events that are wanted, if they are few and begin at some time; stores find these from their end.
     async fn recent(&self) -> Result<Option<Vec<Arc<Event>>>> {
         let Some(begin) = self.times.begin() else { return Ok(None) };
         for count in RECENT {
             let config = GetSessionConfig::default().without_state().with_after_timestamp(begin);
             let bounded = config.clone().with_num_recent_events(count).with_page_bytes(LOOK_BYTES);
-            let session = found(self.served, self.key, &bounded).await?;
+            let session = found(self.app_state, self.key, &bounded).await?;
             let len = session.events().len();
             if len < count {
-                // They may have ended by their bytes: then there is one before them.
-                let one_more = found(self.served, self.key, &config.with_num_recent_events(len + 1)).await?;
+                // The read may have ended by its bytes: then there are events before them.
+                let one_more = found(self.app_state, self.key, &config.with_num_recent_events(len + 1)).await?;
                 if one_more.events().len() > len {
                     break;
                 }
@@ -176,13 +176,13 @@ impl EventList<'_> {
     }
 
     /// Events after one with a number, in the order of the list.
-    async fn look(&self, after: u64, limit: usize) -> Result<Look> {
-        let config = GetSessionConfig::default().without_state().with_page_bytes(self.served.page_bytes());
+    async fn look(&self, after: u64, limit: usize) -> Result<Reading> {
+        let config = GetSessionConfig::default().without_state().with_page_bytes(self.app_state.page_bytes());
         let config = match self.order {
             Order::Oldest => config.with_events_after(after, limit),
             Order::Newest => config.with_events_before(after, limit),
         };
-        let session = found(self.served, self.key, &config).await?;
+        let session = found(self.app_state, self.key, &config).await?;
         let mut events: Vec<_> = session.events().iter().cloned().collect();
         if self.order == Order::Newest {
             events.reverse();
@@ -193,7 +193,7 @@ impl EventList<'_> {
             (Some(last), Order::Newest, _) => last <= 1,
             (_, Order::Oldest, None) => events.len() < limit,
         };
-        Ok(Look { events, is_last })
+        Ok(Reading { events, is_last })
     }
 }
 
@@ -203,8 +203,8 @@ impl Page {
         self.events.push(event);
     }
 
-    /// The page where another comes after its last event.
-    fn with_more(self) -> Found {
+    /// The page if another comes after its last event.
+    fn with_more(self) -> EventPage {
         let last = self.events.last().and_then(|event| event.seq);
         (self.events, last)
     }

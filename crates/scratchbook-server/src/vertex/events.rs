@@ -1,7 +1,5 @@
 //! Events: appended, and listed page by page.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
@@ -13,16 +11,16 @@ use super::GoogleError;
 use super::event_list::{EventList, Order};
 use super::page_token::Tokens;
 use super::params::{Body, Params};
-use super::place::EngineSession;
+use super::resource_name::EngineSession;
 use super::sessions::check_there;
 use super::times::Times;
 use crate::answers::ready;
+use crate::app_state::AppState;
 use crate::heavy::off_worker;
-use crate::served::Served;
 
 /// Appends an event. What has an id may be sent again; pieces of a stream are taken and not stored.
 pub(super) async fn append(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     target: EngineSession,
     RawQuery(query): RawQuery,
     Body(body): Body,
@@ -33,16 +31,16 @@ pub(super) async fn append(
     mark_brought(&mut event);
     target.caller.check_delta(&event.actions.state_delta)?;
     if event.is_partial() {
-        check_there(&served, &target.key).await?;
+        check_there(&app_state, &target.key).await?;
     } else {
-        served.store.sessions.append(&target.key, event, AppendOptions::default()).await?;
+        app_state.store.sessions.append(&target.key, event, AppendOptions::default()).await?;
     }
     Ok(Json(json!({})))
 }
 
 /// A page of events, in the order in which they were appended or the other way round.
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     target: EngineSession,
     RawQuery(query): RawQuery,
 ) -> Result<Response, GoogleError> {
@@ -51,7 +49,7 @@ pub(super) async fn list(
     let times = Times::new(params.text("filter"))?;
     let tokens = Tokens::of(&json!([target.key.to_string(), format!("{order:?}"), format!("{times:?}")]));
     let after = params.text("pageToken").map_or(Ok(order.begin()), |token| read_place(&tokens, token))?;
-    let list = EventList { served: &served, key: &target.key, order, times, after, size: params.page_size()? };
+    let list = EventList { app_state: &app_state, key: &target.key, order, times, after, size: params.page_size()? };
     let (events, next) = list.read().await?;
     let (names, session_id) = (target.names.clone(), target.key.session_id().to_owned());
     let wrong = |e| Error::internal("a page of events is no JSON").with_source(e);

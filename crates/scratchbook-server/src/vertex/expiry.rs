@@ -2,12 +2,12 @@
 
 use scratchbook::{Error, Expiry, Result};
 
-use crate::served::Served;
+use crate::app_state::AppState;
 
-/// Refuses a time that is past, and one that is none, before anything is changed.
-pub(super) fn check(served: &Served, expiry: Option<Expiry>) -> Result<()> {
+/// Refuses a time that is past or invalid, before anything is changed.
+pub(super) fn check(app_state: &AppState, expiry: Option<Expiry>) -> Result<()> {
     let Some(expiry) = expiry else { return Ok(()) };
-    let now = served.environment.now();
+    let now = app_state.environment.now();
     expiry.micros(|| now)?;
     match expiry {
         Expiry::At(at) if at <= now => {

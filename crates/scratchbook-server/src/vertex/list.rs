@@ -1,7 +1,5 @@
 //! Sessions of an engine, found and listed page by page.
 
-use std::sync::Arc;
-
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use scratchbook::json::bytes_up_to;
@@ -11,19 +9,19 @@ use serde_json::json;
 use super::filter::{Comparison, Condition, conditions};
 use super::page_token::Tokens;
 use super::params::Params;
-use super::place::Engine;
+use super::resource_name::Engine;
 use super::sessions::shown;
 use super::{GoogleError, created};
 use crate::answers::ready;
+use crate::app_state::AppState;
 use crate::heavy::off_worker;
-use crate::served::Served;
 
-/// How often a store is asked for one page, 1,000 sessions each, where few are wanted. A page that is found nothing for
-/// until then is empty and followed by another.
+/// How often a store is asked for one page, 1,000 sessions each, if few are wanted. If nothing was
+/// found by then, the page is empty and another follows.
 const MOST_LOOKS: usize = 100;
 
 pub(super) async fn list(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     engine: Engine,
     RawQuery(query): RawQuery,
 ) -> Result<Response, GoogleError> {
@@ -36,7 +34,7 @@ pub(super) async fn list(
         is_empty |= !add(&mut config, condition)?;
     }
     if let Some(user) = engine.caller.user() {
-        // Others' sessions are not in this list, whoever is asked for.
+        // Sessions of other users are never in this list, whatever the filter says.
         is_empty |= config.user_id.as_ref().is_some_and(|wanted| wanted != user);
         config.user_id = Some(user.to_owned());
     }
@@ -44,13 +42,13 @@ pub(super) async fn list(
     let tokens = Tokens::of(&list);
     config.page_token = params.text("pageToken").map(|token| tokens.read(token)).transpose()?;
     let (sessions, next) = if is_empty {
-        // Refused is what is always refused.
-        served.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
+        // The page size is checked as in any other list.
+        app_state.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
         (Vec::new(), None)
     } else {
-        written(&served, &engine, config, order, size).await?
+        written(&app_state, &engine, config, order, size).await?
     };
-    // As proto-JSON has it, what is empty is not there.
+    // Proto-JSON leaves empty fields out.
     let mut out = sessions;
     out.extend_from_slice(if out.is_empty() { b"{" } else { b"]" });
     if let Some(place) = next {
@@ -64,24 +62,24 @@ pub(super) async fn list(
 
 /// A page up to its last session, no larger than a page is, and the place after which the next one begins.
 ///
-/// Each session shows the state of its user and its app too: only what is written tells how many have room. If not all of
+/// Each session shows the state of its user and its app too: only the written text shows how many have room. If not all of
 /// those that were read do, as many are read again, so that the page ends with the place of its last.
 async fn written(
-    served: &Served,
+    app_state: &AppState,
     engine: &Engine,
     config: ListSessionsConfig,
     order: Order,
     mut size: usize,
 ) -> Result<(Vec<u8>, Option<String>)> {
-    let page_bytes = usize::try_from(served.page_bytes()).unwrap_or(usize::MAX);
+    let page_bytes = usize::try_from(app_state.page_bytes()).unwrap_or(usize::MAX);
     loop {
-        let mut config = config.clone().with_page_bytes(served.page_bytes());
+        let mut config = config.clone().with_page_bytes(app_state.page_bytes());
         let (sessions, next) = match order {
             Order::Updated(order) => {
                 config.order = order;
-                page(served, &engine.app_name, config, size).await?
+                page(app_state, &engine.app_name, config, size).await?
             }
-            Order::Created(order) => created::page(served, &engine.app_name, config, order, size).await?,
+            Order::Created(order) => created::page(app_state, &engine.app_name, config, order, size).await?,
         };
         let (names, caller, count) = (engine.names.clone(), engine.caller.clone(), sessions.len());
         let write = move || {
@@ -107,19 +105,20 @@ async fn written(
     }
 }
 
-/// A page, which is empty only at the end, and the place after which the next one begins: Google's clients for Python take an empty page for a fault.
+/// A page, which is empty only at the end, and the place after which the next one begins: Google's clients for Python fail on an
+/// empty page.
 async fn page(
-    served: &Served,
+    app_state: &AppState,
     app_name: &str,
     mut config: ListSessionsConfig,
     size: usize,
 ) -> Result<(Vec<Session>, Option<String>)> {
     let is_scanned = config.title.is_some() || !config.labels.is_empty();
-    let (mut found, mut room) = (Vec::new(), Some(served.page_bytes()));
+    let (mut found, mut room) = (Vec::new(), Some(app_state.page_bytes()));
     for _ in 0..MOST_LOOKS {
         // With a whole page it is left to see whether there is one more.
         let wanted = (size - found.len()).max(1);
-        let page = served.store.sessions.list_sessions(app_name, &config.clone().with_page_size(wanted)).await?;
+        let page = app_state.store.sessions.list_sessions(app_name, &config.clone().with_page_size(wanted)).await?;
         if found.len() == size && !page.sessions.is_empty() {
             break;
         }
@@ -137,12 +136,12 @@ async fn page(
     Ok((found, config.page_token))
 }
 
-/// By what sessions are ordered.
+/// The order of sessions.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// By their last events, which stores have at hand.
+    /// By the time of their last update, which stores list by.
     Updated(ListOrder),
-    /// By when they were made.
+    /// By creation.
     Created(ListOrder),
 }
 
@@ -168,7 +167,7 @@ impl Order {
     }
 }
 
-/// Adds a condition; false where it rules out all that the others let through.
+/// Adds a condition; false if it rules out all that the others let through.
 fn add(config: &mut ListSessionsConfig, condition: Condition) -> Result<bool> {
     let Condition { field, comparison, value } = condition;
     let is_compared = comparison != Comparison::Is;
@@ -207,10 +206,10 @@ mod tests {
             let state = json!({"text": "x".repeat(1 << 20)});
             store.sessions.create_session("app", "u", config.with_state(state)).await.unwrap();
         }
-        let served = Server::builder(store).build().unwrap().served();
-        let mut config = ListSessionsConfig::default().with_page_bytes(served.page_bytes());
+        let app_state = Server::builder(store).build().unwrap().app_state();
+        let mut config = ListSessionsConfig::default().with_page_bytes(app_state.page_bytes());
         config.labels.insert("rare".into(), "yes".into());
-        let (found, next) = page(&served, "app", config, 100).await.unwrap();
+        let (found, next) = page(&app_state, "app", config, 100).await.unwrap();
         assert!((3..=8).contains(&found.len()) && next.is_some(), "{}", found.len());
     }
 }

@@ -6,7 +6,7 @@ use scratchbook::SessionKey;
 use scratchbook::vertex::{SessionResource, timestamp_from_seconds};
 use serde_json::{Map, Value, json};
 
-use super::place::Names;
+use super::resource_name::Names;
 
 /// What an operation did to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

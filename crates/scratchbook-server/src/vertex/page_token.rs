@@ -29,7 +29,7 @@ impl Tokens {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a token of another list, and for what is none.
+    /// `InvalidArgument` for a token of another list, and for an invalid one.
     pub(super) fn read(&self, token: &str) -> Result<String> {
         let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let place = text.as_deref().and_then(|text| text.strip_prefix(&self.list)?.strip_prefix(' '));

@@ -1,7 +1,4 @@
-//! What a request brings beside its path: parameters of its query, and a body of JSON.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! Extractors of Vertex AI's surface: parameters of the query, and bodies of JSON.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -9,11 +6,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use scratchbook::{Error, Result, json};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 use super::GoogleError;
+use crate::app_state::AppState;
 use crate::bodies::{SESSION_EVENT, Unread};
-use crate::served::Served;
-use crate::spelling::{is_json, snake_case};
+use crate::wire_names::{is_json, snake_case};
 
 /// Parameters that every method of a Google API has. None changes what is answered here.
 const OF_THE_SYSTEM: [&str; 12] = [
@@ -31,7 +29,7 @@ const OF_THE_SYSTEM: [&str; 12] = [
     "userIp",
 ];
 
-/// How many a page has where nothing is said, and at most.
+/// How many a page has if not given, and at most.
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 
@@ -88,11 +86,11 @@ impl Params {
 #[derive(Debug)]
 pub(super) struct Body(pub(super) Value);
 
-impl FromRequest<Arc<Served>> for Body {
+impl FromRequest<AppState> for Body {
     type Rejection = GoogleError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, GoogleError> {
-        Self::read(unread(request, served).await?).await
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Self, GoogleError> {
+        Self::read(unread(request, app_state).await?).await
     }
 }
 
@@ -101,9 +99,9 @@ impl FromRequest<Arc<Served>> for Body {
 /// # Errors
 ///
 /// That of a content type that is not JSON's, or of a body that broke off.
-pub(super) async fn unread(request: Request, served: &Arc<Served>) -> Result<Unread, GoogleError> {
+pub(super) async fn unread(request: Request, app_state: &AppState) -> Result<Unread, GoogleError> {
     check_content_type(request.headers())?;
-    let unread = Unread::from_request(request, served).await.map_err(|rejection| {
+    let unread = Unread::from_request(request, app_state).await.map_err(|rejection| {
         let code = rejection.status();
         GoogleError::with_code(code, &Error::invalid("the body ended before it was whole"))
     })?;

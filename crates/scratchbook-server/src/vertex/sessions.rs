@@ -1,7 +1,5 @@
 //! Sessions: made, read, deleted, and the operations of that.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::{RawQuery, Request, State};
 use axum::response::Response;
@@ -12,39 +10,39 @@ use uuid::Uuid;
 
 use super::operation::{self, Operation};
 use super::params::{Body, Params, unread};
-use super::place::{Engine, EngineSession, Names, PathOperation, no_session};
+use super::resource_name::{Engine, EngineSession, Names, PathOperation, no_session};
 use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
 use crate::answers;
+use crate::app_state::AppState;
 use crate::scope;
-use crate::served::Served;
 
 /// How many ids are tried for one session: of 62 random bits the first one is free.
 const TRIES: usize = 4;
 
 /// The operation that has made a session.
 pub(super) async fn create(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     engine: Engine,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Json<Value>, GoogleError> {
     let Engine { app_name, caller, names } = &engine;
-    let unread = unread(request, &served).await?;
+    let unread = unread(request, &app_state).await?;
     // Nothing else of the body is looked at before its user is known to be within reach.
     if let Some([user, user_snake]) = unread.texts(["userId", "user_id"]).await?
         && let Some(user) = user.or(user_snake).text()
     {
-        scope::user_of_body(&served, caller, app_name, user).await?;
+        scope::user_of_body(&app_state.probe, caller, app_name, user).await?;
     }
     let Body(body) = Body::read(unread).await?;
     let params = Params::new(query.as_deref(), &["sessionId"])?;
     let sent = SessionResource::from_json(body)?;
     let user_id = sent.user_id.ok_or_else(|| Error::invalid("the session has no userId; name its user"))?;
-    scope::user_of_body(&served, caller, app_name, &user_id).await?;
+    scope::user_of_body(&app_state.probe, caller, app_name, &user_id).await?;
     let state = sent.session_state.unwrap_or_default();
     caller.check_app_keys(state.keys().map(String::as_str))?;
-    expiry::check(&served, sent.expiry)?;
+    expiry::check(&app_state, sent.expiry)?;
     let mut config = CreateSessionConfig::default().with_state(state).with_id_unique_in_app();
     config.expiry = sent.expiry;
     config.title = sent.display_name;
@@ -52,21 +50,26 @@ pub(super) async fn create(
     let session = match params.text("sessionId") {
         Some(id) => {
             check_session_id(id)?;
-            served.store.sessions.create_session(app_name, &user_id, config.with_session_id(id)).await?
+            app_state.store.sessions.create_session(app_name, &user_id, config.with_session_id(id)).await?
         }
-        None => numbered(&served, app_name, &user_id, &config).await?,
+        None => numbered(&app_state, app_name, &user_id, &config).await?,
     };
     Ok(Json(operation::created(session.key(), names, &shown(&session, names, caller))))
 }
 
 /// Makes a session with a number for its id, as Google's servers give them.
-async fn numbered(served: &Served, app_name: &str, user_id: &str, config: &CreateSessionConfig) -> Result<Session> {
+async fn numbered(
+    app_state: &AppState,
+    app_name: &str,
+    user_id: &str,
+    config: &CreateSessionConfig,
+) -> Result<Session> {
     let mut tries = 0;
     loop {
         tries += 1;
         let id = (Uuid::new_v4().as_u64_pair().1 >> 1).to_string();
         let config = config.clone().with_session_id(id);
-        match served.store.sessions.create_session(app_name, user_id, config).await {
+        match app_state.store.sessions.create_session(app_name, user_id, config).await {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && tries < TRIES => {}
             made => return made,
         }
@@ -82,36 +85,36 @@ fn check_session_id(id: &str) -> Result<()> {
 }
 
 pub(super) async fn get(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     target: EngineSession,
     RawQuery(query): RawQuery,
 ) -> Result<Response, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    let config = GetSessionConfig::state_only().with_page_bytes(served.page_bytes());
-    Ok(answers::json(read(&served, &target, &config).await?).await?)
+    let config = GetSessionConfig::state_only().with_page_bytes(app_state.page_bytes());
+    Ok(answers::json(read(&app_state, &target, &config).await?).await?)
 }
 
 /// The operation that has deleted a session.
 pub(super) async fn delete(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     target: EngineSession,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    check_there(&served, &target.key).await?;
-    served.store.sessions.delete_session(&target.key).await?;
-    Ok(Json(operation::deleted(&target.key, &target.names, served.environment.now())))
+    check_there(&app_state, &target.key).await?;
+    app_state.store.sessions.delete_session(&target.key).await?;
+    Ok(Json(operation::deleted(&target.key, &target.names, app_state.environment.now())))
 }
 
 /// An operation of a session that is there, asked for later.
 pub(super) async fn operation(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     target: EngineSession,
     PathOperation(number): PathOperation,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    let session = found(&served, &target.key, &GetSessionConfig::state_only()).await?;
+    let session = found(&app_state, &target.key, &GetSessionConfig::state_only()).await?;
     match Operation::find(&target.key, &number) {
         Some(Operation::Create) => {
             let shown = shown(&session, &target.names, &target.caller);
@@ -122,23 +125,23 @@ pub(super) async fn operation(
 }
 
 /// A session as its answer has it.
-pub(super) async fn read(served: &Served, target: &EngineSession, config: &GetSessionConfig) -> Result<Value> {
-    let session = found(served, &target.key, config).await?;
+pub(super) async fn read(app_state: &AppState, target: &EngineSession, config: &GetSessionConfig) -> Result<Value> {
+    let session = found(app_state, &target.key, config).await?;
     Ok(shown(&session, &target.names, &target.caller).to_json())
 }
 
 /// A session, or `NotFound`.
-pub(super) async fn found(served: &Served, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
-    let session = served.store.sessions.get_session(key, config).await?;
+pub(super) async fn found(app_state: &AppState, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
+    let session = app_state.store.sessions.get_session(key, config).await?;
     session.ok_or_else(|| no_session(key.session_id()))
 }
 
-/// `NotFound` where there is no such session.
-pub(super) async fn check_there(served: &Served, key: &SessionKey) -> Result<()> {
-    found(served, key, &GetSessionConfig::state_only().without_state()).await.map(drop)
+/// `NotFound` if there is no such session.
+pub(super) async fn check_there(app_state: &AppState, key: &SessionKey) -> Result<()> {
+    found(app_state, key, &GetSessionConfig::state_only().without_state()).await.map(drop)
 }
 
-/// A session as far as a caller may know of it: after a write, one who may not read is told of its names and times alone.
+/// A session as far as a caller may know of it: after a write, a caller that may not read is shown its names and times alone.
 pub(super) fn shown(session: &Session, names: &Names, caller: &Caller) -> SessionResource {
     let mut shown = SessionResource::new(session, names.session(session.id()));
     if !caller.may(Right::Read) {

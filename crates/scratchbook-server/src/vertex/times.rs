@@ -40,7 +40,7 @@ impl Times {
         self.from <= at && at < self.until
     }
 
-    /// A time in seconds before which nothing is wanted, where there is one. What is shown as wanted may be a little
+    /// A time in seconds before which nothing is wanted, if there is one. What is shown as wanted may be a little
     /// before the time that was given.
     pub(super) fn begin(self) -> Option<f64> {
         (self.from > i64::MIN).then(|| ((self.from - 1) as f64 / 1e6).max(0.0))

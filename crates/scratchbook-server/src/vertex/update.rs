@@ -1,7 +1,6 @@
-//! What is changed of a session: its title, labels, state and end.
+//! Updates of a session: its title, labels, state and expiry.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -14,15 +13,15 @@ use scratchbook::{
 use serde_json::{Map, Value};
 
 use super::params::{Body, Params};
-use super::place::EngineSession;
+use super::resource_name::EngineSession;
 use super::{GoogleError, expiry, sessions};
 use crate::access::{Caller, Right};
-use crate::served::Served;
+use crate::app_state::AppState;
 
-/// How long an update of the state waits before it is tried again, in milliseconds, where others were faster.
+/// How long an update of the state waits before it is tried again, in milliseconds, after a conflict.
 const PAUSES: [u64; 16] = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89, 89, 89, 89, 0];
 
-/// What an update may name.
+/// The fields that an update may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Field {
     DisplayName,
@@ -49,9 +48,9 @@ impl Field {
     }
 }
 
-/// Changes what the mask names, or where there is none, what was sent.
+/// Changes what the mask names, or without a mask, what was sent.
 pub(super) async fn update(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     target: EngineSession,
     RawQuery(query): RawQuery,
     Body(body): Body,
@@ -61,22 +60,22 @@ pub(super) async fn update(
     let sent = SessionResource::from_json(body)?;
     let fields = fields(params.text("updateMask"), &sent)?;
     let has = |field| fields.contains(&field);
-    expiry::check(&served, sent.expiry)?;
+    expiry::check(&app_state, sent.expiry)?;
     let change = metadata_change(&fields, &sent)?;
-    let session = sessions::found(&served, &target.key, &GetSessionConfig::state_only()).await?;
+    let session = sessions::found(&app_state, &target.key, &GetSessionConfig::state_only()).await?;
     if sent.user_id.is_some_and(|user| user != session.user_id()) {
         return Err(Error::invalid("a session stays its user's: leave userId out").into());
     }
     if has(Field::SessionState) {
-        set_state(&served, &target, session, sent.session_state.unwrap_or_default()).await?;
+        set_state(&app_state, &target, session, sent.session_state.unwrap_or_default()).await?;
     }
     if has(Field::DisplayName) || has(Field::Labels) {
-        served.store.sessions.update_session(&target.key, change).await?;
+        app_state.store.sessions.update_session(&target.key, change).await?;
     }
     if has(Field::Expiry) {
-        served.store.sessions.set_expiry(&target.key, sent.expiry).await?;
+        app_state.store.sessions.set_expiry(&target.key, sent.expiry).await?;
     }
-    Ok(Json(sessions::read(&served, &target, &GetSessionConfig::state_only()).await?))
+    Ok(Json(sessions::read(&app_state, &target, &GetSessionConfig::state_only()).await?))
 }
 
 fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<Field>> {
@@ -111,7 +110,7 @@ fn metadata_change(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<S
 /// Puts a state in the place of the session's own keys, by an event of the user. Keys of the user and the app are set where
 /// they are named, and stay otherwise: other sessions have them too.
 async fn set_state(
-    served: &Served,
+    app_state: &AppState,
     target: &EngineSession,
     mut session: Session,
     wanted: Map<String, Value>,
@@ -121,7 +120,7 @@ async fn set_state(
         // Whether a key is as it was is for those who may read it.
         caller.check_app_keys(wanted.keys().map(String::as_str))?;
     }
-    let invocation = format!("p-{}", served.environment.new_id());
+    let invocation = format!("p-{}", app_state.environment.new_id());
     for pause in PAUSES {
         let delta = difference(&session, &wanted, caller)?;
         if delta.is_empty() {
@@ -129,17 +128,17 @@ async fn set_state(
         }
         let event = Event::new("user").with_invocation_id(invocation.as_str()).with_state_delta(delta);
         // What another has added meanwhile is to go, too.
-        match served.store.sessions.append_event_with(&mut session, event, ConflictMode::BySession).await {
+        match app_state.store.sessions.append_event_with(&mut session, event, ConflictMode::BySession).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             done => return done.map(drop),
         }
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        session = sessions::found(served, &target.key, &GetSessionConfig::state_only()).await?;
+        session = sessions::found(app_state, &target.key, &GetSessionConfig::state_only()).await?;
     }
     Err(Error::new(ErrorKind::Conflict, "others have appended to the session every time; try again"))
 }
 
-/// What makes of a session's state the one that is wanted.
+/// The changes that turn a session's state into the wanted one.
 fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for (key, value) in wanted {

@@ -62,7 +62,7 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read; `InvalidArgument` where the secret is short, or is no secret.
+    /// If the file cannot be read; `InvalidArgument` if the secret is too short or invalid.
     pub(super) fn secret(path: &Path) -> Result<Self> {
         let bytes = reload::read("the secret of JWTs", path)?;
         let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
@@ -86,7 +86,7 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read; `InvalidArgument` where it is no JWKS, has a secret in it or no key for us.
+    /// If the file cannot be read; `InvalidArgument` if it is no JWKS, has a secret in it or no key for us.
     pub(super) fn jwks(path: &Path) -> Result<Self> {
         let bytes = reload::read("the JWKS", path)?;
         let wrong = |message: String| Error::invalid(format!("the JWKS '{}': {message}", path.display()));
@@ -131,7 +131,7 @@ impl Key {
 }
 
 impl Jwk {
-    /// The key; `None` where it is for something else.
+    /// The key; `None` if it is for something else.
     fn key(self) -> Result<Option<Key>> {
         if self.kty == "oct" {
             return Err(Error::invalid(
@@ -169,7 +169,7 @@ fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
     bytes.into_iter().skip_while(|byte| *byte == 0).collect()
 }
 
-/// What a member holds in base64url.
+/// The bytes that a member holds in base64url.
 fn bytes(member: &str, text: Option<&str>) -> Result<Vec<u8>> {
     let text = text.ok_or_else(|| Error::invalid(format!("it has no '{member}'")))?;
     let bytes = URL_SAFE_NO_PAD.decode(text);

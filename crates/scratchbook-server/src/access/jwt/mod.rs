@@ -33,8 +33,8 @@ pub(super) struct Jwts {
     audience: Option<String>,
 }
 
-/// Why a token is not taken, to be said to who sent it.
-pub(super) type Refusal = String;
+/// Why a token is invalid, in words for its sender.
+pub(super) type Invalid = String;
 
 #[derive(Deserialize)]
 struct Header {
@@ -67,7 +67,7 @@ enum Names {
 impl Jwts {
     /// # Errors
     ///
-    /// Where a file cannot be read or holds no key.
+    /// If a file cannot be read or holds no key.
     pub(super) fn open(
         secret: Option<PathBuf>,
         jwks: Option<PathBuf>,
@@ -92,12 +92,12 @@ impl Jwts {
         results.into_iter().collect()
     }
 
-    /// Who has this token.
+    /// The caller that has this token.
     ///
     /// # Errors
     ///
     /// Why it is not taken.
-    pub(super) fn caller(&self, token: &str, now: f64) -> Result<Caller, Refusal> {
+    pub(super) fn caller(&self, token: &str, now: f64) -> Result<Caller, Invalid> {
         let claims: Claims = serde_json::from_slice(&self.signed(token)?)
             .map_err(|error| format!("the token's claims cannot be read: {error}"))?;
         claims.check_time(now)?;
@@ -106,7 +106,7 @@ impl Jwts {
     }
 
     /// The claims, once the signature holds.
-    fn signed(&self, token: &str) -> Result<Vec<u8>, Refusal> {
+    fn signed(&self, token: &str) -> Result<Vec<u8>, Invalid> {
         let unknown = || "the token is not known here".to_owned();
         let (message, signature) = token.rsplit_once('.').ok_or_else(unknown)?;
         let (header, claims) = message.split_once('.').ok_or_else(unknown)?;
@@ -127,7 +127,7 @@ impl Jwts {
 }
 
 impl Claims {
-    fn check_time(&self, now: f64) -> Result<(), Refusal> {
+    fn check_time(&self, now: f64) -> Result<(), Invalid> {
         match self.exp {
             None => return Err("the token has no 'exp', and has to expire".to_owned()),
             Some(exp) if exp + LEEWAY <= now => return Err("the token has expired".to_owned()),
@@ -139,7 +139,7 @@ impl Claims {
         }
     }
 
-    fn check_parties(&self, issuer: Option<&str>, audience: Option<&str>) -> Result<(), Refusal> {
+    fn check_parties(&self, issuer: Option<&str>, audience: Option<&str>) -> Result<(), Invalid> {
         if issuer.is_some() && self.iss.as_deref() != issuer {
             return Err("the token is from another issuer ('iss')".to_owned());
         }
@@ -153,7 +153,7 @@ impl Claims {
         if meant { Ok(()) } else { Err("the token is for another audience ('aud')".to_owned()) }
     }
 
-    fn caller(self) -> Result<Caller, Refusal> {
+    fn caller(self) -> Result<Caller, Invalid> {
         let user = match self.user.as_deref() {
             Some(ALL_USERS) => None,
             Some(user) => Some(user),

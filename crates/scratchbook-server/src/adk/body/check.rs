@@ -1,7 +1,7 @@
 //! Checks of a body against the models of ADK, with the errors of pydantic.
 //!
 //! A model is a table of fields. [`check`] goes over a value by it, notes all that is wrong, and leaves the value as its
-//! model writes it: camelCase names, no `null` where a field may be absent, no unknown names where they are ignored,
+//! model writes it: camelCase names, no `null` if a field may be absent, no unknown names where they are ignored,
 //! numbers and booleans that came as strings as what they are.
 
 use std::borrow::Cow;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::scalar::{boolean, bytes, float, integer};
 use crate::adk::AdkError;
-use crate::spelling::snake_case;
+use crate::wire_names::snake_case;
 
-/// What a value has to be.
+/// The type that a value has to have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Any,
@@ -37,7 +37,7 @@ pub(crate) struct Model {
     unknown: Unknown,
 }
 
-/// What becomes of names that a model does not know.
+/// How a model treats names that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
     Ignored,
@@ -106,7 +106,7 @@ impl Loc<'_> {
     }
 }
 
-/// What is wrong with a body, all of it up to a thousand.
+/// The problems of a body, up to a thousand.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(Vec<Value>);
 
@@ -131,7 +131,7 @@ impl Problems {
 
     /// # Errors
     ///
-    /// What was noted, where anything was.
+    /// The problems that were noted, if any.
     pub(crate) fn into_result(self) -> Result<(), AdkError> {
         if self.0.is_empty() { Ok(()) } else { Err(self.into_error()) }
     }

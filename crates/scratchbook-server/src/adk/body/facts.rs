@@ -1,4 +1,4 @@
-//! The models of what a model tells about its answer: where it is from, what it cost, how sure it was.
+//! The schemas of what a model reports about its answer: sources, usage and probabilities.
 
 use super::check::Kind::{Bool, Bytes, Float, Int, List, Model, Str};
 use super::check::{self, optional, required};

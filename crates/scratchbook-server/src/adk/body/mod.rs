@@ -1,6 +1,6 @@
 //! Bodies of ADK's surface: read, checked and refused as FastAPI and pydantic do it for ADK.
 //!
-//! A handler takes a [`JsonBody`] of a request of `requests.rs`, or an `Option` of one where a body may be left out.
+//! A handler takes a [`JsonBody`] of a request of `requests.rs`, or an `Option` of one if a body may be left out.
 
 mod check;
 mod content;
@@ -10,8 +10,6 @@ mod requests;
 mod scalar;
 mod text;
 
-use std::sync::Arc;
-
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use axum::http::StatusCode;
@@ -20,13 +18,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::AdkError;
+use crate::app_state::AppState;
 use crate::bodies::{Shape, Unread};
-use crate::served::Served;
 use check::{Loc, Problems, check};
 
 pub(crate) use check::Kind;
 pub(crate) use requests::{
-    CreateSessionRequest, InitialState, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
+    ArtifactPart, CreateSessionRequest, InitialState, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest,
+    UpdateSessionRequest,
 };
 
 /// What a body is read as.
@@ -41,20 +40,20 @@ pub(crate) trait Body: DeserializeOwned + Send + 'static {
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: Body> FromRequest<Arc<Served>> for JsonBody<T> {
+impl<T: Body> FromRequest<AppState> for JsonBody<T> {
     type Rejection = AdkError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, AdkError> {
-        let unread = Unread::from_request(request, served).await.map_err(unreadable)?;
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Self, AdkError> {
+        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?;
         Self::read(unread).await
     }
 }
 
-impl<T: Body> OptionalFromRequest<Arc<Served>> for JsonBody<T> {
+impl<T: Body> OptionalFromRequest<AppState> for JsonBody<T> {
     type Rejection = AdkError;
 
-    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Option<Self>, AdkError> {
-        let unread = Unread::from_request(request, served).await.map_err(unreadable)?;
+    async fn from_request(request: Request, app_state: &AppState) -> Result<Option<Self>, AdkError> {
+        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?;
         let is_json = unread.is_json();
         Ok(unread.read(T::SHAPE, move |bytes| optional(is_json, bytes)).await??.map(Self))
     }
@@ -124,7 +123,7 @@ fn problem(kind: &str, message: &str) -> AdkError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spelling::is_json;
+    use crate::wire_names::is_json;
 
     async fn refusal<T: Body + std::fmt::Debug>(content_type: Option<&str>, body: &[u8]) -> (u16, Value) {
         let read = required::<T>(content_type.is_some_and(is_json), body.to_vec().into());

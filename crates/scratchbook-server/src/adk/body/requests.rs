@@ -1,5 +1,7 @@
 //! The requests of ADK's surface that have a body.
 
+use std::collections::HashMap;
+
 use scratchbook::{Content, Event, Part, StateDelta};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -10,9 +12,8 @@ use super::check::{self, defaulted, optional, required};
 use super::content::{CONTENT, PART};
 use super::event::EVENT;
 use super::{Body, Kind};
-use crate::adk::document::ArtifactPart;
 use crate::bodies::{self as counted, Counted, Shape};
-use crate::document::EventSchema;
+use crate::openapi::EventSchema;
 
 /// What a session is made with.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -167,4 +168,21 @@ static ARTIFACT: Shape = Shape::Fields(&[("artifact", &counted::PART)]);
 impl Body for SaveArtifactRequest {
     const KIND: Kind = Model(&SAVE_ARTIFACT);
     const SHAPE: &'static Shape = &ARTIFACT;
+}
+
+/// An artifact, as `google.genai.types.Part`: with text, with data in base64 or with the address of a file.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "the document alone reads it")]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"inlineData": {"mimeType": "text/csv", "data": "YSxiCg=="}}))]
+pub(crate) struct ArtifactPart {
+    /// The text.
+    #[schema(required = false)]
+    text: Option<String>,
+    /// `mimeType`, `data` in base64, and if wanted `displayName`.
+    #[schema(required = false)]
+    inline_data: Option<HashMap<String, Value>>,
+    /// `fileUri`, and if wanted `mimeType`.
+    #[schema(required = false)]
+    file_data: Option<HashMap<String, Value>>,
 }

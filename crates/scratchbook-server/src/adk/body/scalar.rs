@@ -1,4 +1,4 @@
-//! Single values as pydantic takes them: what may stand for what, and what is said where it may not.
+//! Single values as pydantic takes them: which conversions it makes, and how it words a refusal.
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;

@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 127;
 ///
 /// # Errors
 ///
-/// 400 where it is not UTF-8; 422 where it is not JSON, or holds a number that would not come back as it is.
+/// 400 if it is not UTF-8; 422 if it is not JSON, or holds a number that would not come back as it is.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     let bytes = without_mark(bytes);
     let error = match json::from_slice(bytes) {
@@ -58,7 +58,7 @@ fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, Wrong> {
 struct Walk<'a> {
     text: &'a [u8],
     at: usize,
-    /// What Python takes and we do not, said where nothing else is wrong.
+    /// A value that Python takes and we do not; reported if nothing else is wrong.
     refused: Option<Wrong>,
 }
 

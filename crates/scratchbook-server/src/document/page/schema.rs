@@ -54,7 +54,7 @@ fn table(schema: &Value) -> Markup {
     }
 }
 
-/// What a value is, in a few words, with a link where there is more to say.
+/// A value in a few words, with a link if there is more to say.
 pub(super) fn kind(schema: &Value) -> Markup {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap_or_default();

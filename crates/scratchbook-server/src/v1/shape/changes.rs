@@ -81,7 +81,7 @@ impl Operations {
     }
 }
 
-/// When a write is refused for the sake of what others have committed meanwhile.
+/// When a write is refused for the sake of what others have committed in the meantime.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConflictMode)]
@@ -98,8 +98,8 @@ pub(crate) enum Conflict {
 /// How far its writer has seen what is stored: what a session's answer had as `seen`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schema(example = json!({"seq": 3, "user": 17, "app": 12}))]
-pub(crate) struct Seen {
+#[schema(as = Seen, example = json!({"seq": 3, "user": 17, "app": 12}))]
+pub(crate) struct SeenPositions {
     /// The number of the session's last event that was seen, with all before it.
     pub(crate) seq: u64,
     /// The position in the log of the user's state.
@@ -110,7 +110,7 @@ pub(crate) struct Seen {
     #[serde(default)]
     #[schema(required = false)]
     pub(crate) app: u64,
-    /// When the session was made, in seconds since 1970: by it one is told that was made anew under its id.
+    /// When the session was made, in seconds since 1970: it distinguishes a session that was created again under the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub(crate) create_time: Option<f64>,
@@ -121,7 +121,7 @@ pub(crate) struct Seen {
     pub(crate) keys: BTreeMap<String, u64>,
 }
 
-impl Seen {
+impl SeenPositions {
     /// What a session that was read has seen.
     pub(crate) fn of(session: &Session) -> Self {
         let seen = session.seen();
@@ -132,7 +132,7 @@ impl Seen {
 
 impl Conflict {
     /// How an append is to be done.
-    pub(crate) fn options(self, seen: Option<Seen>) -> Result<AppendOptions> {
+    pub(crate) fn options(self, seen: Option<SeenPositions>) -> Result<AppendOptions> {
         if matches!(self, Self::Merge) {
             return Ok(AppendOptions::default());
         }

@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::access::{Caller, Right};
 use crate::adk::hide_internal;
-use crate::document::EventSchema;
+use crate::openapi::EventSchema;
 
 /// Our field in an event: its number.
 const SEQ: &str = "seq";
@@ -19,7 +19,7 @@ const SEQ: &str = "seq";
 pub(crate) struct Stored(pub(crate) Arc<Event>);
 
 impl Stored {
-    /// An event that a caller has written: one who may not read is not told what its changes came to, for that may
+    /// An event that a caller has written. A caller that may not read is not shown what its changes came to, for that may
     /// hold what was there before.
     pub(crate) fn told(mut event: Arc<Event>, caller: &Caller) -> Self {
         if !caller.may(Right::Read) {

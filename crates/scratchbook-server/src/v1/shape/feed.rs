@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{LogChange, Stored};
-use crate::document::StateValues;
+use crate::openapi::StateValues;
 
 /// A place in a feed: of letters, digits, `-` and `_` alone, so that headers and queries carry it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]

@@ -1,4 +1,4 @@
-//! What JSON of `/v1` looks like, both ways.
+//! The JSON of `/v1`, of requests and of answers.
 
 mod changes;
 mod event;
@@ -6,7 +6,7 @@ mod feed;
 mod session;
 mod writer;
 
-pub(super) use changes::{Conflict, Operations, Seen};
+pub(super) use changes::{Conflict, Operations, SeenPositions};
 pub(super) use event::{Given, Stored};
 pub(super) use feed::{Cursor, Entry};
 pub(super) use session::SessionBody;

@@ -6,9 +6,9 @@ use scratchbook::{Scope, Session, StateMap};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Seen, Stored};
+use super::{SeenPositions, Stored};
 use crate::access::{Caller, Right};
-use crate::document::StateValues;
+use crate::openapi::StateValues;
 
 /// A session: its merged state and the events that were asked for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -41,10 +41,10 @@ pub(crate) struct SessionBody {
     last_update_time: f64,
     /// When it expires, in seconds since 1970; `null` for never.
     expire_time: Option<f64>,
-    /// How many events it has had: the number of the last one. `null` where the store has not counted them.
+    /// How many events it has had: the number of the last one. `null` if the store has not counted them.
     event_count: Option<u64>,
     /// How far this answer has seen what is stored: to be sent with a write that is to be refused for being late.
-    seen: Seen,
+    seen: SeenPositions,
 }
 
 impl SessionBody {
@@ -54,7 +54,7 @@ impl SessionBody {
         Self { state, ..Self::from(session) }
     }
 
-    /// A session that a caller has written to: one who may not read is told of its names and numbers alone.
+    /// A session that a caller has written to: a caller that may not read is shown its names and numbers alone.
     pub(crate) fn told(session: Session, caller: &Caller) -> Self {
         let whole = Self::from(session);
         if caller.may(Right::Read) {
@@ -78,7 +78,7 @@ impl From<Session> for SessionBody {
             last_update_time: session.last_update_time(),
             expire_time: session.expire_time(),
             event_count: session.known_seq(),
-            seen: Seen::of(&session),
+            seen: SeenPositions::of(&session),
         }
     }
 }

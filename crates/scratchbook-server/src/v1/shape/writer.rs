@@ -1,4 +1,4 @@
-//! Who wrote what.
+//! Writers of events and of keys.
 
 use scratchbook::{KeyWrite, KeyWriter, StateChange};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::access::Caller;
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Writer {
-    /// Who is said to have written it; empty where that is not known any more.
+    /// Who is said to have written it; empty if that is not known any more.
     author: String,
     /// The user whose session wrote it; absent for a write outside of any session, and for a session of another user
     /// than the one that your token is for.
@@ -100,7 +100,7 @@ impl From<StateChange> for Write {
 pub(crate) struct LogChange {
     /// The key, without prefix.
     key: String,
-    /// Whether the key was removed; absent where it was not.
+    /// Whether the key was removed; absent if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     removed: Option<bool>,
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! The surfaces of the server, and those that are switched off.
+//! The surfaces of the server, their paths, and the layer that hides those that are switched off.
 
 use std::sync::Arc;
 
@@ -8,10 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::served::Served;
-use crate::vertex;
-
-/// What one kind of clients speaks to.
+/// An API of the server, for one kind of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Surface {
@@ -23,21 +20,23 @@ pub enum Surface {
     Vertex,
 }
 
-/// What is of no surface: what says that the server is there and can work, and how; what describes all that is served; and
-/// the login of browsers.
+/// The paths of no surface: health and metrics, the documents of the API, and the login of browsers.
 const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
+
+/// The folders of Vertex AI's surface.
+pub(crate) const VERTEX: [&str; 3] = ["/v1beta1", "/v1/projects", "/v1/reasoningEngines"];
 
 impl Surface {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Adk, Self::V1, Self::Vertex];
 
-    /// The surface that a path is of, be there a route for it or not.
-    fn of(path: &str) -> Option<Self> {
+    /// The surface of a path, whether or not there is a route for it.
+    pub(crate) fn of(path: &str) -> Option<Self> {
         if OF_NONE.contains(&path) {
             None
-        } else if vertex::serves(path) {
+        } else if VERTEX.iter().any(|folder| is_below(path, folder)) {
             Some(Self::Vertex)
-        } else if path == "/v1" || path.starts_with("/v1/") {
+        } else if is_below(path, "/v1") {
             Some(Self::V1)
         } else {
             Some(Self::Adk)
@@ -45,10 +44,15 @@ impl Surface {
     }
 }
 
-/// Answers what is of a surface that is off: as if the server did not know it, for every caller.
-pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
+/// Whether a path is this folder or something in it.
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Answers paths of a surface that is off as unknown, to every caller.
+pub(crate) async fn check(State(surfaces): State<Arc<[Surface]>>, request: Request, next: Next) -> Response {
     match Surface::of(request.uri().path()) {
-        Some(surface) if !served.surfaces.contains(&surface) => {
+        Some(surface) if !surfaces.contains(&surface) => {
             (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], "Not Found").into_response()
         }
         _ => next.run(request).await,

@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 pub(crate) struct StreamEvent {
     /// What it is; absent for entries of a feed. `error` says why the stream ends.
     event: Option<String>,
-    /// Where it stands: to be sent as `Last-Event-ID` by who takes the stream up again.
+    /// Where it stands: to be sent as `Last-Event-ID` by who resumes the stream.
     id: Option<String>,
-    /// JSON on one line; absent where only the place has moved.
+    /// JSON on one line; absent if only the place has moved.
     data: Option<String>,
     /// After how many milliseconds to connect again.
     retry: Option<u64>,

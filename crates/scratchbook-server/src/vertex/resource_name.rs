@@ -1,6 +1,4 @@
-//! What a path names: an engine, or a session of it.
-
-use std::sync::Arc;
+//! Resource names in paths: an engine, or a session of it.
 
 use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::Method;
@@ -10,11 +8,11 @@ use scratchbook::{Error, Result, SessionKey};
 
 use super::GoogleError;
 use crate::access::Caller;
-use crate::scope::{self, AppPart, Refusal};
-use crate::served::Served;
-use crate::spelling::SEGMENT;
+use crate::app_state::AppState;
+use crate::scope::{self, AppPart, SurfaceError};
+use crate::wire_names::SEGMENT;
 
-/// What is posted to a session ends so.
+/// The end of a path at which an event is appended.
 const APPEND: &str = ":appendEvent";
 
 /// An engine of which something is within the caller's reach.
@@ -89,21 +87,21 @@ fn encoded(id: &str) -> String {
     utf8_percent_encode(id, SEGMENT).to_string()
 }
 
-impl FromRequestParts<Arc<Served>> for Engine {
+impl FromRequestParts<AppState> for Engine {
     type Rejection = GoogleError;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, GoogleError> {
-        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, served).await?;
+    async fn from_request_parts(parts: &mut Parts, app_state: &AppState) -> Result<Self, GoogleError> {
+        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, app_state).await?;
         let (names, _) = Names::of(path(parts))?;
         Ok(Self { app_name, caller, names })
     }
 }
 
-impl FromRequestParts<Arc<Served>> for EngineSession {
+impl FromRequestParts<AppState> for EngineSession {
     type Rejection = GoogleError;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, GoogleError> {
-        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, served).await?;
+    async fn from_request_parts(parts: &mut Parts, app_state: &AppState) -> Result<Self, GoogleError> {
+        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, app_state).await?;
         let (names, after) = Names::of(path(parts))?;
         let raw = after.get(1).copied().unwrap_or_default();
         let raw = match parts.method {
@@ -112,10 +110,10 @@ impl FromRequestParts<Arc<Served>> for EngineSession {
         };
         let session_id = GoogleError::decode("session", raw)?;
         let key = match caller.user() {
-            // Of other users' sessions nothing is looked at, so that nothing can be told of them.
+            // Other users' sessions are not looked at, so that nothing about them can leak.
             Some(user_id) => SessionKey::new(&app_name, user_id, &session_id)?,
             None => {
-                let found = served.store.sessions.locate_session(&app_name, &session_id).await?;
+                let found = app_state.store.sessions.locate_session(&app_name, &session_id).await?;
                 found.ok_or_else(|| no_session(&session_id))?
             }
         };
@@ -123,10 +121,10 @@ impl FromRequestParts<Arc<Served>> for EngineSession {
     }
 }
 
-impl FromRequestParts<Arc<Served>> for PathOperation {
+impl FromRequestParts<AppState> for PathOperation {
     type Rejection = GoogleError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, GoogleError> {
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, GoogleError> {
         let [operation] = scope::named::<GoogleError, _>(parts, ["operation"])?;
         Ok(Self(operation))
     }

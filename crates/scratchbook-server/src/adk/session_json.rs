@@ -1,5 +1,4 @@
-//! Sessions whole, as ADK's clients are shown them: read page by page, as one snapshot, and no larger than an answer may
-//! be.
+//! The JSON of whole sessions for ADK's clients: read page by page, as one snapshot, and no larger than an answer may be.
 
 use axum::response::Response;
 use scratchbook::json::bytes_of;
@@ -7,8 +6,8 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Result
 
 use super::shape;
 use crate::answers::{self, Share, too_large};
+use crate::app_state::AppState;
 use crate::heavy::{is_small, off_worker};
-use crate::served::Served;
 
 /// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
@@ -17,14 +16,14 @@ const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 const FIRST_PAGE: usize = 500;
 const PAGE: usize = 1000;
 
-/// How many times as much as an answer may have is stored of a session that is not even begun to be written.
+/// A session whose stored size is this many times the limit of an answer is refused before it is written.
 const MUCH_TOO_LARGE: u64 = 4;
 
-/// What is to be asked for in place of a whole session.
+/// The advice to a client whose session is too large.
 const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
     /v1/apps/{app}/users/{user}/sessions/{session}/events";
 
-/// How often a session is read again that was created again or pruned meanwhile.
+/// How often a session is read again that was created again or pruned in the meantime.
 const TRIES: u32 = 3;
 
 /// A session with its last events, all of them unless a number is given. `None` if there is no session.
@@ -35,9 +34,9 @@ const TRIES: u32 = 3;
 /// # Errors
 ///
 /// `PayloadTooLarge` if it has more bytes than an answer may have.
-pub(super) async fn session(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<Option<Response>> {
+pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<Option<Response>> {
     for _ in 0..TRIES {
-        match read(served, key, last).await? {
+        match read(app_state, key, last).await? {
             Read::Whole(text) => return Ok(Some(text.ready())),
             Read::Missing => return Ok(None),
             Read::Moved => {}
@@ -51,25 +50,25 @@ pub(super) async fn session(served: &Served, key: &SessionKey, last: Option<usiz
 /// # Errors
 ///
 /// As [`session`].
-pub(super) async fn at_hand(served: &Served, session: Session) -> Result<Response> {
-    Text::new(served).write_session(session).await.map(Text::ready)
+pub(super) async fn at_hand(app_state: &AppState, session: Session) -> Result<Response> {
+    Text::new(app_state).write_session(session).await.map(Text::ready)
 }
 
 /// A session that was written to, as it is now: the answer reports what was done, whatever the size of the session. If the
-/// session is too large for an answer, its last events are there alone; if its state is, that is left out.
-pub(super) async fn written(served: &Served, key: &SessionKey) -> Result<Option<Response>> {
-    let too_large = match session(served, key, None).await {
+/// session is too large for an answer, only its last events are shown; if its state is too large, it is left out.
+pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Option<Response>> {
+    let too_large = match session(app_state, key, None).await {
         Err(error) if error.kind() == ErrorKind::PayloadTooLarge => error,
         done => return done,
     };
     tracing::debug!(error = %too_large, "a session that was written to is shown in part");
-    let some = GetSessionConfig::default().with_page_bytes(served.page_bytes());
+    let some = GetSessionConfig::default().with_page_bytes(app_state.page_bytes());
     for config in [some.clone(), some.without_state().with_num_recent_events(0)] {
-        match served.store.sessions.get_session(key, &config).await {
+        match app_state.store.sessions.get_session(key, &config).await {
             Err(error) if error.kind() == ErrorKind::PayloadTooLarge => {}
             Err(error) => return Err(error),
             Ok(None) => return Ok(None),
-            Ok(Some(session)) => match at_hand(served, session).await {
+            Ok(Some(session)) => match at_hand(app_state, session).await {
                 Err(error) if error.kind() == ErrorKind::PayloadTooLarge => {}
                 done => return done.map(Some),
             },
@@ -86,13 +85,13 @@ pub(super) async fn written(served: &Served, key: &SessionKey) -> Result<Option<
 /// # Errors
 ///
 /// `PayloadTooLarge` if they have more bytes than an answer may have.
-pub(super) async fn list(served: &Served, app_name: &str, user_id: &str) -> Result<Response> {
+pub(super) async fn list(app_state: &AppState, app_name: &str, user_id: &str) -> Result<Response> {
     let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(1000);
-    let mut config = config.with_page_bytes(served.page_bytes());
-    let mut text = Text::new(served);
+    let mut config = config.with_page_bytes(app_state.page_bytes());
+    let mut text = Text::new(app_state);
     text.instead = "list the sessions page by page at /v1/apps/{app}/users/{user}/sessions";
     loop {
-        let mut page = served.store.sessions.list_sessions(app_name, &config).await?;
+        let mut page = app_state.store.sessions.list_sessions(app_name, &config).await?;
         config.page_size = next_limit(config.page_size, page.sessions.len());
         page.sessions.retain(|session| !OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)));
         text = text.write_list(page.sessions).await?;
@@ -109,19 +108,19 @@ fn next_limit(limit: usize, came: usize) -> usize {
     if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
 }
 
-/// What came of reading a session.
+/// The result of reading a session.
 enum Read {
     Whole(Text),
     Missing,
-    /// It is not the same any more.
+    /// The session has changed in the meantime.
     Moved,
 }
 
-async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<Read> {
-    let sessions = &served.store.sessions;
+async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<Read> {
+    let sessions = &app_state.store.sessions;
     let page = |after, limit| {
         let config = GetSessionConfig::default().with_events_after(after, limit);
-        config.with_page_bytes(served.page_bytes())
+        config.with_page_bytes(app_state.page_bytes())
     };
     let mut limit = FIRST_PAGE;
     let begin = match last {
@@ -138,20 +137,20 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
         let mut config = GetSessionConfig::default();
         config.num_recent_events = last;
         let Some(whole) = sessions.get_session(key, &config).await? else { return Ok(Read::Missing) };
-        return Text::new(served).write_session(whole).await.map(Read::Whole);
+        return Text::new(app_state).write_session(whole).await.map(Read::Whole);
     };
     // Since the last number was asked for, others may have appended.
     let from = last.map_or(begin, |last| to.saturating_sub(last as u64));
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
-        return Text::new(served).write_session(first).await.map(Read::Whole);
+        return Text::new(app_state).write_session(first).await.map(Read::Whole);
     }
-    // What is by far too large need not be written to know it. The text that is shown may be shorter than the stored one.
-    let most = (served.limits.answer_bytes as u64).saturating_mul(MUCH_TOO_LARGE);
+    // A session that is by far too large is refused without writing it. The text that is shown may be shorter than the stored one.
+    let most = (app_state.limits.answer_bytes as u64).saturating_mul(MUCH_TOO_LARGE);
     if last.is_none() && first.stored_bytes().is_some_and(|bytes| bytes > most) {
-        return Err(too_large(served.limits.answer_bytes, OF_SESSION));
+        return Err(too_large(app_state.limits.answer_bytes, OF_SESSION));
     }
     let (made, updated, mut after) = (first.create_time(), first.last_update_time(), begin);
-    let mut text = Text::new(served);
+    let mut text = Text::new(app_state);
     let mut session = first.clone();
     text = text.write(move |out| shape::push_session_head(out, &first)).await?;
     loop {
@@ -187,18 +186,18 @@ fn shared_bytes(session: &Session) -> usize {
     of(Scope::User).saturating_add(of(Scope::App))
 }
 
-/// What is written of an answer.
+/// The written part of an answer.
 struct Text {
     out: Vec<u8>,
     share: Share,
     answer_bytes: usize,
-    /// What is to be asked for if it is too large.
+    /// The advice to a client whose answer is too large.
     instead: &'static str,
 }
 
 impl Text {
-    fn new(served: &Served) -> Self {
-        let (share, answer_bytes) = (served.answers.share(), served.limits.answer_bytes);
+    fn new(app_state: &AppState) -> Self {
+        let (share, answer_bytes) = (app_state.answers.share(), app_state.limits.answer_bytes);
         Self { out: Vec::new(), share, answer_bytes, instead: OF_SESSION }
     }
 

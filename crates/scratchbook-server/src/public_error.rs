@@ -1,21 +1,21 @@
-//! What callers are shown of an error, on every surface and in every stream; the rest is for the log.
+//! The public part of an error, for every surface and stream; the rest is for the log.
 
 use axum::http::StatusCode;
 use scratchbook::{Error, ErrorKind};
 
-/// What may be shown of an error to anybody: no address, path or account of what is behind the server is in it.
+/// The public part of an error. It has no address, path or account of systems behind the server.
 #[derive(Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct PublicError<'a> {
     pub(crate) status: StatusCode,
     pub(crate) kind: ErrorKind,
     pub(crate) message: &'a str,
 }
 
-impl<'a> Told<'a> {
-    /// Logs what concerns those who run the server, and gives what is left.
+impl<'a> PublicError<'a> {
+    /// Logs what concerns the operators of the server, and returns the public part.
     pub(crate) fn of(error: &'a Error) -> Self {
         let kind = error.public_kind();
-        let status = status(kind);
+        let status = status_of(kind);
         let reason = error.kind().as_str();
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(kind = reason, %error, cause = cause(error), "a request failed");
@@ -31,14 +31,14 @@ impl<'a> Told<'a> {
     }
 }
 
-/// What an error that concerns those who run the server came from, in words.
+/// The cause of an error that concerns the operators of the server, in words.
 fn cause(error: &Error) -> Option<String> {
     let source = std::error::Error::source(error).filter(|_| error.is_for_operator());
     source.map(ToString::to_string)
 }
 
 /// The status of a kind of error, on every surface.
-fn status(kind: ErrorKind) -> StatusCode {
+pub(crate) fn status_of(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition => StatusCode::BAD_REQUEST,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,

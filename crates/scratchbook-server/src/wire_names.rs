@@ -1,11 +1,11 @@
-//! What clients may spell in more than one way: names in paths, queries and bodies, and the content type of JSON.
+//! Names on the wire: percent-encoding in paths, camelCase and snake_case, and the content types of JSON.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
-/// What stands for itself in a segment of a path.
+/// The characters that are percent-encoded in a segment of a path.
 pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// `appName` as `app_name`; `None` where both are one.
+/// `appName` as `app_name`; `None` if both are the same.
 pub(crate) fn snake_case(name: &str) -> Option<String> {
     if !name.contains(|c: char| c.is_ascii_uppercase()) {
         return None;

@@ -1,6 +1,6 @@
-//! How people log in with a browser, which can send no token of its own accord: a form takes it once, and a cookie keeps
-//! it. No script sees the cookie, no other site's page can send it, and it counts on requests of this server's own pages
-//! alone. A token is in no address and in no log.
+//! Login with a browser, which sends no token by itself: a form takes the token once, and a cookie keeps it. No script
+//! sees the cookie, no page of another site can send it, and it counts only on requests of this server's own pages. A
+//! token is in no address and in no log.
 
 mod cookie;
 mod page;
@@ -12,22 +12,18 @@ use axum::extract::{FromRequest, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use scratchbook::{Error, ErrorKind};
+use scratchbook::{Environment, Error, ErrorKind};
 
-use super::{Access, Caller};
-use crate::adk::method_not_allowed;
+use crate::access::{Access, Caller, Identity, LOGIN, LOGOUT, is_open_to_all};
 use crate::guard::{self, OwnPage};
-use crate::refusal;
-use crate::served::Served;
+use crate::limits::Rates;
+use crate::refusal::Refused;
 use cookie::Cookie;
-
-/// Where people log in, and where they log out.
-pub(super) const LOGIN: &str = "/login";
-pub(super) const LOGOUT: &str = "/logout";
 
 /// How large the form may be: a stranger sends it.
 pub(crate) const FORM_BYTES: usize = 16 << 10;
@@ -35,14 +31,21 @@ pub(crate) const FORM_BYTES: usize = 16 << 10;
 /// The page after a login that did not begin on another one.
 const NOWHERE: &str = "/login";
 
+/// The state of the pages to log in by.
+#[derive(Clone, Debug)]
+pub(crate) struct BrowserState {
+    pub(crate) access: Access,
+    pub(crate) rates: Option<Arc<Rates>>,
+    pub(crate) environment: Arc<dyn Environment>,
+}
+
 /// The routes; empty if nobody has to log in.
-pub(crate) fn routes(access: &Access) -> Router<Arc<Served>> {
-    match access {
+pub(crate) fn routes<S: Clone + Send + Sync + 'static>(state: BrowserState) -> Router<S> {
+    match &state.access {
         Access::Open => Router::new(),
-        Access::Login(_) => Router::new()
-            .route(LOGIN, get(show).post(log_in))
-            .route(LOGOUT, post(log_out))
-            .method_not_allowed_fallback(method_not_allowed),
+        Access::Login(_) => {
+            Router::new().route(LOGIN, get(show).post(log_in)).route(LOGOUT, post(log_out)).with_state(state)
+        }
     }
 }
 
@@ -51,9 +54,27 @@ pub(crate) fn takes_form(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == LOGIN
 }
 
-/// Takes the cookie of a request of an own page for its token, if it has no other. Nothing further in has a use for
-/// cookies.
-pub(super) fn take_cookie(request: &mut Request) {
+/// Reads the cookie of a request from one of this server's pages as its token, unless the path is open to all.
+pub(crate) async fn read_cookie(mut request: Request, next: Next) -> Response {
+    if !is_open_to_all(request.uri().path()) {
+        take_cookie(&mut request);
+    }
+    next.run(request).await
+}
+
+/// Redirects to the form if a person asks for a page and has not logged in.
+pub(crate) async fn offer_login(request: Request, next: Next) -> Response {
+    let is_refused = request.extensions().get::<Identity>().is_some_and(|identity| identity.caller().is_none());
+    let login = is_refused.then(|| instead_of(request.method(), request.uri(), request.headers())).flatten();
+    match login {
+        Some(login) => login,
+        None => next.run(request).await,
+    }
+}
+
+/// Makes the cookie of a request from one of this server's pages its token, if it has no other. No handler needs cookies,
+/// so they are removed.
+fn take_cookie(request: &mut Request) {
     let own_page = request.extensions().get::<OwnPage>().copied();
     let token = own_page.and_then(|page| Cookie::of(page).token(request.headers()));
     request.headers_mut().remove(COOKIE);
@@ -63,29 +84,29 @@ pub(super) fn take_cookie(request: &mut Request) {
 }
 
 /// The redirect to the form, for a person who wants to see a page and has not logged in; `None` for any other request.
-pub(super) fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
     let takes = headers.get("accept").and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes.contains("text/html");
     let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
     Some(to(&format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC))))
 }
 
-/// The form; to who is in already, as whom, and the way out.
-async fn show(State(served): State<Arc<Served>>, mut request: Request) -> Response {
-    if let Some(one_too_many) = served.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
+/// The form; for a person who is logged in already, the name and the button to log out.
+async fn show(State(state): State<BrowserState>, mut request: Request) -> Response {
+    if let Some(one_too_many) = state.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
         return one_too_many;
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
     take_cookie(&mut request);
     let next = next(query.as_bytes());
-    match caller(&served, request.headers()) {
+    match caller(&state, request.headers()) {
         Ok(caller) => page::inside(caller.name().map_or("", |name| name), &next),
         Err(_) => page::form(StatusCode::OK, None, &next),
     }
 }
 
-async fn log_in(State(served): State<Arc<Served>>, request: Request) -> Response {
-    if let Some(one_too_many) = served.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
+async fn log_in(State(state): State<BrowserState>, request: Request) -> Response {
+    if let Some(one_too_many) = state.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
         return one_too_many;
     }
     // A foreign page is not to log a person in as somebody else either.
@@ -98,7 +119,7 @@ async fn log_in(State(served): State<Arc<Served>>, request: Request) -> Response
     let (Some(header), Some(kept)) = (cookie::header(token.trim()), cookie.keep(token.trim())) else {
         return page::form(StatusCode::UNAUTHORIZED, Some("This is no token."), &next);
     };
-    match caller(&served, &HeaderMap::from_iter([(AUTHORIZATION, header)])) {
+    match caller(&state, &HeaderMap::from_iter([(AUTHORIZATION, header)])) {
         Ok(_) => ([(SET_COOKIE, kept)], to(&next)).into_response(),
         Err(why) => page::form(StatusCode::UNAUTHORIZED, Some(&why), &next),
     }
@@ -114,17 +135,14 @@ async fn log_out(request: Request) -> Response {
     }
 }
 
-/// Who sent these headers, or why nobody is let in by them.
-fn caller(served: &Served, headers: &HeaderMap) -> Result<Caller, String> {
-    match &served.access {
-        Access::Open => Ok(Caller::anyone()),
-        Access::Login(gate) => gate.caller(headers, served.environment.now()).map_err(|closed| closed.in_words()),
-    }
+/// The caller that sent these headers, or why they log nobody in.
+fn caller(state: &BrowserState, headers: &HeaderMap) -> Result<Caller, String> {
+    state.access.caller(headers, state.environment.now()).map_err(|error| error.in_words())
 }
 
 fn foreign() -> Response {
     let message = "the form of this server's own page is taken, and no other";
-    refusal::of(LOGIN, Error::new(ErrorKind::PermissionDenied, message))
+    Refused::from(Error::new(ErrorKind::PermissionDenied, message)).into_response()
 }
 
 fn to(place: &str) -> Response {

@@ -1,7 +1,5 @@
 //! The state of a user or an app, outside of any session.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -17,10 +15,10 @@ use super::state::KeyValue;
 use super::{ApiError, STATE};
 use crate::access::{Caller, Right};
 use crate::answers;
+use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
-use crate::document::path::{AppPath, KeyPath, UserPath};
+use crate::openapi::path::{AppPath, KeyPath, UserPath};
 use crate::scope::{AppScope, Needs, UserScope, WholeApp};
-use crate::served::Served;
 
 /// Which keys are listed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -85,7 +83,7 @@ impl Sent for PatchOwner {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"stateDelta": {"open": true, "sold": 42}, "position": 18}))]
 pub(super) struct Patched {
-    /// Keys, without prefix, and their new values; operations as what they came to. Nothing where there are operations and
+    /// Keys, without prefix, and their new values; operations as what they came to. Empty if there are operations and
     /// you may not read.
     #[schema(value_type = BTreeMap<String, Value>)]
     state_delta: StateDelta,
@@ -101,11 +99,11 @@ pub(super) struct Patched {
     responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
 )]
 pub(super) async fn of_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     Query(query): Query<ListState>,
 ) -> Result<Response, ApiError> {
-    list(&served, &scope.owner()?, query).await
+    list(&app_state, &scope.owner()?, query).await
 }
 
 /// Read the state of a user, page by page.
@@ -115,11 +113,11 @@ pub(super) async fn of_app(
     responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
 )]
 pub(super) async fn of_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     Query(query): Query<ListState>,
 ) -> Result<Response, ApiError> {
-    list(&served, &scope.owner()?, query).await
+    list(&app_state, &scope.owner()?, query).await
 }
 
 /// Read one key of an app's state.
@@ -128,12 +126,12 @@ pub(super) async fn of_user(
     responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
 )]
 pub(super) async fn key_of_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     PathKey(key): PathKey,
     _: NoQuery,
 ) -> Result<Json<KeyValue>, ApiError> {
-    one(&served, &scope.owner()?, key).await
+    one(&app_state, &scope.owner()?, key).await
 }
 
 /// Read one key of a user's state.
@@ -143,12 +141,12 @@ pub(super) async fn key_of_app(
     responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
 )]
 pub(super) async fn key_of_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     PathKey(key): PathKey,
     _: NoQuery,
 ) -> Result<Json<KeyValue>, ApiError> {
-    one(&served, &scope.owner()?, key).await
+    one(&app_state, &scope.owner()?, key).await
 }
 
 /// Change the state of an app, in one commit.
@@ -160,13 +158,13 @@ pub(super) async fn key_of_user(
     responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
 )]
 pub(super) async fn patch_app(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: AppScope<ApiError>,
     _: Needs<WholeApp, ApiError>,
     _: NoQuery,
     Body(body): Body<PatchOwner>,
 ) -> Result<Json<Patched>, ApiError> {
-    patch(&served, &scope.owner()?, &scope.caller, body).await
+    patch(&app_state, &scope.owner()?, &scope.caller, body).await
 }
 
 /// Change the state of a user, in one commit.
@@ -176,33 +174,33 @@ pub(super) async fn patch_app(
     responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
 )]
 pub(super) async fn patch_user(
-    State(served): State<Arc<Served>>,
+    State(app_state): State<AppState>,
     scope: UserScope<ApiError>,
     _: NoQuery,
     Body(body): Body<PatchOwner>,
 ) -> Result<Json<Patched>, ApiError> {
-    patch(&served, &scope.owner()?, &scope.caller, body).await
+    patch(&app_state, &scope.owner()?, &scope.caller, body).await
 }
 
-async fn list(served: &Served, owner: &StateOwner, query: ListState) -> Result<Response, ApiError> {
+async fn list(app_state: &AppState, owner: &StateOwner, query: ListState) -> Result<Response, ApiError> {
     let size = page_size("pageSize", query.page_size)?;
     let mut config = ListStateConfig::default().with_prefix(query.prefix).with_page_size(size);
     config.after = query.page_token;
-    let page = served.store.sessions.list_state(owner, &config.with_page_bytes(served.page_bytes())).await?;
+    let page = app_state.store.sessions.list_state(owner, &config.with_page_bytes(app_state.page_bytes())).await?;
     Ok(answers::json(StatePage { state: page.values, next_page_token: page.next }).await?)
 }
 
-async fn one(served: &Served, owner: &StateOwner, key: String) -> Result<Json<KeyValue>, ApiError> {
+async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> Result<Json<KeyValue>, ApiError> {
     // Of the names that begin so, the name itself comes first.
     let config = ListStateConfig::default().with_prefix(&key).with_page_size(1);
-    let mut page = served.store.sessions.list_state(owner, &config).await?;
+    let mut page = app_state.store.sessions.list_state(owner, &config).await?;
     let missing = || Error::not_found(format!("{} has no key '{key}'", named(owner)));
     let value = page.values.shift_remove(&key).ok_or_else(missing)?;
     Ok(Json(KeyValue { key, value }))
 }
 
 async fn patch(
-    served: &Served,
+    app_state: &AppState,
     owner: &StateOwner,
     caller: &Caller,
     body: PatchOwner,
@@ -221,12 +219,12 @@ async fn patch(
     }
     let mut options = PutStateOptions::by(body.author);
     options.time = body.time;
-    let sessions = &served.store.sessions;
+    let sessions = &app_state.store.sessions;
     let position = sessions.put_state(owner, delta.clone(), options).await;
     let position = position.map_err(|e| ApiError::told(e, caller, owner.app_name()))?;
     let state_delta = match (delta.has_operations(), caller.may(Right::Read)) {
         (false, _) => delta,
-        (true, true) => logged(served, owner, position).await?,
+        (true, true) => logged(app_state, owner, position).await?,
         // What they came to may hold what was there before.
         (true, false) => StateDelta::new(),
     };
@@ -242,9 +240,9 @@ fn check_bare(key: &str) -> Result<()> {
 }
 
 /// What operations came to, as the log has it.
-async fn logged(served: &Served, owner: &StateOwner, position: u64) -> Result<StateDelta> {
+async fn logged(app_state: &AppState, owner: &StateOwner, position: u64) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
-    for change in served.store.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
+    for change in app_state.store.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
         // Where guards alone were asked for, others may come next.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;

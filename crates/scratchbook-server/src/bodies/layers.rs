@@ -1,6 +1,5 @@
-//! A request's body, read whole before anything is made of it.
+//! The layers that read a request's body whole, and move requests with large bodies off the workers.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
@@ -8,24 +7,23 @@ use axum::extract::{Request, State};
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use scratchbook::{Error, ErrorKind};
 use tokio::time::timeout;
 
-use super::ServerLimits;
-use super::time::begins_run;
-use crate::access::{Caller, browser};
-use crate::bodies::{Held, LARGE};
-use crate::refusal;
-use crate::served::Served;
+use super::{BodyState, Held, LARGE};
+use crate::access::Caller;
+use crate::browser;
+use crate::limits::{ServerLimits, begins_run};
+use crate::refusal::{Refused, retry_soon};
 
 /// How much more room is taken at a time if the length of the body is not known before.
 const STEP: usize = 1 << 20;
 
-/// Reads the body, within the limits of its length and its time: handlers find it whole.
-pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
+/// Reads the body whole, within the limits of its length and time, before the handlers.
+pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     if body.is_end_stream() {
         return next.run(Request::from_parts(parts, body)).await;
@@ -37,19 +35,18 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
-    let path = parts.uri.path().to_owned();
     let held = Held::new(parts.extensions.get::<Caller>());
     let declared = body.size_hint().lower();
-    let most = if is_stranger { browser::FORM_BYTES } else { served.limits.body_bytes };
+    let most = if is_stranger { browser::FORM_BYTES } else { state.limits.body_bytes };
     let mut body = Limited::new(body, most);
-    let bytes = match read(&mut body, most, declared, &served, &held).await {
+    let bytes = match read(&mut body, most, declared, &state, &held).await {
         Ok(bytes) => bytes,
         Err(refused) => {
-            if matches!(refused, Refused::NoRoom(_)) {
+            if matches!(refused, Unreadable::NoRoom(_)) {
                 held.release();
                 pass_by(body).await;
             }
-            return refused.answer(&path, &served.limits);
+            return refused.answer(&state.limits);
         }
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
@@ -60,19 +57,18 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
     response
 }
 
-/// How long a body may come that is not taken.
+/// How long the rest of a refused body is read.
 const PASSING_BY: Duration = Duration::from_secs(2);
 
 /// Has requests with large bodies answered off the runtime's workers, but for those that begin runs, whose bodies alone
 /// are: an agent may take hours.
-pub(crate) async fn leave_workers(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
+pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let is_large = request.body().size_hint().lower() > LARGE as u64;
     let held = request.extensions().get::<Held>().cloned();
     let Some(held) = held.filter(|_| is_large && !begins_run(&request)) else {
         return next.run(request).await;
     };
-    let path = request.uri().path().to_owned();
-    match served.heavy.enter().await {
+    match state.heavy.enter().await {
         Ok(place) => {
             held.leave_workers(place.clone());
             // As long as it is worked on, whether anybody still waits for it or not.
@@ -81,14 +77,14 @@ pub(crate) async fn leave_workers(State(served): State<Arc<Served>>, request: Re
                 drop(held);
                 answer
             };
-            place.drive(answer).await.unwrap_or_else(|error| refusal::of(&path, error))
+            place.drive(answer).await.unwrap_or_else(|error| Refused::from(error).into_response())
         }
-        Err(error) => refusal::for_now(&path, error),
+        Err(error) => Refused::from(error).retry_soon(),
     }
 }
 
 /// Why a body was not read.
-enum Refused {
+enum Unreadable {
     /// By how many bytes one may have.
     TooLong(usize),
     BrokenOff,
@@ -96,7 +92,7 @@ enum Refused {
     NoRoom(Error),
 }
 
-/// Lets a body come to its end, for a while: who is still sending would be cut off, and not hear that it may send again.
+/// Reads the rest of a body for a while, so that a client that is still sending gets the answer.
 async fn pass_by(mut body: Limited<Body>) {
     let rest = async { while let Some(Ok(_)) = body.frame().await {} };
     drop(timeout(PASSING_BY, rest).await);
@@ -107,55 +103,53 @@ async fn read(
     body: &mut Limited<Body>,
     most: usize,
     declared: u64,
-    served: &Served,
+    state: &BodyState,
     held: &Held,
-) -> Result<Bytes, Refused> {
-    let (limits, room) = (&served.limits, &served.room);
+) -> Result<Bytes, Unreadable> {
+    let (limits, room) = (&state.limits, &state.room);
     if declared > most as u64 {
-        return Err(Refused::TooLong(most));
+        return Err(Unreadable::TooLong(most));
     }
     let declared = usize::try_from(declared).unwrap_or(usize::MAX);
     let mut taken = if declared > LARGE { declared } else { LARGE };
     if declared > LARGE {
-        held.take_bytes(room, declared as u64).await.map_err(Refused::NoRoom)?;
+        held.take_bytes(room, declared as u64).await.map_err(Unreadable::NoRoom)?;
     }
     let collect = async {
         let mut bytes = Vec::with_capacity(declared);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
-                if error.is::<LengthLimitError>() { Refused::TooLong(most) } else { Refused::BrokenOff }
+                if error.is::<LengthLimitError>() { Unreadable::TooLong(most) } else { Unreadable::BrokenOff }
             })?;
             let Ok(data) = frame.into_data() else { continue };
             while bytes.len() + data.len() > taken {
-                held.take_bytes(room, STEP as u64).await.map_err(Refused::NoRoom)?;
+                held.take_bytes(room, STEP as u64).await.map_err(Unreadable::NoRoom)?;
                 taken += STEP;
             }
             bytes.extend_from_slice(&data);
         }
         Ok(Bytes::from(bytes))
     };
-    timeout(limits.body_time, collect).await.unwrap_or(Err(Refused::TooSlow))
+    timeout(limits.body_time, collect).await.unwrap_or(Err(Unreadable::TooSlow))
 }
 
-impl Refused {
-    fn answer(self, path: &str, limits: &ServerLimits) -> Response {
+impl Unreadable {
+    fn answer(self, limits: &ServerLimits) -> Response {
         match self {
             Self::TooLong(most) => {
                 let message = format!("the body has more than the {most} bytes that are taken");
-                refuse(path, StatusCode::PAYLOAD_TOO_LARGE, Error::new(ErrorKind::PayloadTooLarge, message))
+                refuse(StatusCode::PAYLOAD_TOO_LARGE, Error::new(ErrorKind::PayloadTooLarge, message))
             }
             // In ADK's words.
-            Self::BrokenOff => {
-                refuse(path, StatusCode::BAD_REQUEST, Error::invalid("There was an error parsing the body"))
-            }
+            Self::BrokenOff => refuse(StatusCode::BAD_REQUEST, Error::invalid("There was an error parsing the body")),
             Self::TooSlow => {
                 let seconds = limits.body_time.as_secs_f64();
                 let message = format!("the body did not come within the {seconds} seconds that it may take");
-                refuse(path, StatusCode::REQUEST_TIMEOUT, Error::new(ErrorKind::Unavailable, message))
+                refuse(StatusCode::REQUEST_TIMEOUT, Error::new(ErrorKind::Unavailable, message))
             }
             Self::NoRoom(error) => {
-                let mut response = refuse(path, StatusCode::SERVICE_UNAVAILABLE, error);
-                refusal::ask_again(&mut response);
+                let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, error);
+                retry_soon(&mut response);
                 response
             }
         }
@@ -163,8 +157,8 @@ impl Refused {
 }
 
 /// What is left of the body is not read: the connection ends with the answer.
-fn refuse(path: &str, status: StatusCode, error: Error) -> Response {
-    let mut response = refusal::with_status(path, status, error);
+fn refuse(status: StatusCode, error: Error) -> Response {
+    let mut response = Refused::with_status(status, error).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
@@ -182,9 +176,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn bodies_that_wait_for_room_keep_none_from_being_worked_on() {
         let server = Server::builder(connect("memory:").await.unwrap()).build().unwrap();
-        let (served, router) = (server.served(), server.router());
+        let (app_state, router) = (server.app_state(), server.router());
         let everything = Held::default();
-        everything.take_parsed(&served.room, served.limits.body_memory as u64).await.unwrap();
+        everything.take_parsed(&app_state.room, app_state.limits.body_memory as u64).await.unwrap();
         // Of each kind as many as there may be places.
         let zeros = vec!["0"; 90_000].join(",");
         let session = format!(r#"{{"state":{{"k":[{zeros}]}}}}"#);
@@ -200,7 +194,7 @@ mod tests {
         let asked: Vec<_> = asked.flatten().collect();
         sleep(Duration::from_secs(1)).await;
         assert!(asked.iter().all(|asked| !asked.is_finished()), "there is no room for them");
-        let place = timeout(Duration::from_millis(500), served.heavy.enter()).await;
+        let place = timeout(Duration::from_millis(500), app_state.heavy.enter()).await;
         drop(place.expect("nobody works, and yet there is no place").unwrap());
         drop(everything);
         for asked in asked {

@@ -1,4 +1,4 @@
-//! An event that is known by something else than its number.
+//! Search for an event by something else than its number.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::answers::PAGE_BYTES;
 /// How many events are read at a time.
 const PAGE: usize = 200;
 
-/// The last event of a session that is what is looked for. Mostly it is one of the last of all: the further back, the
-/// longer it takes. `None` where there is none, and where there is no such session.
+/// The last event of a session for which `is_it` holds. The search goes backwards, so that it is fast for late events.
+/// `None` if there is no such event, or no such session.
 ///
 /// # Errors
 ///

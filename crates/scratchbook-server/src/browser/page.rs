@@ -10,7 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ring::digest::{SHA256, digest};
 
-use super::{LOGIN, LOGOUT, NOWHERE, challenge};
+use super::{NOWHERE, challenge};
+use crate::access::{LOGIN, LOGOUT};
 
 const STYLE: &str = include_str!("style.css");
 

@@ -1,0 +1,102 @@
+//! The state of the app, which every handler shares. Layers and lower modules take their parts of it by `FromRef`.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use scratchbook::{Environment, SessionService, Store, Watches};
+
+use crate::access::Access;
+use crate::answers::{Budget, PAGE_BYTES};
+use crate::apps::Apps;
+use crate::bodies::{BodyState, Room};
+use crate::heavy::Heavy;
+use crate::limits::{Lanes, Rates, ServerLimits, Streams};
+use crate::listen::{Certificates, Closing};
+use crate::runs::Runs;
+use crate::store_probe::StoreProbe;
+use crate::surface::Surface;
+
+/// The state of the app. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct AppState(Arc<Parts>);
+
+/// The parts of the state.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) probe: StoreProbe,
+    /// Watches of the store's sessions, which share their reads.
+    pub(crate) watches: Watches<Arc<dyn SessionService>>,
+    pub(crate) apps: Apps,
+    pub(crate) access: Access,
+    pub(crate) limits: Arc<ServerLimits>,
+    pub(crate) rates: Option<Arc<Rates>>,
+    /// Permits for requests that are worked on.
+    pub(crate) lanes: Arc<Lanes>,
+    /// The memory for bodies.
+    pub(crate) room: Arc<Room>,
+    /// The threads that work on large bodies.
+    pub(crate) heavy: Heavy,
+    pub(crate) streams: Arc<Streams>,
+    /// `None` without TLS.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) closing: Closing,
+    pub(crate) runs: Runs,
+    pub(crate) environment: Arc<dyn Environment>,
+    /// The surfaces that are served.
+    pub(crate) surfaces: Arc<[Surface]>,
+    /// The memory for answers.
+    pub(crate) answers: Budget,
+}
+
+impl AppState {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Parts {
+    /// The size in bytes of the pages in which an answer is read.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        PAGE_BYTES.min(self.limits.answer_bytes as u64)
+    }
+}
+
+impl FromRef<AppState> for BodyState {
+    fn from_ref(state: &AppState) -> Self {
+        Self { limits: Arc::clone(&state.limits), room: Arc::clone(&state.room), heavy: state.heavy.clone() }
+    }
+}
+
+/// Makes fields of the state available to extractors by their types.
+macro_rules! from_state {
+    ($($field:ident: $part:ty,)+) => {
+        $(impl FromRef<AppState> for $part {
+            fn from_ref(state: &AppState) -> Self {
+                state.$field.clone()
+            }
+        })+
+    };
+}
+
+from_state! {
+    probe: StoreProbe,
+    access: Access,
+    limits: Arc<ServerLimits>,
+    rates: Option<Arc<Rates>>,
+    lanes: Arc<Lanes>,
+    streams: Arc<Streams>,
+    closing: Closing,
+    environment: Arc<dyn Environment>,
+    surfaces: Arc<[Surface]>,
+    answers: Budget,
+}

@@ -1,0 +1,42 @@
+//! Probes of the store that read no session: for `/health/ready`, and for requests out of their caller's reach.
+
+use std::sync::Arc;
+
+use scratchbook::{ErrorKind, GetSessionConfig, Result, SessionKey, SessionService};
+
+/// Probes a store's sessions.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreProbe {
+    sessions: Arc<dyn SessionService>,
+}
+
+impl StoreProbe {
+    pub(crate) fn new(sessions: Arc<dyn SessionService>) -> Self {
+        Self { sessions }
+    }
+
+    /// Checks that the store answers and commits writes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub(crate) async fn check(&self) -> Result<()> {
+        self.read_missing_session().await?;
+        self.sessions.check_writable().await
+    }
+
+    /// Reads a session that does not exist. This uses a connection and the tables, and takes next to no time. Every
+    /// store takes its names.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub(crate) async fn read_missing_session(&self) -> Result<()> {
+        let missing = SessionKey::new("nobody", "nobody", "nobody")?;
+        match self.sessions.get_session(&missing, &GetSessionConfig::default()).await {
+            // A store on another server that refuses the name of the app does answer.
+            Err(error) if matches!(error.public_kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound) => Ok(()),
+            read => read.map(drop),
+        }
+    }
+}

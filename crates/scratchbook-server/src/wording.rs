@@ -1,0 +1,48 @@
+//! Words refusals in the form of the surface that was asked: the outermost layer that knows of surfaces.
+
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_LENGTH;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use scratchbook::Error;
+
+use crate::adk::AdkError;
+use crate::refusal::Refused;
+use crate::surface::Surface;
+use crate::v1::ApiError;
+use crate::vertex::GoogleError;
+
+/// Replaces the refusal of an inner layer by an error in the form of the surface. Headers that layers added stay.
+pub(crate) async fn word_refusals(request: Request, next: Next) -> Response {
+    let surface = Surface::of(request.uri().path());
+    let mut response = next.run(request).await;
+    let Some(Refused { error, status }) = Refused::take(&mut response) else { return response };
+    let mut worded = match status {
+        Some(status) => with_status(surface, status, error),
+        None => error_of(surface, error),
+    };
+    let headers = std::mem::take(response.headers_mut());
+    worded.headers_mut().extend(headers.into_iter().filter(|(name, _)| *name != Some(CONTENT_LENGTH)));
+    worded
+}
+
+/// An error in the form of a surface; of none, in ADK's.
+pub(crate) fn error_of(surface: Option<Surface>, error: Error) -> Response {
+    match surface {
+        Some(Surface::Vertex) => GoogleError::from(error).into_response(),
+        Some(Surface::V1) => ApiError::from(error).into_response(),
+        Some(Surface::Adk) | None => AdkError::from(error).into_response(),
+    }
+}
+
+/// An error in the form of a surface, with another status than the one of its kind.
+fn with_status(surface: Option<Surface>, status: StatusCode, error: Error) -> Response {
+    if surface == Some(Surface::Vertex) {
+        // The body of Google's errors repeats the status.
+        return GoogleError::with_code(status, &error).into_response();
+    }
+    let mut response = error_of(surface, error);
+    *response.status_mut() = status;
+    response
+}
