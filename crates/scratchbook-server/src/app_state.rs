@@ -4,7 +4,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
-use scratchbook::{Environment, SessionService, Store, Watches};
+use scratchbook::environment::Environment;
+use scratchbook::session::Watches;
+use scratchbook::{SessionService, Store};
 
 use crate::access::Access;
 use crate::answers::{Budget, PAGE_BYTES};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use scratchbook::{Agent, Error, Result, Runner, RunnerBuilder};
+use scratchbook::agent::RunnerBuilder;
+use scratchbook::{Agent, Error, Result, Runner};
 
 /// The apps by name.
 #[derive(Debug, Default)]

@@ -3,7 +3,8 @@
 //! Clients of `adk api_server` and ADK's dev interface work with it unchanged; `/v1` has what ADK's API lacks. [`Server::router`] is for a server of your own, [`Server::run`] serves a listener.
 //!
 //! ```
-//! use scratchbook::{LlmAgent, ScriptedLlm, connect};
+//! use scratchbook::model::ScriptedLlm;
+//! use scratchbook::{LlmAgent, connect};
 //! use scratchbook_server::Server;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {

@@ -10,7 +10,8 @@ use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use percent_encoding::percent_decode_str;
-use scratchbook::{Error, ErrorKind, Result, SessionKey, StateOwner};
+use scratchbook::session::StateOwner;
+use scratchbook::{Error, ErrorKind, Result, SessionKey};
 
 use crate::access::{Caller, Right};
 use crate::store_probe::StoreProbe;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Runner, Store, SystemEnvironment, Watches};
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::session::Watches;
+use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
@@ -75,7 +77,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Hosts apps that were read from files of ADK's Agent Config: what [`load_agents`](scratchbook::load_agents) gives.
+    /// Hosts apps that were read from files of ADK's Agent Config: what [`load_agents`](scratchbook::agent::load_agents) gives.
     #[must_use]
     pub fn config_apps(mut self, apps: impl IntoIterator<Item = (String, Arc<dyn Agent>)>) -> Self {
         self.agents.extend(apps.into_iter().map(|(name, agent)| (name, agent, Origin::Config)));
@@ -162,7 +164,7 @@ impl ServerBuilder {
     }
 
     /// Runs can be resumed, by a request with their id and no message: see
-    /// [`RunnerBuilder::resumable`](scratchbook::RunnerBuilder::resumable).
+    /// [`RunnerBuilder::resumable`](scratchbook::agent::RunnerBuilder::resumable).
     #[must_use]
     pub fn resumable(mut self) -> Self {
         self.resumable = true;

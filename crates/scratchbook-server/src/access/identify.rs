@@ -7,7 +7,8 @@ use axum::http::HeaderValue;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use scratchbook::{Environment, Error, ErrorKind};
+use scratchbook::environment::Environment;
+use scratchbook::{Error, ErrorKind};
 
 use super::login::LoginError;
 use super::{Access, Caller, is_open_to_all};

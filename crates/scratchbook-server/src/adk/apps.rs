@@ -5,7 +5,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
-use scratchbook::{Agent, FunctionDeclaration, LlmAgent};
+use scratchbook::model::FunctionDeclaration;
+use scratchbook::{Agent, LlmAgent};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
-use scratchbook::{ArtifactVersion, Blob, Part, Result, SessionKey, plan};
+use scratchbook::artifact::ArtifactVersion;
+use scratchbook::content::{Blob, Part};
+use scratchbook::{Result, SessionKey, plan};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

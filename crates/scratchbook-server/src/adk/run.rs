@@ -10,7 +10,9 @@ use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
-use scratchbook::{Environment, Error, ErrorKind, Event, RunConfig, RunRequest};
+use scratchbook::agent::RunConfig;
+use scratchbook::environment::Environment;
+use scratchbook::{Error, ErrorKind, Event, RunRequest};
 use serde_json::json;
 
 use super::AdkError;

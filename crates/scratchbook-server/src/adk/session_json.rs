@@ -2,7 +2,8 @@
 
 use axum::response::Response;
 use scratchbook::json::bytes_of;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Result, Scope, Session, SessionKey};
+use scratchbook::session::ListSessionsConfig;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Scope, Session, SessionKey};
 
 use super::shape;
 use crate::answers::{self, Share, too_large};

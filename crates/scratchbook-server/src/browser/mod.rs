@@ -17,7 +17,8 @@ use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use scratchbook::{Environment, Error, ErrorKind};
+use scratchbook::environment::Environment;
+use scratchbook::{Error, ErrorKind};
 
 use crate::access::{Access, Caller, Identity, LOGIN, LOGOUT, is_open_to_all};
 use crate::guard::{self, OwnPage};

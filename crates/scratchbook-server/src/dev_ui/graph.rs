@@ -67,7 +67,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use scratchbook::{LlmAgent, ScriptedLlm};
+    use scratchbook::LlmAgent;
+    use scratchbook::model::ScriptedLlm;
 
     use super::*;
 

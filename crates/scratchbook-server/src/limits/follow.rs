@@ -10,7 +10,7 @@ use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use scratchbook::Environment;
+use scratchbook::environment::Environment;
 use tokio::time::sleep;
 
 use super::streams::{OpenStream, Streams};

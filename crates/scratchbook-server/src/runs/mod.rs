@@ -2,7 +2,7 @@
 //!
 //! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When it is over the log is
 //! forgotten: its events are in the session. A run that the end of the process cuts off has its events up to there in the
-//! session too; if the app's runner is [resumable](scratchbook::RunnerBuilder::resumable), a request with its id and no
+//! session too; if the app's runner is [resumable](scratchbook::agent::RunnerBuilder::resumable), a request with its id and no
 //! message resumes it.
 
 mod admission;
@@ -17,9 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use scratchbook::{
-    Environment, Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner, SessionKey, SessionService, plan,
-};
+use scratchbook::environment::Environment;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner, SessionKey, SessionService, plan};
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -246,7 +245,9 @@ async fn count(sessions: &dyn SessionService, key: &SessionKey) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use futures_util::stream;
-    use scratchbook::{CreateSessionConfig, FunctionAgent, SystemEnvironment, connect};
+    use scratchbook::agent::FunctionAgent;
+    use scratchbook::environment::SystemEnvironment;
+    use scratchbook::{CreateSessionConfig, connect};
 
     use super::*;
     use crate::access::Caller;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::StreamExt;
-use scratchbook::{Error, EventStream, SessionKey};
+use scratchbook::agent::EventStream;
+use scratchbook::{Error, SessionKey};
 use tokio::sync::Notify;
 use tracing::Span;
 use tracing::field::Empty;

@@ -6,7 +6,9 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_T
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use scratchbook::{ArtifactVersion, Error, ErrorKind, Part, Result};
+use scratchbook::artifact::ArtifactVersion;
+use scratchbook::content::Part;
+use scratchbook::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use scratchbook::ForkConfig;
+use scratchbook::session::ForkConfig;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

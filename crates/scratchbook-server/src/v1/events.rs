@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::{Committed, Error, GetSessionConfig, Outcome, Result, SessionKey};
+use scratchbook::session::{Committed, Outcome};
+use scratchbook::{Error, GetSessionConfig, Result, SessionKey};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -2,7 +2,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::{Error, FeedStart, Result, SessionServiceExt, Watched};
+use scratchbook::session::{FeedStart, Watched};
+use scratchbook::{Error, Result, SessionServiceExt};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

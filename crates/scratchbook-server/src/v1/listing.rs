@@ -2,7 +2,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::{Error, ListOrder, ListSessionsConfig, ListSessionsResponse, Result, Scope, StateMap, TitleFilter};
+use scratchbook::session::{ListOrder, ListSessionsConfig, ListSessionsResponse, TitleFilter};
+use scratchbook::{Error, Result, Scope, StateMap};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};

@@ -2,7 +2,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateOwner};
+use scratchbook::session::{KeyWrite, StateOwner};
+use scratchbook::{GetSessionConfig, Result, Scope, SessionKey, SessionServiceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

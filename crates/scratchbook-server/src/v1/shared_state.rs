@@ -3,7 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::{Change, Error, ListStateConfig, PutStateOptions, Result, Scope, StateDelta, StateOwner};
+use scratchbook::session::{ListStateConfig, PutStateOptions, StateOwner};
+use scratchbook::state::Change;
+use scratchbook::{Error, Result, Scope, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};

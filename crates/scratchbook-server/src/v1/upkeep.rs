@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::{Result, SessionServiceExt, StateOwner, Verified};
+use scratchbook::session::{StateOwner, Verified};
+use scratchbook::{Result, SessionServiceExt};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use scratchbook::{Result, StateOwner};
+use scratchbook::Result;
+use scratchbook::session::StateOwner;
 use serde::Serialize;
 use utoipa::ToSchema;
 

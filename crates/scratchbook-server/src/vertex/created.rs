@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use scratchbook::json::bytes_of;
 use scratchbook::plan::Room;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, ListOrder, ListSessionsConfig, Result, Session, SessionKey};
+use scratchbook::session::{ListOrder, ListSessionsConfig};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Session, SessionKey};
 use serde_json::json;
 
 use super::times::micros;

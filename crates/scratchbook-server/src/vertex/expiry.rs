@@ -1,6 +1,7 @@
 //! When a session is to end.
 
-use scratchbook::{Error, Expiry, Result};
+use scratchbook::session::Expiry;
+use scratchbook::{Error, Result};
 
 use crate::app_state::AppState;
 

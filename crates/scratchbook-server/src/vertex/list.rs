@@ -3,7 +3,8 @@
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use scratchbook::json::bytes_up_to;
-use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, Session, TitleFilter};
+use scratchbook::session::{ListOrder, ListSessionsConfig, TitleFilter};
+use scratchbook::{Error, Result, Session};
 use serde_json::json;
 
 use super::filter::{Comparison, Condition, conditions};

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
+use scratchbook::session::{ConflictMode, SessionUpdate};
 use scratchbook::vertex::SessionResource;
-use scratchbook::{
-    ConflictMode, Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, SessionServiceExt, SessionUpdate,
-    StateDelta,
-};
+use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, SessionServiceExt, StateDelta};
 use serde_json::{Map, Value};
 
 use super::params::{Body, Params};

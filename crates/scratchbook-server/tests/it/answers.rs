@@ -1,6 +1,7 @@
 //! Answers have a bound in bytes, whatever is stored.
 
-use scratchbook::{CreateSessionConfig, Event, PutStateOptions, SessionKey, StateDelta, StateOwner, Store, connect};
+use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::{CreateSessionConfig, Event, SessionKey, StateDelta, Store, connect};
 use scratchbook_server::{Server, ServerLimits};
 use serde_json::{Value, json};
 

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use scratchbook::{
-    Agent, AgentCatalog, ErrorKind, FunctionTool, LlmAgent, ScriptedLlm, SequentialAgent, ToolContext, connect,
-    load_agents,
-};
+use scratchbook::agent::{AgentCatalog, FunctionTool, SequentialAgent, ToolContext, load_agents};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::{Agent, ErrorKind, LlmAgent, connect};
 use scratchbook_server::Server;
 use serde_json::{Map, Value, json};
 
 use crate::support::Client;
 
-fn llm(name: &str) -> scratchbook::LlmAgentBuilder {
+fn llm(name: &str) -> scratchbook::agent::LlmAgentBuilder {
     LlmAgent::builder(name).model(ScriptedLlm::new(["Hello."]))
 }
 

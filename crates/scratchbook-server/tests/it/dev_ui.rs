@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use scratchbook::{LlmAgent, ScriptedLlm, connect};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::{LlmAgent, connect};
 use scratchbook_server::Server;
 use serde_json::json;
 use tempfile::TempDir;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use scratchbook::{
-    EventsCompactionConfig, InMemorySessionService, LlmAgent, Runner, ScriptedLlm, SqliteOptions, SqliteSessionService,
-    Store, connect,
-};
+use scratchbook::agent::EventsCompactionConfig;
+use scratchbook::model::ScriptedLlm;
+use scratchbook::store::SqliteOptions;
+use scratchbook::{InMemorySessionService, LlmAgent, Runner, SqliteSessionService, Store, connect};
 use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use serde_json::{Value, json};
 use tracing::Level;

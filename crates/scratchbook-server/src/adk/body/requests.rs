@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use scratchbook::{Content, Event, Part, StateDelta};
+use scratchbook::content::Part;
+use scratchbook::{Content, Event, StateDelta};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use scratchbook::{AppendOptions, ConflictMode, Error, LogPositions, Operation, Result, Session, StateDelta};
+use scratchbook::session::{ConflictMode, LogPositions};
+use scratchbook::state::Operation;
+use scratchbook::{AppendOptions, Error, Result, Session, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use utoipa::ToSchema;
@@ -141,7 +143,7 @@ impl Conflict {
         })?;
         let mut options = AppendOptions::default();
         options.conflict = if matches!(self, Self::ByKey) { ConflictMode::ByKey } else { ConflictMode::BySession };
-        let all = scratchbook::Seen::new(seen.seq, LogPositions::new(seen.user, seen.app));
+        let all = scratchbook::session::Seen::new(seen.seq, LogPositions::new(seen.user, seen.app));
         let all = seen.create_time.iter().fold(all, |all, created| all.with_create_time(*created));
         options.seen = seen.keys.iter().fold(all, |all, (key, place)| all.with_key(key, *place));
         Ok(options)

@@ -2,7 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use scratchbook::{Error, FeedCommit, FeedCursor, FeedEntry, Result};
+use scratchbook::session::{FeedCommit, FeedCursor, FeedEntry};
+use scratchbook::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;

@@ -1,6 +1,7 @@
 //! Writers of events and of keys.
 
-use scratchbook::{KeyWrite, KeyWriter, StateChange};
+use scratchbook::error::KeyWriter;
+use scratchbook::session::{KeyWrite, StateChange};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;

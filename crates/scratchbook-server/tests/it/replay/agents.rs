@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use scratchbook::{
-    Agent, Error, ErrorKind, FunctionTool, Llm, LlmAgent, LlmRequest, LlmResponse, LlmStream, Part, Result,
-    SequentialAgent, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, SequentialAgent, ToolContext};
+use scratchbook::content::Part;
+use scratchbook::model::{Llm, LlmRequest, LlmResponse, LlmStream};
+use scratchbook::{Agent, Error, ErrorKind, LlmAgent, Result};
 use serde_json::{Map, Value, json};
 
 /// Answers by rule: fails at `boom`, calls a tool at `add` and `artifact`, and otherwise speaks.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::stream;
-use scratchbook::{
-    Agent, Content, Error, ErrorKind, FunctionAgent, FunctionTool, InvocationContext, LlmAgent, LlmRequest,
-    LlmResponse, LlmStream, Part, SequentialAgent, ToolContext,
-};
+use scratchbook::agent::{FunctionAgent, FunctionTool, InvocationContext, SequentialAgent, ToolContext};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmRequest, LlmResponse, LlmStream};
+use scratchbook::{Agent, Content, Error, ErrorKind, LlmAgent};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -17,7 +17,7 @@ use super::{Host, asked, counter};
 #[derive(Debug)]
 struct Recorded;
 
-impl scratchbook::Llm for Recorded {
+impl scratchbook::model::Llm for Recorded {
     fn name(&self) -> &'static str {
         "scripted"
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream;
-use scratchbook::{Event, FunctionAgent, FunctionTool, InvocationContext, LlmAgent, LlmResponse, ScriptedLlm, connect};
+use scratchbook::agent::{FunctionAgent, FunctionTool, InvocationContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Event, LlmAgent, connect};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

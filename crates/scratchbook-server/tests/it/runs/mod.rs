@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
-use scratchbook::{
-    Agent, Content, CreateSessionConfig, Event, Events, FunctionAgent, GetSessionConfig, InvocationContext, Part,
-    SessionKey, Store, connect,
-};
+use scratchbook::agent::{FunctionAgent, InvocationContext};
+use scratchbook::content::Part;
+use scratchbook::session::Events;
+use scratchbook::{Agent, Content, CreateSessionConfig, Event, GetSessionConfig, SessionKey, Store, connect};
 use scratchbook_server::{Server, ServerBuilder};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

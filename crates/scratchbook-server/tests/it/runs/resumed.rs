@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use scratchbook::{FunctionTool, LlmAgent, LlmResponse, ScriptedLlm, ToolContext, connect};
+use scratchbook::agent::{FunctionTool, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{LlmAgent, connect};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 

@@ -13,7 +13,7 @@ use super::wire::Answer;
 use super::{Host, RUNS, asked, counter};
 
 /// An agent whose model does not answer until it is let.
-fn silent() -> (scratchbook::FunctionAgent, Arc<Semaphore>) {
+fn silent() -> (scratchbook::agent::FunctionAgent, Arc<Semaphore>) {
     let lets = Arc::new(Semaphore::new(0));
     (counter(1, &lets), lets)
 }

@@ -1,7 +1,8 @@
 //! What logs and metrics know of runs.
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use scratchbook::{Error, ErrorKind, LlmAgent, ScriptedLlm};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::{Error, ErrorKind, LlmAgent};
 use tracing::Level;
 
 use super::Host;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream;
-use scratchbook::{FunctionAgent, InvocationContext};
+use scratchbook::agent::{FunctionAgent, InvocationContext};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;

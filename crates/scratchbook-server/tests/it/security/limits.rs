@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use futures_util::stream;
-use scratchbook::{CreateSessionConfig, Event, FunctionAgent, InvocationContext, connect};
+use scratchbook::agent::{FunctionAgent, InvocationContext};
+use scratchbook::{CreateSessionConfig, Event, connect};
 use scratchbook_server::{RateLimit, Right, Server, ServerLimits};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

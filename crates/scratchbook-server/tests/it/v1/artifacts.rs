@@ -3,7 +3,8 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
-use scratchbook::{Part, SessionKey};
+use scratchbook::SessionKey;
+use scratchbook::content::Part;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

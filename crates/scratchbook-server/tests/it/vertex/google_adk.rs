@@ -5,9 +5,8 @@ use std::io::Seek;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, Session, SessionKey, connect,
-};
+use scratchbook::session::ListSessionsConfig;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, Session, SessionKey, connect};
 use scratchbook_server::Server;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

@@ -1,7 +1,8 @@
 //! Secrets of credentials: no route shows them to a caller that is held to a user.
 
 use axum::http::Method;
-use scratchbook::{Event, PutStateOptions, StateDelta, StateOwner};
+use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::{Event, StateDelta};
 use serde_json::{Value, json};
 
 use super::routes::{COMMON, OWNED, path};

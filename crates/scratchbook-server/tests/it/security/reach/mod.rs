@@ -17,10 +17,10 @@ use axum::http::{Method, Request};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt;
-use scratchbook::{
-    CreateSessionConfig, Event, GetSessionConfig, LlmAgent, Part, ScriptedLlm, SessionKey, StateDelta, StateOwner,
-    Store, connect,
-};
+use scratchbook::content::Part;
+use scratchbook::model::ScriptedLlm;
+use scratchbook::session::StateOwner;
+use scratchbook::{CreateSessionConfig, Event, GetSessionConfig, LlmAgent, SessionKey, StateDelta, Store, connect};
 use scratchbook_server::{Login, NewToken, Right, Server};
 use serde_json::json;
 use tower::ServiceExt;
@@ -180,7 +180,7 @@ impl World {
     async fn all_of(&self, user: &str) -> String {
         let mut out = String::new();
         let sessions = &self.store.sessions;
-        let list = scratchbook::ListSessionsConfig::default().with_user_id(user).with_page_size(1000);
+        let list = scratchbook::session::ListSessionsConfig::default().with_user_id(user).with_page_size(1000);
         for listed in sessions.list_sessions("demo", &list).await.unwrap().sessions {
             let session = sessions.get_session(listed.key(), &GetSessionConfig::default()).await.unwrap().unwrap();
             out += &format!(

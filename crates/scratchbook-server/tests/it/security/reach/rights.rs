@@ -1,7 +1,8 @@
 //! What a token may do where it reaches.
 
 use axum::http::Method;
-use scratchbook::{GetSessionConfig, StateOwner};
+use scratchbook::GetSessionConfig;
+use scratchbook::session::StateOwner;
 
 use super::routes::{COMMON, Common, OWNED, path};
 use super::{SECRET, Token, World, key, tells};

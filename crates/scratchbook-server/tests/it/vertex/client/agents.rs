@@ -4,11 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
 use futures_util::TryStreamExt;
+use scratchbook::agent::{
+    EventsCompactionConfig, FunctionTool, LlmEventsSummarizer, RunnerBuilder, ToolConfirmation, ToolContext,
+};
+use scratchbook::content::Part;
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::event::EventCompaction;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::store::{VertexAiOptions, VertexAiSessionService};
 use scratchbook::{
-    AppendOptions, Content, Environment, ErrorKind, Event, EventCompaction, EventsCompactionConfig, FunctionTool,
-    GetSessionConfig, LlmAgent, LlmEventsSummarizer, LlmResponse, Part, Result, RunRequest, Runner, RunnerBuilder,
-    ScriptedLlm, Session, SessionKey, SessionService, SystemEnvironment, ToolConfirmation, ToolContext,
-    VertexAiOptions, VertexAiSessionService,
+    AppendOptions, Content, ErrorKind, Event, GetSessionConfig, LlmAgent, Result, RunRequest, Runner, Session,
+    SessionKey, SessionService,
 };
 use serde_json::{Map, Value, json};
 use tokio::runtime::Handle;

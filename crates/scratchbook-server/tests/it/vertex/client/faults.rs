@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, ListSessionsConfig, SessionService,
-    VertexAiSessionService,
-};
+use scratchbook::session::ListSessionsConfig;
+use scratchbook::store::VertexAiSessionService;
+use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
 
 use super::scripted::{Answer, Script, append, error, error_with, hello, key, made, ok, session, text};

@@ -13,7 +13,8 @@ mod who;
 use std::future::pending;
 use std::sync::Arc;
 
-use scratchbook::{Store, VertexAiOptions, VertexAiSessionService, connect};
+use scratchbook::store::{VertexAiOptions, VertexAiSessionService};
+use scratchbook::{Store, connect};
 use scratchbook_server::Server;
 use tokio::net::TcpListener;
 

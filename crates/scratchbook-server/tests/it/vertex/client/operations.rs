@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use scratchbook::{CreateSessionConfig, ErrorKind, SessionService, VertexAiSessionService};
+use scratchbook::store::VertexAiSessionService;
+use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use serde_json::json;
 
 use super::scripted::{Answer, NAME, Script, error, key, made, ok, session, text, with_type};

@@ -10,9 +10,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use scratchbook::{
-    AppendOptions, Event, SessionKey, SessionService, StateDelta, VertexAiOptions, VertexAiSessionService,
-};
+use scratchbook::store::{VertexAiOptions, VertexAiSessionService};
+use scratchbook::{AppendOptions, Event, SessionKey, SessionService, StateDelta};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -169,6 +168,6 @@ pub(super) fn hello() -> Event {
 }
 
 /// Appends it.
-pub(super) async fn append(client: &VertexAiSessionService) -> scratchbook::Result<scratchbook::Committed> {
+pub(super) async fn append(client: &VertexAiSessionService) -> scratchbook::Result<scratchbook::session::Committed> {
     client.append(&key(), hello(), AppendOptions::default()).await
 }

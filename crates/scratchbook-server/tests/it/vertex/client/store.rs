@@ -7,9 +7,12 @@ use axum::body::Body;
 use axum::http::Request;
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
+use scratchbook::content::Part;
+use scratchbook::model::ScriptedLlm;
+use scratchbook::session::{Expiry, ListSessionsConfig, SessionUpdate};
 use scratchbook::{
-    AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, Expiry, GetSessionConfig, ListSessionsConfig,
-    LlmAgent, Part, RunRequest, Runner, ScriptedLlm, SessionKey, SessionServiceExt, SessionUpdate, StateDelta, connect,
+    AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, LlmAgent, RunRequest, Runner,
+    SessionKey, SessionServiceExt, StateDelta, connect,
 };
 use scratchbook_server::Server;
 use serde_json::{Value, json};
@@ -25,7 +28,7 @@ fn changing(state: Value) -> Event {
     Event::new("agent").with_state_delta(StateDelta::try_from(state).unwrap())
 }
 
-fn ids(events: &scratchbook::Events) -> Vec<&str> {
+fn ids(events: &scratchbook::session::Events) -> Vec<&str> {
     events.iter().map(|event| event.id.as_str()).collect()
 }
 

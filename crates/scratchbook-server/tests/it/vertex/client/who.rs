@@ -10,10 +10,8 @@ use axum::body::Body;
 use axum::http::{Extensions, HeaderMap, Request};
 use google_cloud_auth::credentials::{CacheableResource, Credentials, CredentialsProvider};
 use google_cloud_auth::errors::CredentialsError;
-use scratchbook::{
-    AppendOptions, ErrorKind, GetSessionConfig, SessionKey, SessionService, Store, VertexAiCredentials,
-    VertexAiOptions, VertexAiSessionService,
-};
+use scratchbook::store::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
+use scratchbook::{AppendOptions, ErrorKind, GetSessionConfig, SessionKey, SessionService, Store};
 use scratchbook_server::Server;
 use serde_json::json;
 use tower::ServiceExt;
