@@ -64,7 +64,7 @@ async def append_one(service: Any, times: int = 150) -> float:
 
 
 async def insist(service: Any, session: Any, one: Event) -> None:
-    """Appends, and tries again if the service gives up because others hold the file for too long, as google-adk's do."""
+    """Appends; tries again if the service gives up because others hold the file for too long, as google-adk's do."""
     while True:
         try:
             await service.append_event(session, one)

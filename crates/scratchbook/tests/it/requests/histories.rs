@@ -71,9 +71,7 @@ impl Llm for Asked {
     }
 
     fn capabilities(&self) -> LlmCapabilities {
-        let mut capabilities = LlmCapabilities::default();
-        capabilities.call_ids = self.ids;
-        capabilities
+        LlmCapabilities { call_ids: self.ids, ..LlmCapabilities::default() }
     }
 }
 
