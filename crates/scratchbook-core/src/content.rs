@@ -1,6 +1,6 @@
-//! `Content` and `Part`, field by field as Google's GenAI types spell them in JSON.
+//! `Content` and `Part`, with the JSON fields of Google's GenAI types.
 //!
-//! Names go out in camelCase and come in as camelCase or snake_case; unknown ones are kept and given back.
+//! Names are written in camelCase and read in camelCase or snake_case; unknown fields are kept and written back.
 
 use std::iter;
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub use crate::extra::ExtraFields;
 use crate::extra::{Extra, check_known};
 
-/// What one side of the conversation said: parts of text, calls, responses or data, and whose role it was.
+/// One message of the conversation: parts of text, calls, responses or data, and the role of its author.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Content {
@@ -24,31 +24,31 @@ pub struct Content {
     /// `user` or `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
 impl Content {
-    /// Content of these parts in a role.
+    /// Creates content from parts, in a role.
     #[must_use]
     pub fn new(role: impl Into<String>, parts: Vec<Part>) -> Self {
         Self { parts: Some(parts), role: Some(role.into()), extra: ExtraFields::default() }
     }
 
-    /// Text said by the user.
+    /// Creates a text message by the user.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self::new("user", vec![Part::text(text)])
     }
 
-    /// Text said by the model.
+    /// Creates a text message by the model.
     #[must_use]
     pub fn model(text: impl Into<String>) -> Self {
         Self::new("model", vec![Part::text(text)])
     }
 
-    /// The parts; none where the field is absent.
+    /// The parts; empty if the field is absent.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         self.parts.as_deref().unwrap_or_default()
@@ -70,21 +70,22 @@ impl Content {
         self.parts().iter().filter_map(|part| part.function_response.as_deref())
     }
 
-    /// Refuses fields that this version does not know of: for what people write by hand, where such a name is a mistake.
+    /// Refuses fields unknown to this version. For content that people write by hand, in which an unknown name is a
+    /// mistake.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, naming the first of them.
+    /// `InvalidArgument`, naming the first unknown field.
     pub fn check_known(&self) -> Result<()> {
         check_known(self.extras())
     }
 
-    /// All unknown fields in the content, with what they are in.
+    /// All unknown fields in the content, with their parents.
     pub(crate) fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
         iter::once(("content", &self.extra)).chain(self.parts().iter().flat_map(Part::extras))
     }
 
-    /// Takes them out.
+    /// Removes all unknown fields.
     #[doc(hidden)]
     pub fn clear_extras(&mut self) {
         self.extra = ExtraFields::default();
@@ -93,27 +94,27 @@ impl Content {
 }
 
 impl From<&str> for Content {
-    /// Text said by the user.
+    /// A text message by the user.
     fn from(text: &str) -> Self {
         Self::user(text)
     }
 }
 
 impl From<String> for Content {
-    /// Text said by the user.
+    /// A text message by the user.
     fn from(text: String) -> Self {
         Self::user(text)
     }
 }
 
-/// One piece of content; normally one of the fields is set.
+/// One piece of content; usually exactly one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Part {
-    /// How finely media is to be looked at.
+    /// The resolution at which media is processed.
     #[serde(default, alias = "media_resolution", skip_serializing_if = "Option::is_none")]
     pub media_resolution: Option<Box<Value>>,
-    /// What running code gave.
+    /// The result of running code.
     #[serde(
         default,
         alias = "code_execution_result",
@@ -129,7 +130,7 @@ pub struct Part {
         deserialize_with = "crate::json::optional_object"
     )]
     pub executable_code: Option<Box<ExecutableCode>>,
-    /// Data kept elsewhere, by its URI.
+    /// Data stored elsewhere, by its URI.
     #[serde(
         default,
         alias = "file_data",
@@ -145,7 +146,7 @@ pub struct Part {
         deserialize_with = "crate::json::optional_object"
     )]
     pub function_call: Option<Box<FunctionCall>>,
-    /// What a tool answered.
+    /// The response of a tool.
     #[serde(
         default,
         alias = "function_response",
@@ -153,7 +154,7 @@ pub struct Part {
         deserialize_with = "crate::json::optional_object"
     )]
     pub function_response: Option<Box<FunctionResponse>>,
-    /// Data itself.
+    /// Inline data.
     #[serde(
         default,
         alias = "inline_data",
@@ -161,63 +162,63 @@ pub struct Part {
         deserialize_with = "crate::json::optional_object"
     )]
     pub inline_data: Option<Box<Blob>>,
-    /// Text.
+    /// The text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Whether this part is the model's thinking, not its answer.
+    /// Whether this part is the model's reasoning, not its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought: Option<bool>,
-    /// An opaque token that lets a model take its thought up again.
+    /// An opaque token with which a model resumes its reasoning.
     #[serde(default, alias = "thought_signature", with = "optional_bytes", skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<Vec<u8>>,
-    /// Which stretch of a video is meant.
+    /// The section of a video that is meant.
     #[serde(default, alias = "video_metadata", skip_serializing_if = "Option::is_none")]
     pub video_metadata: Option<Box<Value>>,
     /// A call of a tool that runs on the model's side.
     #[serde(default, alias = "tool_call", skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<Box<Value>>,
-    /// What a tool on the model's side answered.
+    /// The response of a tool on the model's side.
     #[serde(default, alias = "tool_response", skip_serializing_if = "Option::is_none")]
     pub tool_response: Option<Box<Value>>,
-    /// Anything a program wants to keep beside the part.
+    /// Any data that a program keeps with the part.
     #[serde(default, alias = "part_metadata", skip_serializing_if = "Option::is_none")]
     pub part_metadata: Option<Box<Map<String, Value>>>,
     /// A transcription of audio.
     #[serde(default, alias = "audio_transcription", skip_serializing_if = "Option::is_none")]
     pub audio_transcription: Option<Box<Value>>,
-    /// How media is to be processed.
+    /// How media is processed.
     #[serde(default, alias = "media_processing", skip_serializing_if = "Option::is_none")]
     pub media_processing: Option<Box<Value>>,
-    /// Facts about speech.
+    /// Metadata about speech.
     #[serde(default, alias = "speech_metadata", skip_serializing_if = "Option::is_none")]
     pub speech_metadata: Option<Box<Value>>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
 impl Part {
-    /// A part of text.
+    /// Creates a part of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
-    /// A part of data with its MIME type.
+    /// Creates a part of data with its MIME type.
     #[must_use]
     pub fn bytes(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
         let blob = Blob { data: Some(data.into()), mime_type: Some(mime_type.into()), ..Blob::default() };
         Self { inline_data: Some(Box::new(blob)), ..Self::default() }
     }
 
-    /// A call of a tool by name.
+    /// Creates a call of a tool by name.
     #[must_use]
     pub fn function_call(name: impl Into<String>, args: Map<String, Value>) -> Self {
         let call = FunctionCall { name: Some(name.into()), args: Some(args), ..FunctionCall::default() };
         Self { function_call: Some(Box::new(call)), ..Self::default() }
     }
 
-    /// An answer to a call, under the id and the name that the call has. An object is the answer as it is, any other value
+    /// Creates a response to a call, with the id and the name of the call. An object is used as is; any other value
     /// becomes `{"result": value}`.
     #[must_use]
     pub fn function_response(id: impl Into<String>, name: impl Into<String>, response: Value) -> Self {
@@ -230,16 +231,16 @@ impl Part {
         Self { function_response: Some(Box::new(response)), ..Self::default() }
     }
 
-    /// Refuses fields that this version does not know of, as [`Content::check_known`] does.
+    /// Refuses fields unknown to this version, as [`Content::check_known`] does.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, naming the first of them.
+    /// `InvalidArgument`, naming the first unknown field.
     pub fn check_known(&self) -> Result<()> {
         check_known(self.extras())
     }
 
-    /// Refuses unknown fields that have the name of a known one, as `Event::check_extras` does.
+    /// Refuses unknown fields with the name of a known one, as `Event::check_extras` does.
     pub(crate) fn check_extras(&self) -> Result<()> {
         let is_same = || {
             let read = serde_json::to_value(self).and_then(serde_json::from_value::<Self>);
@@ -265,7 +266,7 @@ impl Part {
         .filter_map(|(of, fields)| Some((of, fields?)))
     }
 
-    /// Takes unknown fields out.
+    /// Removes unknown fields.
     #[doc(hidden)]
     pub fn clear_extras(&mut self) {
         let inner = [
@@ -284,7 +285,7 @@ impl Part {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionCall {
-    /// Which call this is, so that its response can name it.
+    /// The id of the call, to which its response refers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The arguments by name.
@@ -296,37 +297,37 @@ pub struct FunctionCall {
     /// Arguments that are still being streamed.
     #[serde(default, alias = "partial_args", skip_serializing_if = "Option::is_none")]
     pub partial_args: Option<Vec<Value>>,
-    /// Whether more of this call is to come.
+    /// Whether more of this call follows.
     #[serde(default, alias = "will_continue", skip_serializing_if = "Option::is_none")]
     pub will_continue: Option<bool>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
-/// What a tool answered.
+/// The response of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionResponse {
-    /// Whether more responses to this call are to come.
+    /// Whether more responses to this call follow.
     #[serde(default, alias = "will_continue", skip_serializing_if = "Option::is_none")]
     pub will_continue: Option<bool>,
-    /// When the model is to be told.
+    /// When the model receives the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<String>,
     /// Media that belongs to the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<Value>>,
-    /// The call that is answered.
+    /// The id of the call that is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The tool's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The answer, an object.
+    /// The response, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Map<String, Value>>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
@@ -338,31 +339,31 @@ pub struct Blob {
     /// The bytes.
     #[serde(default, with = "optional_bytes", skip_serializing_if = "Option::is_none")]
     pub data: Option<Vec<u8>>,
-    /// A name to show.
+    /// The name to display.
     #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What kind of data it is.
+    /// The MIME type.
     #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
-/// Data kept elsewhere.
+/// Data stored elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileData {
-    /// A name to show.
+    /// The name to display.
     #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// Where it is.
+    /// The URI.
     #[serde(default, alias = "file_uri", skip_serializing_if = "Option::is_none")]
     pub file_uri: Option<String>,
-    /// What kind of data it is.
+    /// The MIME type.
     #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
@@ -377,33 +378,34 @@ pub struct ExecutableCode {
     /// Its language, such as `PYTHON`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// Which piece of code this is.
+    /// The id of this piece of code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
-/// What running code gave.
+/// The result of running code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeExecutionResult {
-    /// Such as `OUTCOME_OK`.
+    /// The outcome, such as `OUTCOME_OK`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// What it printed.
+    /// The output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// Which piece of code was run.
+    /// The id of the code that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
-/// Writes URL-safe base64 with padding, as ADK does; reads that and the standard alphabet, padded or not.
+/// Writes URL-safe base64 with padding, as ADK does; reads both the URL-safe and the standard alphabet, with or without
+/// padding.
 mod optional_bytes {
     use std::result::Result;
 

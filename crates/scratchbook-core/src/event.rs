@@ -1,4 +1,4 @@
-//! `Event` and `EventActions`, field by field as ADK spells them in JSON.
+//! `Event` and `EventActions`, with the JSON fields of ADK.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,18 +13,17 @@ use crate::extra::{Extra, ExtraFields, check_known};
 use crate::json;
 use crate::state::StateDelta;
 
-/// Where the metadata of an event say that it was brought from elsewhere.
+/// The key in an event's metadata that marks it as imported.
 #[doc(hidden)]
 pub const RESTORED: &str = "__adk_internal_restored_event";
 
-/// One entry of a session's log: who said or did what, and what it changed.
+/// One entry of a session's event log: a message, call or action, its author, and the state changes it makes.
 ///
-/// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); when a service
-/// appends it, event and changes are committed together. Names go out in camelCase and come in as camelCase
-/// or snake_case; read them with [`from_json`](Self::from_json), which checks what serde does not: that each
-/// number comes back as it is. Unknown fields are kept ([`extra`](Self::extra), and the fields of that name in what an event
-/// holds) and given back: a newer program may have written them. [`check_known`](Self::check_known) refuses them where
-/// they would be mistakes.
+/// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); appending it commits event
+/// and changes together. Names are written in camelCase and read in camelCase or snake_case. Read events with
+/// [`from_json`](Self::from_json), which also checks that each number survives a round trip. Unknown fields are kept
+/// (in [`extra`](Self::extra), and in the field of that name of each nested type) and written back, since a newer
+/// program may have written them. [`check_known`](Self::check_known) refuses them in events that people write by hand.
 ///
 /// ```
 /// use scratchbook::{Event, StateDelta};
@@ -41,13 +40,13 @@ pub struct Event {
     /// The model that answered, with its version.
     #[serde(default, alias = "model_version", skip_serializing_if = "Option::is_none")]
     pub model_version: Option<String>,
-    /// What was said, called or answered.
+    /// The message, call or response.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_object")]
     pub content: Option<Content>,
-    /// Where the answer's facts come from.
+    /// Sources of the facts in the answer.
     #[serde(default, alias = "grounding_metadata", skip_serializing_if = "Option::is_none")]
     pub grounding_metadata: Option<Box<Value>>,
-    /// Whether this is a piece of a streamed answer: shown to the caller, never stored.
+    /// Whether this is a piece of a streamed answer, which is shown to the caller and never stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<bool>,
     /// Whether the model's turn ends here.
@@ -56,28 +55,28 @@ pub struct Event {
     /// Why the turn ended.
     #[serde(default, alias = "turn_complete_reason", skip_serializing_if = "Option::is_none")]
     pub turn_complete_reason: Option<Box<Value>>,
-    /// How far an interaction has come.
+    /// The progress of an interaction.
     #[serde(default, alias = "interaction_status", skip_serializing_if = "Option::is_none")]
     pub interaction_status: Option<Box<Value>>,
     /// Why the model stopped, such as `STOP` or `MAX_TOKENS`.
     #[serde(default, alias = "finish_reason", skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// What kind of failure ended the run.
+    /// The kind of failure that ended the run.
     #[serde(default, alias = "error_code", skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// The failure in words.
+    /// The description of the failure.
     #[serde(default, alias = "error_message", skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Whether the user cut the answer short.
+    /// Whether the user interrupted the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
-    /// Anything a program wants to keep beside the event.
+    /// Any data that a program keeps with the event.
     #[serde(default, alias = "custom_metadata", skip_serializing_if = "Option::is_none")]
     pub custom_metadata: Option<Box<Map<String, Value>>>,
-    /// How many tokens were used.
+    /// The number of tokens used.
     #[serde(default, alias = "usage_metadata", skip_serializing_if = "Option::is_none")]
     pub usage_metadata: Option<Box<Value>>,
-    /// How a live session can be taken up again.
+    /// How to resume a live session.
     #[serde(default, alias = "live_session_resumption_update", skip_serializing_if = "Option::is_none")]
     pub live_session_resumption_update: Option<Box<Value>>,
     /// The live session this came from.
@@ -86,13 +85,13 @@ pub struct Event {
     /// A live server's notice that it will close.
     #[serde(default, alias = "go_away", skip_serializing_if = "Option::is_none")]
     pub go_away: Option<Box<Value>>,
-    /// Whether somebody speaks.
+    /// Whether somebody is speaking.
     #[serde(default, alias = "voice_activity", skip_serializing_if = "Option::is_none")]
     pub voice_activity: Option<Box<Value>>,
-    /// What the user's audio says.
+    /// The transcription of the user's audio.
     #[serde(default, alias = "input_transcription", skip_serializing_if = "Option::is_none")]
     pub input_transcription: Option<Box<Value>>,
-    /// What the model's audio says.
+    /// The transcription of the model's audio.
     #[serde(default, alias = "output_transcription", skip_serializing_if = "Option::is_none")]
     pub output_transcription: Option<Box<Value>>,
     /// The mean log probability of the answer's tokens.
@@ -104,13 +103,13 @@ pub struct Event {
     /// What a context cache did.
     #[serde(default, alias = "cache_metadata", skip_serializing_if = "Option::is_none")]
     pub cache_metadata: Option<Box<Value>>,
-    /// What is cited.
+    /// The cited sources.
     #[serde(default, alias = "citation_metadata", skip_serializing_if = "Option::is_none")]
     pub citation_metadata: Option<Box<Value>>,
-    /// The interaction this belongs to.
+    /// The interaction this event belongs to.
     #[serde(default, alias = "interaction_id", skip_serializing_if = "Option::is_none")]
     pub interaction_id: Option<String>,
-    /// The environment this ran in.
+    /// The environment this event ran in.
     #[serde(default, alias = "environment_id", skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<String>,
     /// The run this event belongs to.
@@ -119,105 +118,105 @@ pub struct Event {
     /// `user`, or the name of the agent.
     #[serde(default)]
     pub author: String,
-    /// What the event does beyond being said.
+    /// The effects of the event beyond its message.
     #[serde(default, deserialize_with = "crate::json::object")]
     pub actions: EventActions,
-    /// What a workflow node gave.
+    /// The output of a workflow node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<Value>>,
-    /// Where in a workflow the event arose.
+    /// The position in a workflow from which the event comes.
     #[serde(default, alias = "node_info", deserialize_with = "crate::json::object")]
     pub node_info: NodeInfo,
-    /// Ids of the calls in this event whose tools answer later.
+    /// Ids of the calls in this event whose tools respond later.
     #[serde(default, alias = "long_running_tool_ids", skip_serializing_if = "Option::is_none")]
     pub long_running_tool_ids: Option<BTreeSet<String>>,
     /// The branch of a parallel run, `[outer.]PARALLEL.CHILD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// What isolates a branch's history from others.
+    /// The scope that isolates a branch's history from others.
     #[serde(default, alias = "isolation_scope", skip_serializing_if = "Option::is_none")]
     pub isolation_scope: Option<String>,
-    /// The event's id within its session; empty until a service makes one.
+    /// The event's id within its session; if empty, a service generates one.
     #[serde(default)]
     pub id: String,
-    /// When the event arose, in seconds since 1970; `None` until a service fills it in.
+    /// The time of the event, in seconds since 1970; if `None`, a service sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<f64>,
-    /// The event's number within its session, from 1 without gaps; `None` until it is stored, and where its store does not tell.
-    /// Not in the JSON.
+    /// The event's number within its session, from 1 without gaps; `None` until it is stored, and if its store does not
+    /// number events. Not in the JSON.
     #[serde(skip)]
     pub seq: Option<u64>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
 impl Event {
-    /// An event by an author, with nothing in it. The service that appends it gives it an id and a time.
+    /// Creates an empty event by an author. The service that appends it sets its id and time.
     #[must_use]
     pub fn new(author: impl Into<String>) -> Self {
         Self { author: author.into(), ..Self::default() }
     }
 
-    /// The same event with content.
+    /// Sets the content.
     #[must_use]
     pub fn with_content(mut self, content: impl Into<Content>) -> Self {
         self.content = Some(content.into());
         self
     }
 
-    /// The same event with state changes.
+    /// Sets the state changes.
     #[must_use]
     pub fn with_state_delta(mut self, delta: StateDelta) -> Self {
         self.actions.state_delta = delta;
         self
     }
 
-    /// The same event with an id, which makes appending it again safe.
+    /// Sets the id, which is the idempotency key of its append.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// The same event with the id of a run.
+    /// Sets the id of the run.
     #[must_use]
     pub fn with_invocation_id(mut self, id: impl Into<String>) -> Self {
         self.invocation_id = id.into();
         self
     }
 
-    /// The same event with a time in seconds since 1970.
+    /// Sets the time, in seconds since 1970.
     #[must_use]
     pub fn with_timestamp(mut self, seconds: f64) -> Self {
         self.timestamp = Some(seconds);
         self
     }
 
-    /// Reads an event from JSON, checking its numbers, keys and timestamp.
+    /// Reads an event from JSON and checks its numbers, keys and timestamp.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for malformed JSON, numbers that would not come back as they are, bad state keys, and timestamps
-    /// that are no seconds since 1970.
+    /// `InvalidArgument` for malformed JSON, numbers that would not survive a round trip, invalid state keys, and
+    /// invalid timestamps.
     pub fn from_json(text: &str) -> Result<Self> {
         let event: Self = json::from_str(text).map_err(|e| e.context("the event"))?;
         event.check()?;
         Ok(event)
     }
 
-    /// Top-level fields that this version does not know, as they came; they are given back in JSON.
+    /// Top-level fields unknown to this version, kept as received; they are written back in JSON.
     #[must_use]
     pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
 
-    /// The same fields, to be changed: for a service on the way, whose own fields are no part of the event.
+    /// The same fields, mutable: for a service in between whose own fields are not part of the event.
     pub fn extra_mut(&mut self) -> &mut ExtraFields {
         &mut self.extra
     }
 
-    /// The event without what this version does not know of, for readers who take nothing else.
+    /// The event without fields unknown to this version, for readers that accept no others.
     #[must_use]
     pub fn known(&self) -> Cow<'_, Self> {
         if !self.has_extras() {
@@ -235,8 +234,8 @@ impl Event {
         Cow::Owned(known)
     }
 
-    /// Refuses fields inside the actions and the content that this version does not know of: for events that people write
-    /// by hand, where such a name is a mistake that would leave a change undone.
+    /// Refuses unknown fields inside the actions and the content. For events that people write by hand, in which an
+    /// unknown name is a mistake that would silently drop a change.
     ///
     /// ```
     /// use scratchbook::Event;
@@ -248,7 +247,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, naming the first of them.
+    /// `InvalidArgument`, naming the first unknown field.
     pub fn check_known(&self) -> Result<()> {
         check_known(self.extras())
     }
@@ -259,8 +258,8 @@ impl Event {
         own.into_iter().chain(self.extras().map(|(_, fields)| fields)).any(|extra| !extra.is_empty())
     }
 
-    /// Refuses unknown fields that have the name of a known one, which programs alone can make: the event's text would be
-    /// read as another or not at all.
+    /// Refuses unknown fields with the name of a known one. Only a program can create these, and the event's text would
+    /// be read differently or not at all.
     pub(crate) fn check_extras(&self, text: &str) -> Result<()> {
         if self.has_extras() && !serde_json::from_str::<Self>(text).is_ok_and(|read| read == *self) {
             return Err(Error::invalid("an unknown field of the event has the name of a known one; set that one"));
@@ -268,7 +267,7 @@ impl Event {
         Ok(())
     }
 
-    /// The unknown fields inside the actions and the content, with what they are in.
+    /// The unknown fields inside the actions and the content, with their parents.
     fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
         let compaction = self.actions.compaction.iter().flat_map(|compaction| {
             iter::once(("compaction", &compaction.extra)).chain(compaction.compacted_content.extras())
@@ -293,20 +292,20 @@ impl Event {
         self.partial == Some(true)
     }
 
-    /// Marks the event as one that was brought from elsewhere, in its [`custom_metadata`](Self::custom_metadata) under ADK's
-    /// name for that: whoever takes events from clients does so. The event counts as history; no run carries out what it
-    /// calls or asks for.
+    /// Marks the event as imported, in its [`custom_metadata`](Self::custom_metadata) under ADK's name for that.
+    /// Servers that accept events from clients use this. The event is then history: no run executes its calls or
+    /// requests.
     pub fn mark_restored(&mut self) {
         self.custom_metadata.get_or_insert_default().insert(RESTORED.to_owned(), Value::Bool(true));
     }
 
-    /// Whether the event was brought from elsewhere, see [`mark_restored`](Self::mark_restored).
+    /// Whether the event is imported, see [`mark_restored`](Self::mark_restored).
     #[must_use]
     pub fn is_restored(&self) -> bool {
         self.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(RESTORED))
     }
 
-    /// Whether this event ends its agent's turn: the answer that is shown to the user.
+    /// Whether this event ends its agent's turn, as the answer shown to the user.
     #[must_use]
     pub fn is_final_response(&self) -> bool {
         let long_running = self.long_running_tool_ids.as_ref().is_some_and(|ids| !ids.is_empty());
@@ -326,7 +325,7 @@ impl Event {
         last.is_some_and(|part| part.code_execution_result.is_some())
     }
 
-    /// Takes out `null` where a value is optional: JSON has one form for both.
+    /// Removes `null` from optional values: JSON has one form for both.
     pub(crate) fn drop_nulls(&mut self) {
         macro_rules! drop_nulls {
             ($of:expr; $($field:ident),*) => {$(
@@ -343,13 +342,13 @@ impl Event {
         }
     }
 
-    /// Checks what every store relies on.
+    /// Checks the invariants that every store relies on.
     #[doc(hidden)]
     pub fn check(&self) -> Result<()> {
         if let Some(seconds) = self.timestamp {
             check_timestamp(seconds)?;
         }
-        // serde_json would write null for these without a word.
+        // serde_json would silently write null for these.
         let compaction = self.actions.compaction.iter().flat_map(|c| [c.start_timestamp, c.end_timestamp]);
         if let Some(bad) = compaction.chain(self.avg_logprobs).find(|number| !number.is_finite()) {
             return Err(Error::invalid(format!(
@@ -360,9 +359,9 @@ impl Event {
     }
 }
 
-/// Refuses what is not a time in seconds since 1970.
+/// Refuses an invalid time in seconds since 1970.
 pub(crate) fn check_timestamp(seconds: f64) -> Result<()> {
-    // 9999-12-31T23:59:59Z and a second: no calendar goes further, while milliseconds do.
+    // 9999-12-31T23:59:59Z plus a second: no calendar goes further, while milliseconds do.
     const END: f64 = 253_402_300_800.0;
     let hint = if seconds >= END { "; it looks like milliseconds" } else { "" };
     if seconds.is_finite() && (0.0..END).contains(&seconds) {
@@ -371,61 +370,61 @@ pub(crate) fn check_timestamp(seconds: f64) -> Result<()> {
     Err(Error::invalid(format!("the timestamp {seconds} is not in seconds since 1970{hint}")))
 }
 
-/// What an event does beyond being said.
+/// The effects of an event beyond its message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventActions {
-    /// Whether a tool's response is shown as it is, not summed up by the model.
+    /// Whether a tool's response is shown as it is, without a summary by the model.
     #[serde(default, alias = "skip_summarization", skip_serializing_if = "Option::is_none")]
     pub skip_summarization: Option<bool>,
     /// The state changes that are committed with the event.
     #[serde(default, alias = "state_delta")]
     pub state_delta: StateDelta,
-    /// Artifacts saved, by file name, with the version each got.
+    /// Saved artifacts, by file name, with the version of each.
     #[serde(default, alias = "artifact_delta")]
     pub artifact_delta: BTreeMap<String, u64>,
-    /// The agent that is to go on.
+    /// The agent that takes over.
     #[serde(default, alias = "transfer_to_agent", skip_serializing_if = "Option::is_none")]
     pub transfer_to_agent: Option<String>,
-    /// Why it is handed on.
+    /// The reason for the transfer.
     #[serde(default, alias = "transfer_reason", skip_serializing_if = "Option::is_none")]
     pub transfer_reason: Option<String>,
-    /// Whether the loop around the agent is to end.
+    /// Whether the enclosing loop ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalate: Option<bool>,
-    /// Credentials that tools ask for, by call id.
+    /// Credentials that tools request, by call id.
     #[serde(default, alias = "requested_auth_configs")]
     pub requested_auth_configs: Map<String, Value>,
-    /// Confirmations that tools ask for, by call id.
+    /// Confirmations that tools request, by call id.
     #[serde(default, alias = "requested_tool_confirmations")]
     pub requested_tool_confirmations: Map<String, Value>,
-    /// A summary that stands for earlier events.
+    /// A summary that replaces earlier events.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_object")]
     pub compaction: Option<Box<EventCompaction>>,
     /// Whether the agent has finished for good.
     #[serde(default, alias = "end_of_agent", skip_serializing_if = "Option::is_none")]
     pub end_of_agent: Option<bool>,
-    /// Where a resumable agent stands.
+    /// The checkpoint of a resumable agent.
     #[serde(default, alias = "agent_state", skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Box<Map<String, Value>>>,
-    /// The run before which the session was taken back to.
+    /// The run before which the session was rewound to.
     #[serde(default, alias = "rewind_before_invocation_id", skip_serializing_if = "Option::is_none")]
     pub rewind_before_invocation_id: Option<String>,
-    /// The way a workflow goes on.
+    /// The route that a workflow takes next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Box<Value>>,
-    /// Pieces of user interface to show.
+    /// User interface widgets to show.
     #[serde(default, alias = "render_ui_widgets", skip_serializing_if = "Option::is_none")]
     pub render_ui_widgets: Option<Vec<Value>>,
-    /// An answer set by a tool in the model's place.
+    /// An answer set by a tool instead of the model.
     #[serde(default, alias = "set_model_response", skip_serializing_if = "Option::is_none")]
     pub set_model_response: Option<Box<Value>>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
-/// A summary that stands for the events of a stretch of time.
+/// A summary that replaces the events of a time span.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventCompaction {
@@ -438,33 +437,33 @@ pub struct EventCompaction {
     /// The summary.
     #[serde(alias = "compacted_content", deserialize_with = "crate::json::object")]
     pub compacted_content: Content,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
 
 impl EventCompaction {
-    /// A summary of the events between two times, in seconds since 1970.
+    /// Creates a summary of the events between two times, in seconds since 1970.
     #[must_use]
     pub fn new(start_timestamp: f64, end_timestamp: f64, compacted_content: Content) -> Self {
         Self { start_timestamp, end_timestamp, compacted_content, extra: ExtraFields::default() }
     }
 }
 
-/// Where in a workflow an event arose.
+/// The position in a workflow from which an event comes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeInfo {
     /// The node's path; empty for the user's events.
     #[serde(default)]
     pub path: String,
-    /// The nodes whose output this is.
+    /// The nodes for which this is the output.
     #[serde(default, alias = "output_for", skip_serializing_if = "Option::is_none")]
     pub output_for: Option<Vec<String>>,
     /// Whether the message is the node's output.
     #[serde(default, alias = "message_as_output", skip_serializing_if = "Option::is_none")]
     pub message_as_output: Option<bool>,
-    /// Fields that this version does not know of, as they came.
+    /// Fields unknown to this version, kept as received.
     #[serde(flatten)]
     pub extra: ExtraFields,
 }
@@ -476,7 +475,7 @@ mod tests {
     use super::*;
     use crate::content::Part;
 
-    /// A body or a history holds many of them, most of whose fields are absent in each.
+    /// A request body or a history holds many of these, and most fields are absent in each.
     #[test]
     fn what_is_mostly_absent_takes_next_to_no_room() {
         assert!(size_of::<Part>() <= 200, "a part takes {} bytes", size_of::<Part>());

@@ -1,4 +1,4 @@
-//! A check of what a write comes to, made in the commit that writes.
+//! Checks of a write's results, made in the commit that writes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +9,20 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::state::Scope;
 
-/// Refuses writes for what they come to: by the outcome of their operations, or by all keys of a scope.
+/// Refuses writes because of their results: the values their operations give, or the complete state of a scope.
 ///
-/// It goes with a write as [`AppendOptions::with_check`](super::AppendOptions::with_check) and the likes for creations
-/// and for user and app state, and is asked in the commit, under the store's locks, once for each event. A retry of an
-/// event that is stored is answered without it.
+/// A check is passed with [`AppendOptions::with_check`](super::AppendOptions::with_check), and the corresponding
+/// methods for creations and for user and app state. It runs in the commit, under the store's locks, once for each
+/// event. The retry of a stored event is answered without it.
 ///
-/// It is asked for writes that depend on what is stored, and for those alone: values that a delta sets can be looked at
-/// before the call, and such a write goes on costing one round trip. `WithStateSchema` (feature `schema`) is made of
-/// both.
+/// It runs only for writes that depend on what is stored: values that a delta sets can be checked before the call, and
+/// such a write still takes one round trip. `WithStateSchema` (feature `schema`) does both.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use scratchbook::*;
 ///
-/// /// No list may get longer than three.
+/// /// No list may have more than three items.
 /// #[derive(Debug)]
 /// struct ShortLists;
 ///
@@ -54,19 +53,19 @@ use crate::state::Scope;
 /// # Ok(()) }
 /// ```
 pub trait StateCheck: fmt::Debug + Send + Sync + 'static {
-    /// Whether a change to this key, whose name has no prefix, can be judged only with all keys of its scope. The store
-    /// reads them then, which costs what they cost.
+    /// Whether a change to this key, whose name has no prefix, can only be checked with all keys of its scope. The
+    /// store then reads them, which costs as much as reading that scope.
     fn needs_scope(&self, scope: Scope, name: &str) -> bool;
 
-    /// Accepts a write or refuses it.
+    /// Accepts or refuses a write.
     ///
     /// # Errors
     ///
-    /// Why it is refused; the caller gets this, and nothing has changed.
+    /// The reason for the refusal; the caller gets this error, and nothing has changed.
     fn check(&self, write: &CheckedWrite<'_>) -> Result<()>;
 }
 
-/// What one event, the state given at a session's creation, or a change of user or app state comes to.
+/// The results of one event, of the initial state of a session, or of a change of user or app state.
 #[derive(Debug)]
 pub struct CheckedWrite<'a> {
     changes: Vec<(Scope, &'a str, Option<&'a Value>)>,
@@ -74,32 +73,32 @@ pub struct CheckedWrite<'a> {
 }
 
 impl<'a> CheckedWrite<'a> {
-    /// A write that sets and removes these keys.
+    /// Creates a write that sets and removes these keys.
     #[doc(hidden)]
     pub fn new(changes: impl IntoIterator<Item = (Scope, &'a str, Option<&'a Value>)>) -> Self {
         Self { changes: changes.into_iter().collect(), before: Vec::new() }
     }
 
-    /// With all keys of a scope as they are before it.
+    /// Adds all keys of a scope as they are before the write.
     #[doc(hidden)]
     pub fn with_scope(mut self, scope: Scope, before: BTreeMap<&'a str, &'a Value>) -> Self {
         self.before.push((scope, before));
         self
     }
 
-    /// The keys it writes: scope, name without prefix, and the value that it has then, `None` for a removal.
+    /// The keys it writes: scope, name without prefix, and the new value, `None` for a removal.
     pub fn changes(&self) -> impl Iterator<Item = (Scope, &str, Option<&Value>)> {
         self.changes.iter().copied()
     }
 
-    /// All keys of a scope as they are before the write, where a change [needs](StateCheck::needs_scope) them.
+    /// All keys of a scope as they are before the write, if a change [needs](StateCheck::needs_scope) them.
     #[must_use]
     pub fn before(&self, scope: Scope) -> Option<Map<String, Value>> {
         let (_, before) = self.before.iter().find(|(of, _)| *of == scope)?;
         Some(before.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())).collect())
     }
 
-    /// All keys of a scope as they are after the write, where a change [needs](StateCheck::needs_scope) them.
+    /// All keys of a scope as they are after the write, if a change [needs](StateCheck::needs_scope) them.
     #[must_use]
     pub fn after(&self, scope: Scope) -> Option<Map<String, Value>> {
         let mut after = self.before(scope)?;
@@ -113,7 +112,7 @@ impl<'a> CheckedWrite<'a> {
     }
 }
 
-/// A check after another: both have to accept.
+/// Two checks in sequence; both have to accept.
 pub(super) fn both(first: Option<Arc<dyn StateCheck>>, second: Arc<dyn StateCheck>) -> Arc<dyn StateCheck> {
     match first {
         Some(first) => Arc::new(Both(first, second)),

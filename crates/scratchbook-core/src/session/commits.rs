@@ -1,4 +1,4 @@
-//! Hearing of commits: whose they were, and who waits for them.
+//! Notices of commits: they wake the watchers of the session, user or app that a commit belongs to.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,11 +10,11 @@ use super::whose::{Places, Whose};
 use super::{SessionKey, StateOwner};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What somebody follows.
+/// What a watcher follows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(hidden)]
 pub enum Followed {
-    /// A user or an app, with all sessions.
+    /// A user or an app, with all its sessions.
     Owner(StateOwner),
     /// One session.
     Session(SessionKey),
@@ -29,26 +29,26 @@ impl Followed {
     }
 }
 
-/// Wakes those who wait for commits; for stores, yours among them.
+/// Wakes those who wait for commits. For store implementations, including your own.
 ///
-/// A store that knows whose commit it was says so, and then only those wake who follow it. One that does not know wakes
-/// everybody.
+/// A store that knows which session, user or app a commit belongs to reports it, and only their followers wake.
+/// Otherwise everybody wakes.
 #[derive(Clone, Debug)]
 pub struct CommitNotifier(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Those who hear of every commit.
+    /// Wakes the subscribers of every commit.
     all: watch::Sender<Heard>,
-    /// Those who follow something, by its place.
+    /// The followers of one session, user or app, by its hash.
     followers: Mutex<HashMap<u64, Vec<Follower>>>,
-    /// How many there are of both.
+    /// The number of waiters of both kinds.
     waiting: AtomicUsize,
-    /// Counts notices, so that no two moments are the same.
+    /// Counts notices, so that every moment is unique.
     clock: AtomicU64,
 }
 
-/// Something that is followed, and by how many.
+/// Something that is followed, with its number of followers.
 #[derive(Debug)]
 struct Follower {
     followed: Followed,
@@ -77,7 +77,7 @@ impl Default for CommitNotifier {
 }
 
 impl CommitNotifier {
-    /// One that nobody waits for yet.
+    /// Creates a notifier without waiters.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
@@ -88,28 +88,27 @@ impl CommitNotifier {
         }))
     }
 
-    /// Says that something was committed, and not whose it was: everybody wakes. Cheap if nobody waits, and never waits
-    /// itself.
+    /// Reports a commit without saying what it belongs to: everybody wakes. Cheap if nobody waits, and never blocks.
     pub fn notify(&self) {
         self.notify_whose([Whose::Anybody]);
     }
 
-    /// Says that something was committed to a session, or that it was deleted: those wake who follow it, its user or its
-    /// app. As cheap as [`notify`](Self::notify).
+    /// Reports a commit to a session, or its deletion: the followers of the session, its user and its app wake. As
+    /// cheap as [`notify`](Self::notify).
     pub fn notify_session(&self, session: &SessionKey) {
         if self.is_heard() {
             self.notify_whose([Whose::session(session)]);
         }
     }
 
-    /// Says that keys of a user or an app were written outside of any session. As cheap as [`notify`](Self::notify).
+    /// Reports that keys of a user or an app were written outside of any session. As cheap as [`notify`](Self::notify).
     pub fn notify_owner(&self, owner: &StateOwner) {
         if self.is_heard() {
             self.notify_whose([Whose::owner(owner)]);
         }
     }
 
-    /// Says whose it was that was committed; whether anybody follows that.
+    /// Reports what was committed to; returns whether anybody follows it.
     #[doc(hidden)]
     pub fn notify_whose(&self, whose: impl IntoIterator<Item = Whose>) -> bool {
         if !self.is_heard() {
@@ -142,7 +141,7 @@ impl CommitNotifier {
         reached
     }
 
-    /// Says that the store was closed: everybody who waits gets an error, now and later.
+    /// Reports that the store was closed: all waiters get an error, now and later.
     pub fn close(&self) {
         let close = |sender: &watch::Sender<Heard>| sender.send_modify(|heard| heard.open = Open::No);
         let followers = self.0.followers();
@@ -156,7 +155,7 @@ impl CommitNotifier {
         self.0.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Begins to wait for every commit.
+    /// Starts waiting for every commit.
     #[must_use]
     pub fn subscribe(&self) -> CommitNotices {
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
@@ -173,7 +172,7 @@ impl CommitNotifier {
         self.0.all.receiver_count() > 0 || self.0.followers().values().flatten().any(of_app)
     }
 
-    /// What is followed now.
+    /// Everything that is followed now.
     #[doc(hidden)]
     pub fn followed(&self) -> Vec<Followed> {
         self.0.followers().values().flatten().map(|follower| follower.followed.clone()).collect()
@@ -218,7 +217,7 @@ impl Follower {
     }
 }
 
-/// Hears of commits. It says that there may be something new, not what: the feed says that.
+/// Receives notices of commits. A notice says that there may be something new; the feed says what it is.
 #[derive(Debug)]
 pub struct CommitNotices {
     heard: watch::Receiver<Heard>,
@@ -226,7 +225,7 @@ pub struct CommitNotices {
     shared: Weak<Shared>,
 }
 
-/// When something was heard last.
+/// The time of the last notice.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     at: u64,
@@ -234,22 +233,22 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Whether who had heard all up to here has heard all up to another moment.
+    /// Whether all notices of the other moment are included in this one.
     pub(super) fn covers(&self, other: &Self) -> bool {
         Weak::ptr_eq(&self.of, &other.of) && self.at >= other.at
     }
 }
 
 impl CommitNotices {
-    /// Hears only of what a user or an app follows from now on, as its feed has it. It may be woken for others' commits as
-    /// well, if the store does not know whose they were.
+    /// From now on only receives notices for what a user or an app follows, as in its feed. It can also be woken for
+    /// commits of others, if the store does not know what they belong to.
     #[must_use]
     pub fn of_owner(self, owner: &StateOwner) -> Self {
         self.of(Followed::Owner(owner.clone()))
     }
 
-    /// Hears only of commits to a session, and of its end. It may be woken for others' commits as well, if the store does
-    /// not know whose they were.
+    /// From now on only receives notices for commits to a session, and for its deletion. It can also be woken for
+    /// commits of others, if the store does not know what they belong to.
     #[must_use]
     pub fn of_session(self, session: &SessionKey) -> Self {
         self.of(Followed::Session(session.clone()))
@@ -257,7 +256,7 @@ impl CommitNotices {
 
     pub(super) fn of(self, followed: Followed) -> Self {
         let Some(shared) = self.shared.upgrade() else {
-            // The store is gone, and this one says so.
+            // The store is closed; this receiver reports it.
             return self;
         };
         shared.waiting.fetch_add(1, Ordering::SeqCst);
@@ -265,23 +264,23 @@ impl CommitNotices {
         Self { heard, followed: Some(followed), shared: Weak::clone(&self.shared) }
     }
 
-    /// Forgets what was heard until now: to be called before the feed is read, so that no commit falls between.
+    /// Discards earlier notices. Call it before reading the feed, so that no commit is missed in between.
     pub fn forget(&mut self) {
         self.heard.mark_unchanged();
     }
 
-    /// Forgets what was heard until now, and says when that was.
+    /// Discards earlier notices and returns the time of the last one.
     pub(super) fn forget_until(&mut self) -> Moment {
         let at = self.heard.borrow_and_update().at;
         Moment { at, of: Weak::clone(&self.shared) }
     }
 
-    /// When something was heard last, which stays unforgotten.
+    /// The time of the last notice, without discarding it.
     pub(super) fn last(&self) -> Moment {
         Moment { at: self.heard.borrow().at, of: Weak::clone(&self.shared) }
     }
 
-    /// Waits until there may be something new. It may be woken for nothing.
+    /// Waits until there may be something new. It can also wake up without reason.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Conveniences over every store.
+//! Conveniences that every store has.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::state::{Scope, StateDelta};
 
-/// Conveniences over every [`SessionService`].
+/// Conveniences for every [`SessionService`].
 #[async_trait]
 pub trait SessionServiceExt: SessionService {
-    /// Appends an event to a session and moves the caller's copy on by it: this event with its number, its
-    /// changes and its `temp:` keys. What others committed meanwhile is not fetched.
+    /// Appends an event to a session and advances the caller's snapshot: it gains this event with its number, its
+    /// changes and its `temp:` keys. Commits of others are not fetched.
     ///
-    /// A partial event is given back and nothing is applied. After an error the session is unchanged.
+    /// A partial event is returned and nothing is applied. After an error the snapshot is unchanged.
     ///
     /// ```
     /// # use scratchbook::*;
@@ -49,7 +49,7 @@ pub trait SessionServiceExt: SessionService {
         append_to(self, session, event, AppendOptions::default()).await
     }
 
-    /// [`append_event`](Self::append_event), refused where others were faster: by key, or by session.
+    /// Like [`append_event`](Self::append_event), with optimistic locking per key or per session.
     ///
     /// ```
     /// # use scratchbook::*;
@@ -70,7 +70,7 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// # Errors
     ///
-    /// As [`SessionService::append`]; a `Conflict` knows what this copy shows of each key, and what is stored.
+    /// As [`SessionService::append`]; a `Conflict` reports what this snapshot shows of each key, and what is stored.
     async fn append_event_with(
         &self,
         session: &mut Session,
@@ -81,10 +81,11 @@ pub trait SessionServiceExt: SessionService {
         append_to(self, session, event, options).await
     }
 
-    /// Appends the event that a function makes of the session, by key; where others were faster, the session is
-    /// refreshed and the function asked again, after a little while and some twenty times at most.
+    /// Appends the event that a function builds from the session, with optimistic locking per key. After a conflict the
+    /// session is refreshed and the function called again, after a short delay and about twenty times at most.
     ///
-    /// For changes that no operation can express. Needs a Tokio runtime with its timer, as `#[tokio::main]` makes one.
+    /// Use it for changes that no operation can express. It needs a Tokio runtime with a timer, such as that of
+    /// `#[tokio::main]`.
     ///
     /// ```
     /// # use scratchbook::*;
@@ -105,8 +106,8 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// # Errors
     ///
-    /// What the function gives; as [`append_event_with`](Self::append_event_with) and [`refresh`](Self::refresh);
-    /// `Conflict` where others were faster every time.
+    /// The errors of the function, of [`append_event_with`](Self::append_event_with) and of [`refresh`](Self::refresh);
+    /// `Conflict` if every attempt lost against another writer.
     async fn append_retrying<F>(&self, session: &mut Session, mut make: F) -> Result<Arc<Event>>
     where
         F: FnMut(&Session) -> Result<Event> + Send,
@@ -124,14 +125,13 @@ pub trait SessionServiceExt: SessionService {
         self.append_event_with(session, event, ConflictMode::ByKey).await
     }
 
-    /// Brings a session up to what is committed: the state, and the events after those it has seen. `temp:` keys
-    /// are gone.
+    /// Brings a session up to date: the state, and the events after those already seen. `temp:` keys are removed.
     ///
     /// # Errors
     ///
-    /// `NotFound` where the session was deleted meanwhile.
+    /// `NotFound` if the session was deleted meanwhile.
     async fn refresh(&self, session: &mut Session) -> Result<()> {
-        // From the last event seen on, that one included: it tells whether this is still the same session.
+        // Reads from the last seen event on, inclusive: that event shows whether this is still the same session.
         let from = session.last_seen().and_then(|event| event.seq).map_or(session.seq(), |seq| seq - 1);
         let config = GetSessionConfig::default().with_events_after(from, usize::MAX);
         let fresh = self.get_session(session.key(), &config).await?.ok_or_else(|| no_session(session.key()))?;
@@ -143,7 +143,7 @@ pub trait SessionServiceExt: SessionService {
         Ok(())
     }
 
-    /// What changed in a session's merged state between two of its events, either way round.
+    /// Returns what changed in a session's merged state between two of its events, in either direction.
     ///
     /// ```
     /// # use scratchbook::*;
@@ -173,25 +173,26 @@ pub trait SessionServiceExt: SessionService {
         Ok(StateDiff::of(&old, &new))
     }
 
-    /// What was written to a key, with its prefix, and by whom: the latest first, at most `limit` writes. For a
-    /// session's key these are its events, and its creation; for one of the user or the app, whatever session wrote it.
+    /// Returns the writes to a key, given with its prefix, and their writers: the latest first, at most `limit` writes.
+    /// The writes of a session's key are its events and its creation; those of a user's or an app's key come from any
+    /// session.
     ///
-    /// The history of a session's key is read out of its events, from the last that wrote it back: it takes the longer
-    /// the further apart they are. Before a prune point there is no history. It ends sooner than after `limit` writes where
-    /// these have more than 16 MiB.
+    /// The history of a session's key is read from its events, backwards from the last one that wrote it: the further
+    /// apart the writes, the longer it takes. There is no history before a prune point. Fewer than `limit` writes are
+    /// returned if they exceed 16 MiB.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session; `InvalidArgument` for a `temp:` key, which has none.
+    /// `NotFound` if the session does not exist; `InvalidArgument` for a `temp:` key, which has no history.
     async fn history(&self, key: &SessionKey, name: &str, limit: usize) -> Result<Vec<KeyWrite>> {
         history::of_key(self, key, name, limit).await
     }
 
-    /// Computes a session's state anew from its initial state and its events and compares it with what the store shows:
-    /// keys, values, who wrote them, the numbers of the events, and the states that the store keeps of earlier events.
-    /// `None` where there is no such session.
+    /// Computes a session's state again from its initial state and its events and compares it with what the store
+    /// reports: keys, values, their writers, the numbers of the events, and the states that the store keeps of earlier
+    /// events. `None` if the session does not exist.
     ///
-    /// A session that is written to meanwhile is compared as it was when this began.
+    /// If the session is written to meanwhile, it is compared as it was at the start.
     ///
     /// # Errors
     ///
@@ -200,8 +201,8 @@ pub trait SessionServiceExt: SessionService {
         verify::session(self, key).await
     }
 
-    /// Computes a user's or an app's state anew from its log and compares it with what the store shows, and each change
-    /// that an event made with that event, where it is still there.
+    /// Computes a user's or an app's state again from its log and compares it with what the store reports. It also
+    /// compares each change made by an event with that event, if the event still exists.
     ///
     /// # Errors
     ///
@@ -210,9 +211,9 @@ pub trait SessionServiceExt: SessionService {
         verify::state(self, owner).await
     }
 
-    /// Follows what is committed: to a session, or to all sessions and keys of a user or an app; from now on, from the
-    /// beginning, or after a place that was kept. Nothing is left out and nothing comes twice, whoever writes, and
-    /// however long the reader takes; nobody waits for it.
+    /// Follows the commits to a session, or to all sessions and keys of a user or an app: from now on, from the
+    /// beginning, or after a saved cursor. Nothing is missed and nothing is repeated, whoever writes and however slow
+    /// the reader is; writers never wait for it.
     ///
     /// ```
     /// # use scratchbook::*;
@@ -227,7 +228,7 @@ pub trait SessionServiceExt: SessionService {
     /// let entry = watch.next().await?;
     /// assert_eq!(entry.keys(), ["cart"]);
     ///
-    /// // Kept somewhere, and taken up again, perhaps by another process.
+    /// // Stored somewhere, and resumed from later, perhaps by another process.
     /// let kept = entry.cursor.as_str().to_owned();
     /// let start = FeedStart::After(FeedCursor::new(kept));
     /// let mut watch = service.watch(Watched::user("shop", "alice")?, start).await?;
@@ -236,23 +237,23 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a cursor of another feed or database; `NotFound` for a session that is not there.
+    /// `InvalidArgument` for a cursor of another feed or database; `NotFound` if the session does not exist.
     async fn watch<'a>(&'a self, what: Watched, start: FeedStart) -> Result<Watch<&'a Self>> {
         Watch::start(self, what, start).await
     }
 
-    /// A page of what [`watch`](Self::watch) would give, without waiting for more: about `limit` entries are read, and
-    /// of them those are given that change a key as it was asked for. No entries are at the end of the feed only where
-    /// the cursor is the one of before.
+    /// Returns a page of what [`watch`](Self::watch) would return, without waiting: it reads about `limit` entries and
+    /// returns those that match. A page without entries is the end of the feed only if its cursor equals the one passed
+    /// in.
     ///
     /// # Errors
     ///
-    /// As [`watch`](Self::watch); `FailedPrecondition` where events after the cursor were pruned from the session.
+    /// As [`watch`](Self::watch); `FailedPrecondition` if events after the cursor were pruned from the session.
     async fn list_watched(&self, what: &Watched, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         watch::list(self, what, start, limit).await
     }
 
-    /// The state of a user; names without `user:`.
+    /// Returns the state of a user; names are without `user:`.
     ///
     /// # Errors
     ///
@@ -261,7 +262,7 @@ pub trait SessionServiceExt: SessionService {
         self.get_state(&StateOwner::user(app_name, user_id)?).await
     }
 
-    /// The state of an app; names without `app:`.
+    /// Returns the state of an app; names are without `app:`.
     ///
     /// # Errors
     ///
@@ -288,8 +289,8 @@ async fn append_to<S: SessionService + ?Sized>(
     Ok(committed.event)
 }
 
-/// The changes of an event that live in the caller's copy alone, with operations carried out on what it shows: no store
-/// ever sees these.
+/// The `temp:` changes of an event, with operations applied to the caller's snapshot. They live in that snapshot only
+/// and are never sent to a store.
 #[doc(hidden)]
 pub fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
     let mut temp = event.actions.state_delta.clone();
@@ -297,7 +298,7 @@ pub fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
     if temp.has_operations() { temp.resolve(|key| session.state().get(key)) } else { Ok(temp) }
 }
 
-/// The error for a session that is not there.
+/// The error for a session that does not exist.
 #[doc(hidden)]
 pub fn no_session(key: &SessionKey) -> Error {
     Error::not_found(format!("session not found: {key}; create it first"))

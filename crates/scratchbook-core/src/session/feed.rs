@@ -1,4 +1,4 @@
-//! The feed of what is committed: what a watcher reads, and from where on. `commits.rs` says that there is more.
+//! The change feed: what a watcher reads, and from which position. `commits.rs` has the notices of new entries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use super::{SessionKey, StateChange, StateOwner};
 use crate::event::Event;
 use crate::state::Scope;
 
-/// A place in a feed, as a text to keep: reading goes on after it, in this process or another. It is of one database and
-/// of one feed, and says nothing to anybody else.
+/// A position in a feed, as text to store: reading resumes after it, in this process or another. It is valid for one
+/// feed of one database; its contents are opaque.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FeedCursor(String);
 
 impl FeedCursor {
-    /// A cursor from its text; for stores, and for who has kept one.
+    /// Creates a cursor from its text; for stores, and for programs that have saved one.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text to keep.
+    /// The text to save.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -37,7 +37,7 @@ impl fmt::Display for FeedCursor {
     }
 }
 
-/// A short name of a feed, by what makes it this one; ids have no control characters in them.
+/// A short name of a feed, made of the parts that identify it; ids contain no control characters.
 pub(crate) fn feed_name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -47,15 +47,15 @@ pub(crate) fn feed_name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String 
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// From where a feed is read.
+/// Where reading of a feed starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum FeedStart {
-    /// From the oldest commit that is kept.
+    /// At the oldest commit that is kept.
     Beginning,
-    /// What is committed from now on.
+    /// Now: only later commits are read.
     #[default]
     Now,
-    /// After a place that was read before.
+    /// After a position that was read before.
     After(FeedCursor),
 }
 
@@ -63,27 +63,27 @@ pub enum FeedStart {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FeedPage {
-    /// What was committed, in an order in which no session, user or app goes back; empty at the end of the feed.
+    /// The entries, in an order in which no session, user or app goes backwards; empty at the end of the feed.
     pub entries: Vec<FeedEntry>,
-    /// Where reading goes on: after the last entry, or where the feed ended.
+    /// Where to continue: after the last entry, or at the end of the feed.
     pub cursor: FeedCursor,
 }
 
 impl FeedPage {
-    /// A page; for stores, yours among them.
+    /// Creates a page. For store implementations, including your own.
     #[must_use]
     pub fn new(entries: Vec<FeedEntry>, cursor: FeedCursor) -> Self {
         Self { entries, cursor }
     }
 }
 
-/// Something that was committed.
+/// One commit in the feed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FeedEntry {
-    /// Reading goes on after this entry from here.
+    /// Where to continue after this entry.
     pub cursor: FeedCursor,
-    /// What it was.
+    /// What was committed.
     pub commit: FeedCommit,
 }
 
@@ -91,69 +91,70 @@ pub struct FeedEntry {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FeedCommit {
-    /// An event, with its changes in its `state_delta`.
+    /// An event, with its changes in `state_delta`.
     Event {
         /// The session it was appended to.
         session: SessionKey,
-        /// The event as it is stored.
+        /// The event as stored.
         event: Arc<Event>,
     },
-    /// A session was made with state of its own; one made without changes no key and is not in the feed.
+    /// A session was created with state of its own. A session created without any changes no key and is not in the
+    /// feed.
     Created {
         /// The session.
         session: SessionKey,
-        /// The state it was made with.
+        /// Its initial state.
         state: Map<String, Value>,
-        /// The number of the event at which it was forked from another session: its events and its state up to there
-        /// are those of the other one, and not in the feed again. `None` for one that was made as such.
+        /// The number of the event at which it was forked from another session: its events and state up to there belong
+        /// to that session and are not repeated in the feed. `None` for a session that is not a fork.
         forked_at: Option<u64>,
     },
-    /// Keys of a user or an app, written outside of any session or when a session was made.
+    /// Keys of a user or an app, written outside of any session or by a session's creation.
     State {
-        /// Whose keys they are.
+        /// The owner of the keys.
         owner: StateOwner,
         /// The changes.
         changes: Vec<StateChange>,
     },
     /// A session or a user was removed, or events of a session were.
     ///
-    /// After it, read the keys of the user and of the app (`get_state`): events that are gone may have written some. After
-    /// [`Pruned`](RemovalKind::Pruned) read where the session begins now as well (`get_initial_state`).
+    /// After it, read the keys of the user and of the app again (`get_state`): removed events may have written some.
+    /// After [`Pruned`](RemovalKind::Pruned) also read the session's initial state (`get_initial_state`).
     Removed(Removal),
 }
 
-/// What was removed, with what it took. It names sessions and users, and holds no value of theirs.
+/// What was removed, and its extent. It names sessions and users, and contains no values.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Removal {
-    /// How it was removed.
+    /// The kind of removal.
     pub kind: RemovalKind,
-    /// The user whose it was.
+    /// The user whose data were removed.
     pub user: StateOwner,
-    /// The session; `None` for a user who was deleted with all sessions.
+    /// The session; `None` if a user was deleted with all sessions.
     pub session: Option<SessionKey>,
-    /// The number of the last event that went; of a user, how many sessions went.
+    /// The number of the last removed event; for a user, the number of removed sessions.
     pub count: u64,
-    /// When, in seconds since 1970, by the clock of the program that removed it.
+    /// The time, in seconds since 1970, by the clock of the program that removed it.
     pub time: f64,
 }
 
-/// How something was removed.
+/// Kinds of removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RemovalKind {
-    /// A session was deleted. One that is made under its id later is another one.
+    /// A session was deleted. A session created later with the same id is a different one.
     Deleted,
-    /// A session had expired, and was removed: by `delete_expired`, or when something was to be written under its id.
+    /// An expired session was removed: by `delete_expired`, or by a write to its id.
     Expired,
-    /// The oldest events of a session were pruned. The session goes on with the others.
+    /// The oldest events of a session were pruned. Its other events stay.
     Pruned,
     /// A user was deleted, with all sessions, keys and artifacts.
     Erased,
 }
 
 impl RemovalKind {
-    /// Its name: `deleted`, `expired`, `pruned`, `erased`.
+    /// The name: `deleted`, `expired`, `pruned`, `erased`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -164,20 +165,20 @@ impl RemovalKind {
         }
     }
 
-    /// The kind of a name, if there is one.
+    /// The kind with this name, if there is one.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         [Self::Deleted, Self::Expired, Self::Pruned, Self::Erased].into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
 impl Removal {
-    /// A session that was removed, or events of it up to a number; for stores, yours among them.
+    /// A removed session, or removed events of it up to a number. For store implementations, including your own.
     #[must_use]
     pub fn of_session(kind: RemovalKind, session: SessionKey, last: u64, time: f64) -> Self {
         Self { kind, user: session.user(), session: Some(session), count: last, time }
     }
 
-    /// A user who was deleted with this many sessions; for stores, yours among them.
+    /// A user deleted with this many sessions. For store implementations, including your own.
     #[must_use]
     pub fn of_user(user: StateOwner, sessions: u64, time: f64) -> Self {
         Self { kind: RemovalKind::Erased, user, session: None, count: sessions, time }
@@ -185,13 +186,13 @@ impl Removal {
 }
 
 impl FeedEntry {
-    /// An entry; for stores, yours among them.
+    /// Creates an entry. For store implementations, including your own.
     #[must_use]
     pub fn new(cursor: FeedCursor, commit: FeedCommit) -> Self {
         Self { cursor, commit }
     }
 
-    /// The keys that were changed, with their prefixes.
+    /// The changed keys, with their prefixes.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         match &self.commit {

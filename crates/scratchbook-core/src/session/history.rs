@@ -1,4 +1,4 @@
-//! What changed between two events, and what was done to a key.
+//! Differences between two states of a session, and the history of a key.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -13,30 +13,30 @@ use crate::event::Event;
 use crate::json::bytes_of;
 use crate::state::{Scope, StateMap};
 
-/// How many events are looked through at a time.
+/// How many events are read at a time.
 pub(super) const PAGE: usize = 500;
 
 /// The keys that differ between two states, with their prefixes.
 ///
-/// In JSON it is an object of those keys, each with what it had `before` and has `after`, as far as it was there.
+/// In JSON it is an object of those keys, each with its value `before` and `after`, if it had one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct StateDiff(BTreeMap<String, KeyDiff>);
 
-/// A key in two states; they differ.
+/// A key whose values in two states differ.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KeyDiff {
-    /// The value in the first state, `None` where the key was absent.
+    /// The value in the first state; `None` if the key was absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// The value in the second state, `None` where the key was absent.
+    /// The value in the second state; `None` if the key was absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
 impl StateDiff {
-    /// What differs between two states.
+    /// Compares two states.
     #[must_use]
     pub fn of(before: &StateMap, after: &StateMap) -> Self {
         let mut keys: BTreeMap<String, KeyDiff> = BTreeMap::new();
@@ -62,9 +62,9 @@ impl Deref for StateDiff {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyWrite {
-    /// What was written, `None` for a removal.
+    /// The value written; `None` for a removal.
     pub value: Option<Value>,
-    /// Who wrote it. What was written before events were pruned has the number of the last of those, and no event id.
+    /// The writer. A write before the prune point has the number of the last pruned event and no event id.
     pub writer: KeyWriter,
 }
 
@@ -74,7 +74,7 @@ impl From<StateChange> for KeyWrite {
     }
 }
 
-/// Who wrote what an event of a session has written.
+/// The writer of an event's changes.
 pub(crate) fn event_writer(key: &SessionKey, event: &Event) -> KeyWriter {
     KeyWriter::new(&event.author)
         .with_event(key.user_id(), key.session_id(), event.seq.unwrap_or_default(), &event.id)
@@ -82,7 +82,7 @@ pub(crate) fn event_writer(key: &SessionKey, event: &Event) -> KeyWriter {
         .with_time(event.timestamp.unwrap_or_default())
 }
 
-/// What was written to a key, the latest first.
+/// The writes to a key, the latest first.
 pub(super) async fn of_key<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,
@@ -109,7 +109,7 @@ async fn of_shared_key<S: SessionService + ?Sized>(
     Ok(changes.into_iter().map(KeyWrite::from).collect())
 }
 
-/// Out of the events, from the last one back.
+/// From the events, the latest first.
 async fn of_own_key<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,

@@ -1,4 +1,4 @@
-//! Addresses: nothing is named by less than app, user and session.
+//! Addresses of sessions and of the owners of shared state.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// How long an app name, user id, session id or event id may be, in bytes of UTF-8.
+/// The maximum length of an app name, user id, session id or event id, in bytes of UTF-8.
 const MAX_ID_BYTES: usize = 512;
 
-/// The full address of a session. The same session id under another user or app is another session.
+/// The full address of a session. The same session id under another user or app is a different session.
 ///
 /// ```
 /// use scratchbook::SessionKey;
@@ -27,7 +27,7 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// An address. The session id is trimmed; app and user are taken byte by byte.
+    /// Creates an address. The session id is trimmed; app name and user id are compared byte by byte.
     ///
     /// # Errors
     ///
@@ -38,13 +38,13 @@ impl SessionKey {
         Ok(Self { app_name: app_name.into(), user_id: user_id.into(), session_id: session_id.into() })
     }
 
-    /// The app.
+    /// The app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         &self.app_name
     }
 
-    /// The user.
+    /// The user's id.
     #[must_use]
     pub fn user_id(&self) -> &str {
         &self.user_id
@@ -62,7 +62,7 @@ impl SessionKey {
         StateOwner::App { app_name: Arc::clone(&self.app_name) }
     }
 
-    /// The session's id among its user's.
+    /// The session's id, unique within its user.
     #[must_use]
     pub fn session_id(&self) -> &str {
         &self.session_id
@@ -75,19 +75,19 @@ impl fmt::Display for SessionKey {
     }
 }
 
-/// Who owns state outside of any session: a user of an app, or the app.
+/// The owner of state outside of any session: a user of an app, or the app.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StateOwner {
     /// The keys written as `user:NAME` in sessions of this user.
     User {
-        /// The app.
+        /// The app's name.
         app_name: Arc<str>,
-        /// The user.
+        /// The user's id.
         user_id: Arc<str>,
     },
     /// The keys written as `app:NAME` in any session of this app.
     App {
-        /// The app.
+        /// The app's name.
         app_name: Arc<str>,
     },
 }
@@ -106,7 +106,7 @@ impl PartialOrd for StateOwner {
 }
 
 impl StateOwner {
-    /// A user of an app.
+    /// Creates the owner for a user of an app.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl StateOwner {
         Ok(Self::User { app_name: app_name.into(), user_id: user_id.into() })
     }
 
-    /// An app.
+    /// Creates the owner for an app.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl StateOwner {
         Ok(Self::App { app_name: app_name.into() })
     }
 
-    /// The app.
+    /// The app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         match self {
@@ -134,7 +134,7 @@ impl StateOwner {
         }
     }
 
-    /// The user, where a user is the owner.
+    /// The user's id, if the owner is a user.
     #[must_use]
     pub fn user_id(&self) -> Option<&str> {
         match self {
@@ -144,7 +144,7 @@ impl StateOwner {
     }
 }
 
-/// A session's id, trimmed; refuses one that not every store could hold, and an empty one.
+/// Trims a session's id; refuses an empty one, and one that some store could not hold.
 #[doc(hidden)]
 pub fn check_session_id(session_id: &str) -> Result<&str> {
     let session_id = session_id.trim();
@@ -155,14 +155,14 @@ pub fn check_session_id(session_id: &str) -> Result<&str> {
     Ok(session_id)
 }
 
-/// Refuses an app name or user id that not every store could hold.
+/// Refuses an app name or user id that some store could not hold.
 #[doc(hidden)]
 pub fn check_owner(app_name: &str, user_id: &str) -> Result<()> {
     check_id("app name", app_name)?;
     check_id("user id", user_id)
 }
 
-/// Refuses a text that not every store could hold, or that is longer than it may be; it is not quoted.
+/// Refuses a text that some store could not hold or that is too long; the error does not quote it.
 pub(super) fn check_text(what: &str, text: &str, most: usize) -> Result<()> {
     if text.len() > most {
         return Err(Error::invalid(format!("{what} has {} bytes; it has at most {most}", text.len())));
@@ -173,11 +173,11 @@ pub(super) fn check_text(what: &str, text: &str, most: usize) -> Result<()> {
     }
 }
 
-/// Refuses an id that not every store could hold; `what` is its name in the message.
+/// Refuses an id that some store could not hold; `what` is its name in the message.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` where it has more than 512 bytes or a control character.
+/// `InvalidArgument` if it has more than 512 bytes or a control character.
 pub fn check_id(what: &str, id: &str) -> Result<()> {
     if id.len() > MAX_ID_BYTES {
         let start: String = id.chars().take(40).collect();

@@ -1,4 +1,4 @@
-//! What a session is called and labelled, beside its state, and how that is changed.
+//! A session's title and labels, and their updates.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,33 @@ const MAX_TITLE_BYTES: usize = 2048;
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_NAME_BYTES: usize = 256;
 const MAX_LABEL_VALUE_BYTES: usize = 512;
-/// Names and values of all labels: they stand in the session's row, which every append writes anew.
+/// The limit for names and values of all labels together: they are in the session's row, which every append rewrites.
 const MAX_LABELS_BYTES: usize = 16 << 10;
 
-/// A session's title and labels. They are no state: no event tells of them, and they move no time and no number.
+/// A session's title and labels. They are not part of the state: changing them appends no event and does not change the
+/// session's update time or number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionMetadata {
-    /// What people know it by; never empty.
+    /// The title shown to people; never empty.
     pub title: Option<String>,
-    /// Names and values, which programs find it by.
+    /// The labels that programs search by: names and values.
     pub labels: BTreeMap<String, String>,
 }
 
 impl SessionMetadata {
-    /// How many bytes it has.
+    /// The size, in bytes.
     #[doc(hidden)]
     pub fn bytes(&self) -> u64 {
         let labels = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         (self.title.as_ref().map_or(0, String::len) + labels) as u64
     }
 
-    /// A title, where it is not empty, and labels; for stores, yours among them.
+    /// Creates metadata from a title, unless it is empty, and labels. For store implementations, including your own.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a title over 2,048 bytes; for more than 64 labels, an empty name, names over 256 and values
-    /// over 512 bytes, and over 16 KiB of them all; for control characters anywhere.
+    /// `InvalidArgument` for a title over 2,048 bytes; for more than 64 labels, an empty name, names over 256 bytes,
+    /// values over 512 bytes, and more than 16 KiB in total; and for control characters anywhere.
     pub fn new(title: Option<String>, labels: BTreeMap<String, String>) -> Result<Self> {
         let metadata = Self { title: title.filter(|title| !title.is_empty()), labels };
         metadata.title.iter().try_for_each(|title| check_title(title))?;
@@ -52,13 +53,13 @@ impl SessionMetadata {
         Ok(metadata)
     }
 
-    /// Whether there is neither.
+    /// Whether there is neither a title nor a label.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.title.is_none() && self.labels.is_empty()
     }
 
-    /// What an update makes of it.
+    /// Applies an update.
     ///
     /// # Errors
     ///
@@ -79,7 +80,7 @@ impl SessionMetadata {
     }
 }
 
-/// What is changed of a session's title and labels; what is not named stays as it is.
+/// An update of a session's title and labels; everything it does not name stays unchanged.
 ///
 /// ```
 /// use scratchbook::*;
@@ -100,18 +101,18 @@ impl SessionMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionUpdate {
-    /// The new title; an empty one removes it, and absent it stays.
+    /// The new title; an empty one removes the title, `None` keeps it.
     pub title: Option<String>,
-    /// Labels that are set, and, with `None`, those that are removed.
+    /// Labels to set, and, with `None`, labels to remove.
     pub labels: BTreeMap<String, Option<String>>,
-    /// What becomes of the labels that are not named.
+    /// How the other labels are treated.
     pub other_labels: OtherLabels,
 }
 
-/// What becomes of the labels that an update does not name.
+/// How an update treats the labels that it does not name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtherLabels {
-    /// They stay.
+    /// They are kept.
     #[default]
     Keep,
     /// They are removed.
@@ -119,61 +120,61 @@ pub enum OtherLabels {
 }
 
 impl SessionUpdate {
-    /// With a new title; an empty one removes it.
+    /// Sets a new title; an empty one removes the title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Without title.
+    /// Removes the title.
     #[must_use]
     pub fn without_title(self) -> Self {
         self.with_title("")
     }
 
-    /// With a label, new or with a new value.
+    /// Sets a label.
     #[must_use]
     pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), Some(value.into()));
         self
     }
 
-    /// Without a label.
+    /// Removes a label.
     #[must_use]
     pub fn without_label(mut self, name: impl Into<String>) -> Self {
         self.labels.insert(name.into(), None);
         self
     }
 
-    /// Without all labels that it does not set.
+    /// Removes all labels that this update does not set.
     #[must_use]
     pub fn without_other_labels(mut self) -> Self {
         self.other_labels = OtherLabels::Remove;
         self
     }
 
-    /// Refuses what no session could have. Every service calls this first.
+    /// Refuses a title or labels that no session can have. Every service calls this first.
     ///
     /// # Errors
     ///
-    /// As [`SessionMetadata::new`], for what is named.
+    /// As [`SessionMetadata::new`], for the named title and labels.
     pub fn check(&self) -> Result<()> {
         self.labels.keys().try_for_each(|name| check_label(name, ""))?;
         SessionMetadata::default().updated(self).map(drop)
     }
 }
 
-/// Which titles are looked for.
+/// Selects sessions by title.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TitleFilter {
-    /// This one, to the byte; where it is empty, none at all.
+    /// Sessions with exactly this title; an empty one selects sessions without a title.
     Is(String),
-    /// Those with this text in them, in upper or lower case.
+    /// Sessions whose title contains this text, ignoring case.
     Containing(String),
 }
 
-/// No message quotes a title: it may be what the user has said.
+/// Errors never quote a title: it may contain a user's words.
 fn check_title(title: &str) -> Result<()> {
     check_text("a title", title, MAX_TITLE_BYTES)
 }

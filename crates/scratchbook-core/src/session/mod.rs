@@ -1,4 +1,4 @@
-//! Sessions: what a service returns, how it is asked, and the contract it keeps.
+//! Sessions: the trait of every store, the session it returns, and the options and results of its methods.
 
 mod check;
 mod commits;
@@ -66,10 +66,10 @@ pub use retry::pauses as retry_pauses;
 #[doc(hidden)]
 pub use whose::{Places, Whose};
 
-/// A conversation as it was when it was read: its events and its merged state.
+/// A snapshot of a conversation: its events and its merged state.
 ///
-/// It cannot be changed by its holder: only [`append_event`](SessionServiceExt::append_event) moves it on.
-/// Copies are cheap, whatever its length. In JSON it is ADK's `Session`.
+/// A snapshot cannot be changed directly; [`append_event`](SessionServiceExt::append_event) advances it. Cloning is
+/// cheap, whatever the session's length. In JSON it is ADK's `Session`.
 #[derive(Clone)]
 pub struct Session {
     key: SessionKey,
@@ -81,13 +81,13 @@ pub struct Session {
     metadata: Arc<SessionMetadata>,
     stored_bytes: Option<u64>,
     seen: Seen,
-    /// Whether the store has told the number of the last event.
+    /// Whether the store reported the number of the last event.
     is_counted: bool,
     secret: SecretKeys,
 }
 
 impl Session {
-    /// A session without events; for stores, yours among them, as are the `with_` methods.
+    /// Creates a session without events. For store implementations, including your own, as are the `with_` methods.
     #[must_use]
     pub fn new(key: SessionKey, state: StateMap) -> Self {
         let (events, seen, secret) = (Events::default(), Seen::default(), SecretKeys::default());
@@ -107,21 +107,21 @@ impl Session {
         }
     }
 
-    /// With events, in the store's order, each with its number.
+    /// Sets the events, in the store's order, each with its number.
     #[must_use]
     pub fn with_events(mut self, events: Events) -> Self {
         self.events = events;
         self
     }
 
-    /// The same session with its state as an adapter shows it.
+    /// Replaces the state, for a layer that shows it in another form.
     #[doc(hidden)]
     pub fn with_state(mut self, state: StateMap) -> Self {
         self.state = state;
         self
     }
 
-    /// With the time at which it was made, in seconds.
+    /// Sets the creation time, in seconds since 1970.
     #[must_use]
     pub fn with_create_time(mut self, seconds: f64) -> Self {
         self.create_time = Some(seconds);
@@ -129,35 +129,35 @@ impl Session {
         self
     }
 
-    /// With the timestamp of the event appended last, or of the creation, in seconds.
+    /// Sets the timestamp of the last appended event, or of the creation, in seconds since 1970.
     #[must_use]
     pub fn with_last_update_time(mut self, seconds: f64) -> Self {
         self.last_update_time = seconds;
         self
     }
 
-    /// With the time at which it expires, in seconds; `None` for never.
+    /// Sets the expiry time, in seconds since 1970; `None` means never.
     #[must_use]
     pub fn with_expire_time(mut self, seconds: Option<f64>) -> Self {
         self.expire_time = seconds;
         self
     }
 
-    /// With its title and labels.
+    /// Sets the title and the labels.
     #[must_use]
     pub fn with_metadata(mut self, metadata: impl Into<Arc<SessionMetadata>>) -> Self {
         self.metadata = metadata.into();
         self
     }
 
-    /// With how much of it is stored, in bytes.
+    /// Sets how many bytes the store keeps of the session.
     #[must_use]
     pub fn with_stored_bytes(mut self, bytes: u64) -> Self {
         self.stored_bytes = Some(bytes);
         self
     }
 
-    /// With the number of the session's last event, read or not.
+    /// Sets the number of the session's last event, whether that event was read or not.
     #[must_use]
     pub fn with_seq(mut self, seq: u64) -> Self {
         self.seen.set_seq(seq);
@@ -165,7 +165,7 @@ impl Session {
         self
     }
 
-    /// Without the number of the session's last event: its store has not counted them.
+    /// Marks the number of the session's last event as unknown, because the store does not count events.
     #[must_use]
     pub fn with_unknown_seq(mut self) -> Self {
         self.seen.set_seq(0);
@@ -173,138 +173,141 @@ impl Session {
         self
     }
 
-    /// With the positions up to which the logs of the user's and the app's state were read with it, in one snapshot.
+    /// Sets the positions up to which the logs of the user's and the app's state were read, in the same snapshot.
     #[must_use]
     pub fn with_log_positions(mut self, logs: LogPositions) -> Self {
         self.seen.set_logs(logs);
         self
     }
 
-    /// With these keys marked as secret, besides those that are.
+    /// Marks these keys as secret, in addition to those already marked.
     #[must_use]
     pub fn with_secret_keys(mut self, secret: &SecretKeys) -> Self {
         self.secret = self.secret.and(secret);
         self
     }
 
-    /// The full address.
+    /// The app, the user and the id of the session.
     #[must_use]
     pub fn key(&self) -> &SessionKey {
         &self.key
     }
 
-    /// The session's id among its user's.
+    /// The session's id, unique within its user.
     #[must_use]
     pub fn id(&self) -> &str {
         self.key.session_id()
     }
 
-    /// The app.
+    /// The app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         self.key.app_name()
     }
 
-    /// The user.
+    /// The user's id.
     #[must_use]
     pub fn user_id(&self) -> &str {
         self.key.user_id()
     }
 
-    /// The merged state: session, `user:` and `app:` keys, and `temp:` keys of events appended to this copy.
+    /// The merged state: session, `user:` and `app:` keys, and the `temp:` keys of events appended to this snapshot.
     #[must_use]
     pub fn state(&self) -> &StateMap {
         &self.state
     }
 
-    /// The events that were asked for, in the store's order.
+    /// The events that were requested, in the store's order.
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// When it was made, in seconds, to the microsecond; `None` where its store does not say.
+    /// The creation time, in seconds since 1970, to the microsecond; `None` if the store does not report it.
     #[must_use]
     pub fn create_time(&self) -> Option<f64> {
         self.create_time
     }
 
-    /// The timestamp of the event appended last, in seconds, to the microsecond; at first the creation's.
+    /// The timestamp of the last appended event, in seconds since 1970, to the microsecond; before the first event, the
+    /// creation time.
     #[must_use]
     pub fn last_update_time(&self) -> f64 {
         self.last_update_time
     }
 
-    /// When it expires, in seconds, to the microsecond; `None` for never.
+    /// The expiry time, in seconds since 1970, to the microsecond; `None` means never.
     #[must_use]
     pub fn expire_time(&self) -> Option<f64> {
         self.expire_time
     }
 
-    /// How much of it its store kept when this was read, in bytes of JSON: of all of its events that were not pruned,
-    /// read or not, and of the state with which their fold begins, unless that is empty. A fork has copies, which count.
-    /// The keys of its state do not count again, nor do those of its user and its app; its artifacts count for
-    /// [quotas](crate::plan::limits::Limits::user_bytes) alone. `None` if the store does not count.
+    /// How many bytes of JSON the store kept for this session when it was read. All events that were not pruned count,
+    /// whether they were read or not, and so does the initial state, unless it is empty. The events of a fork are
+    /// copies and count. The current values of the session's keys do not count again, and neither do the keys of its
+    /// user and its app; artifacts count only for [quotas](crate::plan::limits::Limits::user_bytes). `None` if the
+    /// store does not count.
     #[must_use]
     pub fn stored_bytes(&self) -> Option<u64> {
         self.stored_bytes
     }
 
-    /// What people know it by, as it was when this was read; never empty.
+    /// The title shown to people, as of this read; never empty.
     #[must_use]
     pub fn title(&self) -> Option<&str> {
         self.metadata.title.as_deref()
     }
 
-    /// What programs find it by, by name.
+    /// The labels that programs search by, by name.
     #[must_use]
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.metadata.labels
     }
 
-    /// Title and labels.
+    /// The title and the labels.
     #[must_use]
     pub fn metadata(&self) -> &SessionMetadata {
         &self.metadata
     }
 
-    /// The number of the last event up to which this copy has seen everything; 0 where there is none, or where the store
-    /// has not counted them, see [`known_seq`](Self::known_seq).
+    /// The number of the last event up to which this snapshot is complete. It is 0 if there are no events, and if the
+    /// store does not count them; see [`known_seq`](Self::known_seq).
     ///
-    /// An own append over events by others does not move it: the gap shows in the events' numbers, and
-    /// [`refresh`](SessionServiceExt::refresh) closes it.
+    /// If others appended events in between, an own append does not advance this number: the events' numbers then show
+    /// a gap, and [`refresh`](SessionServiceExt::refresh) closes it.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seen.seq()
     }
 
-    /// [`seq`](Self::seq), or `None` where the store has not counted the session's events: one that has no numbers for
-    /// them, such as Vertex AI, of which a part was read.
+    /// [`seq`](Self::seq), or `None` if the number is unknown: a store such as Vertex AI does not number events, and
+    /// only a part of them was read.
     #[must_use]
     pub fn known_seq(&self) -> Option<u64> {
         self.is_counted.then(|| self.seq())
     }
 
-    /// What this copy has seen: all that was there when it was read, and what it has itself written since. An append
-    /// [by key](ConflictMode::ByKey) or [by session](ConflictMode::BySession) goes by it.
+    /// The version that this snapshot has seen: everything that was committed when it was read, and its own writes
+    /// since. Appends with optimistic locking, [per key](ConflictMode::ByKey) or [per
+    /// session](ConflictMode::BySession), compare with it.
     #[must_use]
     pub fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    /// Which keys are marked as secret.
+    /// The keys that are marked as secret.
     #[must_use]
     pub fn secret_keys(&self) -> &SecretKeys {
         &self.secret
     }
 
-    /// The last event here up to which this copy has seen everything.
+    /// The last event up to which this snapshot is complete.
     fn last_seen(&self) -> Option<&Arc<Event>> {
         self.events.iter().rev().find(|event| event.seq.is_some_and(|seq| seq <= self.seq()))
     }
 
-    /// Takes over the session as it is now, of which the events were read from the last one seen on. False where
-    /// that one is another now: the session was deleted and made anew.
+    /// Replaces this snapshot with a fresh one, whose events were read from the last seen event on. Returns `false` if
+    /// that event is a different one now, because the session was deleted and created again.
     fn continue_with(&mut self, fresh: Self) -> bool {
         let Some(seen) = self.last_seen() else {
             let same = fresh.seq() >= self.seq();
@@ -324,15 +327,15 @@ impl Session {
         true
     }
 
-    /// Takes over what an append of this copy's holder has committed, unless it is here already.
+    /// Applies a committed append of this snapshot's owner, unless it has been applied already.
     ///
-    /// An event may come later than one with a higher number, when the answer to its append was lost and the
-    /// append tried again: then what the later event changed stays as it is.
+    /// An event can arrive after one with a higher number, if the response to its append was lost and the append was
+    /// retried. The later event's changes then win.
     #[doc(hidden)]
     pub fn apply(&mut self, committed: &Committed, temp: &StateDelta) {
         let Committed { event, logs, .. } = committed;
         let Some(seq) = event.seq else {
-            // A store that tells no numbers: what is here is known by its id, and how many there are is not.
+            // The store does not number events: recognize the event by its id, and treat the count as unknown.
             self.is_counted = false;
             if self.events.iter().all(|known| known.id != event.id) {
                 self.take_over(event, temp, &[]);
@@ -347,7 +350,7 @@ impl Session {
         self.has_written(event, *logs);
     }
 
-    /// Takes over `temp:` changes that no event carries.
+    /// Applies `temp:` changes that no event carries.
     #[doc(hidden)]
     pub fn apply_temp(&mut self, temp: &StateDelta) {
         self.state.apply(temp);
@@ -376,15 +379,15 @@ impl Session {
         }
     }
 
-    /// Remembers the keys of an own event as seen where it wrote them. What others wrote before it was not seen, so
-    /// that the logs as such stay where they were read.
+    /// Marks the keys of an own event as seen at the position of its write. Writes of others before that position were
+    /// not seen, so the positions of the logs as a whole stay as they are.
     fn has_written(&mut self, event: &Event, logs: LogPositions) {
         let seq = event.seq.unwrap_or_default();
         event.actions.state_delta.iter().for_each(|(key, _)| self.seen.add_own(key, seq, logs));
     }
 }
 
-/// Where keys are marked as secret, what could hold their values is only counted.
+/// If any keys are secret, fields that may hold their values are shown as counts only.
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Session");
@@ -402,7 +405,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Times are kept to the microsecond wherever they order something.
+/// Converts seconds to microseconds, the precision of every time that orders something.
 #[doc(hidden)]
 pub fn micros_of_seconds(seconds: f64) -> i64 {
     // In range for every timestamp that passes `check_timestamp`.
@@ -427,24 +430,24 @@ impl Serialize for Session {
     }
 }
 
-/// A run of events in the store's order; copies share them.
+/// A sequence of events in the store's order; clones share the events.
 #[derive(Clone, Default, PartialEq)]
 pub struct Events(Arc<Vector<Arc<Event>>>);
 
 impl Events {
-    /// How many events there are here.
+    /// The number of events here.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no events here.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The event at a place, from 0.
+    /// The event at this index, from 0.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&Arc<Event>> {
         self.0.get(index)
@@ -456,14 +459,14 @@ impl Events {
         self.0.last()
     }
 
-    /// Puts an event at a place. Copies that share these events keep what they have.
+    /// Inserts an event at an index. Clones that share these events do not change.
     pub(crate) fn insert(&mut self, index: usize, event: Arc<Event>) {
         let events = Arc::make_mut(&mut self.0);
-        // The end is where nearly all go, and cheap.
+        // Nearly every event goes to the end, where insertion is cheap.
         if index == events.len() { events.push_back(event) } else { events.insert(index, event) }
     }
 
-    /// The events from one place up to another.
+    /// The events from one index up to, not including, another.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         Self(Arc::new(Vector::clone(&self.0).slice(from..to)))
     }

@@ -1,15 +1,15 @@
-//! How long a writer who was too late waits before it tries again.
+//! Delays between the attempts of a writer that lost to a concurrent one.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-/// How often it is tried again.
+/// The maximum number of retries.
 const TRIES: u32 = 20;
 const FIRST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// Growing pauses, each with a part of chance, so that writers who met once do not meet again.
+/// Growing delays with a random part, so that writers that collided once do not collide again.
 #[doc(hidden)]
 pub fn pauses() -> impl Iterator<Item = Duration> {
     (0..TRIES).map(|tried| {
@@ -18,7 +18,7 @@ pub fn pauses() -> impl Iterator<Item = Duration> {
     })
 }
 
-/// From 0 to 1. The ids of UUIDs' version 4 are random, and at hand.
+/// A random number from 0 to 1, taken from a version 4 UUID, which is random.
 fn chance() -> f64 {
     let random = Uuid::new_v4().as_u64_pair().1 as u32;
     f64::from(random) / f64::from(u32::MAX)

@@ -1,4 +1,4 @@
-//! Keys whose values are not to be shown.
+//! Secret keys: their values are not shown.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::{FeedCommit, FeedEntry};
 use crate::event::Event;
 use crate::state::{Change, Scope};
 
-/// What stands in the place of a value that is not to be shown.
+/// Shown instead of a secret value.
 const HIDDEN: &str = "[secret]";
 
-/// Keys that are marked as secret, by how they begin.
+/// The secret keys of a store, given by prefix.
 ///
 /// ```
 /// use scratchbook::SecretKeys;
@@ -35,32 +35,32 @@ enum Feeds {
 }
 
 impl SecretKeys {
-    /// All keys that begin so, with their prefix: `user:secret:`, `app:token`.
+    /// All keys with one of these prefixes, which include the scope: `user:secret:`, `app:token`.
     #[must_use]
     pub fn new<P: Into<String>>(beginnings: impl IntoIterator<Item = P>) -> Self {
         Self { beginnings: beginnings.into_iter().map(Into::into).collect(), feeds: Feeds::Hide }
     }
 
-    /// Feeds, and watchers of sessions, are given their values all the same.
+    /// Shows the values to readers of feeds and watchers of sessions nevertheless.
     #[must_use]
     pub fn shown_in_feeds(mut self) -> Self {
         self.feeds = Feeds::Show;
         self
     }
 
-    /// Whether a key, with its prefix, is marked.
+    /// Whether a key, given with its prefix, is secret.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.beginnings.iter().any(|beginning| key.starts_with(beginning.as_str()))
     }
 
-    /// Whether no key is marked.
+    /// Whether no key is secret.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.beginnings.is_empty()
     }
 
-    /// These and others.
+    /// The secret keys of both.
     pub(super) fn and(&self, others: &Self) -> Self {
         match self.is_empty() {
             true => others.clone(),
@@ -71,7 +71,7 @@ impl SecretKeys {
         }
     }
 
-    /// An entry as feeds give it.
+    /// An entry as feeds return it.
     pub(crate) fn hide(&self, entry: FeedEntry) -> FeedEntry {
         if self.is_empty() || self.feeds == Feeds::Show {
             return entry;
@@ -102,7 +102,7 @@ impl SecretKeys {
         }
         let mut shown = Event::clone(&event);
         for key in secret {
-            // The key was accepted before, and this value always is.
+            // The key was accepted before, and this value is always accepted.
             let _ = shown.actions.state_delta.insert(key, Change::Set(HIDDEN.into()));
         }
         shown.into()

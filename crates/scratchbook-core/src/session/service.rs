@@ -1,4 +1,4 @@
-//! The trait every store implements, with its contract.
+//! The trait that every store implements, and its contract.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,174 +16,181 @@ use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
-/// Keeps sessions and the state of users and apps.
+/// Stores sessions and the state of users and apps.
 ///
 /// # Contract
 ///
-/// A service keeps the promises below; the suite in `scratchbook::conformance` (feature `conformance`) holds
-/// it to them, one function per promise.
+/// A service keeps the promises below. The suite in `scratchbook::conformance` (feature `conformance`) tests them, one
+/// function per promise.
 ///
-/// - **Atomic**: a call does all it says or, with an error, nothing. Readers see one snapshot, never half of
-///   a commit. What is acknowledged is as durable as the store is.
-/// - **Ordered by the store**: each event gets the next number of its session, without gaps. No clock orders
-///   anything but lists.
-/// - **Nothing lost**: concurrent appends, from wherever, all succeed; deltas merge key by key and the later
-///   commit wins a key. Operations are carried out one commit after the other, so that each counts. Whoever wants to be
-///   refused for being late, asks for it.
-/// - **Retries are safe**: an event whose id is in the session with the same content is answered as stored
-///   and changes nothing; with other content it is `AlreadyExists`.
-/// - **`temp:` leaves no trace**: no such key is stored, in state or in events.
-/// - **Apart**: everything is addressed by app, user and session; nothing leaks from one to another.
-/// - **Cheap**: a call costs what it touches or returns, whatever else there is.
-/// - **Dropping a future** of a write neither cancels nor halves it; the outcome is unknown, and a retry with
+/// - **Atomic**: a call either does everything it says or returns an error and does nothing. Readers see one snapshot,
+///   never half of a commit. An acknowledged write is as durable as the store.
+/// - **Ordered by the store**: each event gets the next number of its session, without gaps. Clocks order nothing but
+///   lists.
+/// - **No lost updates**: concurrent appends all succeed, from any process; deltas merge key by key, and the later
+///   commit wins a key. Operations are applied one commit after the other, so that each of them counts. Optimistic
+///   locking is available on request ([`AppendOptions::conflict`]).
+/// - **Idempotent appends**: appending an event whose id and content are already in the session returns the stored
+///   event and changes nothing; with different content it is `AlreadyExists`.
+/// - **`temp:` keys are never stored**, neither in state nor in events.
+/// - **Isolated**: everything is addressed by app, user and session; nothing leaks from one to another.
+/// - **Cheap**: the cost of a call depends on the data it touches or returns, not on how much else is stored.
+/// - **Dropping the future** of a write neither cancels nor halves the write; its outcome is unknown, and a retry with
 ///   the same ids is safe.
 ///
-/// Implementors write every method; nothing has a default that fails. Conveniences are in
-/// [`SessionServiceExt`](super::SessionServiceExt).
+/// Implementors write every method; no method has a default that fails. [`SessionServiceExt`](super::SessionServiceExt)
+/// adds conveniences.
 #[async_trait]
 pub trait SessionService: fmt::Debug + Send + Sync + 'static {
-    /// Makes a session. State is split by prefix: `user:` and `app:` keys go to the user and the app.
+    /// Creates a session. Its state is split by prefix: `user:` and `app:` keys go to the user and the app.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` where the id is taken, by the same user or, [where that was asked
-    /// for](CreateSessionConfig::with_id_unique_in_app), by any user of the app, which changes nothing; `InvalidArgument` for bad ids, keys or
-    /// values; `PayloadTooLarge` and `ResourceExhausted` for what is beyond the store's [`Limits`](crate::plan::limits::Limits); and what its events and its
-    /// [check](CreateSessionConfig::check) are refused for.
+    /// `AlreadyExists` if the user has a session with this id, or, [if
+    /// requested](CreateSessionConfig::with_id_unique_in_app), if any user of the app has one; nothing changes then.
+    /// `InvalidArgument` for invalid ids, keys or values. `PayloadTooLarge` and `ResourceExhausted` if a
+    /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded. Also the errors of its initial events,
+    /// and those of its [check](CreateSessionConfig::check).
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
 
-    /// Reads a session, or the part of it that was asked for; `None` where there is none.
+    /// Reads a session, or the requested part of it; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a configuration that means nothing; `PayloadTooLarge` for a state of more than 64 MiB if the
-    /// read [is bounded](GetSessionConfig::with_page_bytes); `DataCorrupted` names a row that cannot be read.
+    /// `InvalidArgument` for an invalid configuration; `PayloadTooLarge` for a state of more than 64 MiB if the read
+    /// [is bounded](GetSessionConfig::with_page_bytes); `DataCorrupted` names a row that cannot be read.
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>>;
 
-    /// The state where the fold of a session's events begins, its own keys alone: what it was made with, or what was
-    /// left by the events that were pruned. `None` where there is no such session.
+    /// Returns the state from which the fold of a session's events starts, the session's own keys only: the state it
+    /// was created with, or the state left by its pruned events. `None` if the session does not exist.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>>;
 
-    /// The merged state as it stood when the event with this number had just been committed, 0 for the session's
-    /// creation: the session's keys from its initial state and its events, the user's and the app's from their logs.
+    /// Returns the point-in-time state: the merged state as of the commit of the event with this number, 0 for the
+    /// session's creation. The session's keys come from its initial state and its events, the user's and the app's from
+    /// their logs.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session or no event with that number yet; `FailedPrecondition` where the
-    /// events up to there, or the logs of that time, were pruned; `DataCorrupted` names a row that cannot be read.
+    /// `NotFound` if the session does not exist or has no event with that number yet; `FailedPrecondition` if the
+    /// events up to that number, or the logs of that time, were pruned; `DataCorrupted` names a row that cannot be
+    /// read.
     async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap>;
 
-    /// Who wrote each key of a session's merged state, by the key with its prefix.
+    /// Returns the last writer of each key of a session's merged state, by the key with its prefix.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session; `DataCorrupted` names a row that cannot be read.
+    /// `NotFound` if the session does not exist; `DataCorrupted` names a row that cannot be read.
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>>;
 
-    /// Makes a new session of the same user with the events of this one up to a number and the state as it stood then,
-    /// copied inside the store; title and labels, and the artifacts with all their versions, come along as they are now. The new session's
-    /// events keep their ids, numbers and times. Given back is the new session without its events.
+    /// Creates a session of the same user from a copy of this session's events up to a number, with the state as of
+    /// that event. The copy is made inside the store. Title, labels, and the artifacts with all their versions are
+    /// copied as they are now. Events keep their ids, numbers and times. Returns the new session without its events.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session or event; `AlreadyExists` where the new id is taken;
-    /// `FailedPrecondition` where events up to there were pruned; `InvalidArgument` for a bad id.
+    /// `NotFound` if the session or the event does not exist; `AlreadyExists` if the new id is taken;
+    /// `FailedPrecondition` if events up to that number were pruned; `InvalidArgument` for an invalid id.
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session>;
 
-    /// Lists sessions of an app, by default the one updated longest ago first, in pages; state merged, no events.
+    /// Lists sessions of an app in pages, with merged state and without events; by default the least recently updated
+    /// come first.
     ///
-    /// A session updated while its list is paged may be missed or seen twice. Where sessions are looked for by title or
-    /// labels, a page looks at 1,000 sessions at most, however few of them are found: go on until there is no token.
+    /// A session that is updated while its list is paged may be missed or returned twice. A search by title or labels
+    /// examines at most 1,000 sessions per page, however few of them match: continue until there is no token.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a page size of 0 or above 1,000, a token that is none, and a title or labels that no session
-    /// could have; `PayloadTooLarge` for a session whose merged state has more than 64 MiB.
+    /// `InvalidArgument` for a page size of 0 or above 1,000, an invalid token, or a title or labels that no session
+    /// can have; `PayloadTooLarge` for a session whose merged state has more than 64 MiB.
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse>;
 
-    /// Finds the session of an app that has an id, whoever of its users has it; `None` where none has it.
+    /// Finds the session with this id in an app, whichever user owns it; `None` if there is none.
     ///
-    /// For what names a session by app and id alone. The id is trimmed as at creation. A session that has expired is not
-    /// there. It costs one look into an index, however many sessions and users there are.
+    /// This serves clients that address a session by app and id alone. The id is trimmed as at creation. An expired
+    /// session is not found. It costs one index lookup, however many sessions and users there are.
     ///
-    /// Whether a caller may know of what is found is for who asks: this looks at the sessions of all users.
+    /// It searches the sessions of all users, so the calling program has to check whether its client may see the
+    /// result.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where several users have a session with this id, which then has to be addressed in full: ids
-    /// are unique in an app only as far as its sessions [are made so](CreateSessionConfig::with_id_unique_in_app).
-    /// `InvalidArgument` for ids that no session could have.
+    /// `FailedPrecondition` if several users have a session with this id; it then has to be addressed with its user.
+    /// Ids are unique in an app only if its sessions [are created that
+    /// way](CreateSessionConfig::with_id_unique_in_app). `InvalidArgument` for ids that no session can have.
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>>;
 
-    /// Deletes a session with its events and its own state. The user's and the app's state stay.
-    /// Silent where there is no such session.
+    /// Deletes a session with its events and its own state. The user's and the app's state stay. Does nothing if the
+    /// session does not exist.
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// No errors of its own.
     async fn delete_session(&self, key: &SessionKey) -> Result<()>;
 
-    /// Appends an event: it, its changes in all scopes, the update time and the number, in one commit.
+    /// Appends an event: the event, its changes in all scopes, the update time and the event's number are one commit.
     ///
-    /// A partial event is given back as it came. An event without id or timestamp gets them here.
+    /// A partial event is returned unchanged and not stored. An event without id or timestamp gets them here.
     ///
-    /// Operations in its delta are carried out on what is found in the commit; the event that is stored and given back
-    /// has what they came to, as values and removals. `temp:` keys are dropped first, with operations and guards on them.
-    /// A retry is known by the event as it was sent, and answered before anything is checked: its operations are not
-    /// carried out again.
+    /// The operations in its delta are applied to the values found in the commit; the event that is stored and returned
+    /// contains their results, as values and removals. `temp:` keys, with operations and guards on them, are dropped
+    /// first. A retry is recognized by the event as it was sent, and is answered before anything is checked: its
+    /// operations are not applied again.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session; `AlreadyExists` for an id in use with other content; `Conflict` for a
-    /// guard that does not hold and for what [`AppendOptions::conflict`] refuses, with the keys in
-    /// [`Error::conflicts`](crate::error::Error::conflicts); `FailedPrecondition` for an operation that is not for the value
-    /// found, or would leave 64 bits; `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
-    /// stays full; `PayloadTooLarge` and `ResourceExhausted` for what is beyond its [`Limits`](crate::plan::limits::Limits); and what its [check](AppendOptions::check)
-    /// gives. After an error nothing has changed.
+    /// `NotFound` if the session does not exist; `AlreadyExists` for an id in use with different content; `Conflict`
+    /// for a failed guard or a conflict under [`AppendOptions::conflict`], with the keys in
+    /// [`Error::conflicts`](crate::error::Error::conflicts); `FailedPrecondition` for an operation that does not fit
+    /// the stored value or overflows 64 bits; `InvalidArgument` for invalid ids, keys, values or timestamps;
+    /// `PayloadTooLarge` and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is
+    /// exceeded; `ResourceExhausted` also if the store's queue stays full; and the errors of its
+    /// [check](AppendOptions::check). After an error nothing has changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
 
-    /// The state of a user or an app; names without prefix, in byte order.
+    /// Returns the state of a user or an app; names are without prefix, in byte order.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
 
-    /// A page of the state of a user or an app. Its cost depends on the page, not on the state. It ends by its bytes as well
-    /// as by its number of keys.
+    /// Returns a page of the state of a user or an app. The cost depends on the page, not on the whole state. A page is
+    /// limited by bytes and by number of keys.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for a page size of 0 or above 1,000; `DataCorrupted` names a row that cannot be read.
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage>;
 
-    /// Changes state of a user or an app outside of any session, logged with its author in one commit, and gives
-    /// the position of that commit in the owner's log. Names are without prefix. Operations and guards are carried out as
-    /// in an [`append`](Self::append).
+    /// Changes the state of a user or an app outside of any session. The change is logged with its author in the same
+    /// commit. Returns the position of that commit in the owner's log. Names are without prefix. Operations and guards
+    /// work as in [`append`](Self::append).
     ///
     /// # Errors
     ///
-    /// `Conflict` and `FailedPrecondition` for guards and operations, as [`append`](Self::append);
-    /// `PayloadTooLarge` and `ResourceExhausted` for what is beyond the store's [`Limits`](crate::plan::limits::Limits); what its
-    /// [check](PutStateOptions::check) gives; `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
-    /// known whether the state was changed: doing it again gives the same state and a second entry in the log.
+    /// `Conflict` and `FailedPrecondition` for guards and operations, as in [`append`](Self::append); `PayloadTooLarge`
+    /// and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is exceeded; the errors
+    /// of its [check](PutStateOptions::check); `InvalidArgument` for invalid names or values; `Unavailable` if the
+    /// connection to a server was lost and it is unknown whether the state was changed: a retry gives the same state
+    /// and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
-    /// The log of a user's or an app's state above a position, in order, about `limit` changes: a page holds
-    /// commits whole, so that going on after the last position seen gives every change once. A page that would have more
-    /// than 16 MiB has fewer changes; only at the end of the log it has none. The state is the fold of this log.
+    /// Returns the log of a user's or an app's state after a position, in order, about `limit` changes. A page contains
+    /// whole commits, so that continuing after the last position returns every change once. A page has fewer changes if
+    /// they exceed 16 MiB; it is empty only at the end of the log. The state is the fold of this log.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
 
-    /// What was done to one key of a user or an app before a position in the log, the latest first, at most `limit`
-    /// changes, and fewer if they have more than 16 MiB; `u64::MAX` for all that was done until now. The name is without
+    /// Returns the changes to one key of a user or an app before a position in the log, the latest first: at most
+    /// `limit` changes, and fewer if they exceed 16 MiB. `u64::MAX` returns the latest changes. The name is without
     /// prefix.
     ///
     /// # Errors
@@ -197,42 +204,44 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<StateChange>>;
 
-    /// A page of the feed of an app, or of a user of it: events of their sessions, and keys changed outside of events.
+    /// Returns a page of the change feed of an app or of one of its users: events of their sessions, and key changes
+    /// made outside of events.
     ///
-    /// A page has about `limit` entries, and fewer if they have more than 16 MiB. What was committed before an entry, and
-    /// belongs to the same session, user or app, comes before it; nothing is left out and nothing comes twice, whoever
-    /// writes meanwhile. What was deleted or pruned since is not in it.
+    /// A page has about `limit` entries, and fewer if they exceed 16 MiB. Entries of the same session, user or app come
+    /// in the order of their commits. Nothing is missed and nothing is repeated, even during concurrent writes. Entries
+    /// deleted or pruned since are not included.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a cursor of another database or feed, or none at all; `DataCorrupted` names a row that
+    /// `InvalidArgument` for an invalid cursor, or one of another database or feed; `DataCorrupted` names a row that
     /// cannot be read.
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage>;
 
-    /// Hears of commits, by whomever: within about a second of each, mostly at once.
+    /// Subscribes to notices of commits by any process. A notice arrives within about a second of its commit, usually
+    /// at once.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where the store is closed.
+    /// `FailedPrecondition` if the store is closed.
     fn commits(&self) -> Result<CommitNotices>;
 
-    /// Sets when a session expires, or that it does not. An expired session is as if it had been deleted.
+    /// Sets when a session expires, or that it never does. An expired session behaves as if it were deleted.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session; `InvalidArgument` for what is no time in seconds.
+    /// `NotFound` if the session does not exist; `InvalidArgument` for an invalid time.
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()>;
 
-    /// Changes a session's title and labels. They are no state: it is no event, and the session's number and update time
-    /// stay as they are.
+    /// Changes a session's title and labels. They are not part of the state: no event is appended, and the session's
+    /// number and update time do not change.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session; `InvalidArgument` for a title or labels that no session can have.
+    /// `NotFound` if the session does not exist; `InvalidArgument` for a title or labels that no session can have.
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()>;
 
-    /// Deletes expired sessions for good, at most `limit` of them, in any order; says how many. Where it is `limit`, there may be
-    /// more.
+    /// Permanently deletes expired sessions, at most `limit` of them, in any order, and returns how many. If it returns
+    /// `limit`, there may be more.
     ///
     /// # Errors
     ///
@@ -240,53 +249,52 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn delete_expired(&self, limit: usize) -> Result<u64>;
 
     /// Removes the oldest events of a session, those with a number below `before`, at most `limit` of them, in one
-    /// commit; the state they leave becomes its initial state. Says how many were removed: fewer than `limit` when it
-    /// is done. The state shown, and the numbers of later events, stay as they are. Silent where there is no such
-    /// session.
+    /// commit; the state up to there becomes the initial state. Returns how many were removed; fewer than `limit` means
+    /// it is done. The current state, and the numbers of later events, do not change. Does nothing if the session does
+    /// not exist.
     ///
-    /// What is removed is not known any more: an append that is tried again after its event was pruned is a new event.
+    /// Ids of removed events are forgotten: a retried append of a pruned event appends a new event.
     ///
     /// # Errors
     ///
     /// None of its own.
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64>;
 
-    /// Removes from the log of a user's or an app's state what was overwritten before a position, at most `limit`
-    /// changes; the last change of each key before it stays, so that the state is still the fold of the log. Says how
-    /// many were removed: fewer than `limit` when it is done.
+    /// Removes overwritten values from the log of a user's or an app's state before a position, at most `limit`
+    /// changes. The last change of each key before the position stays, so that the state is still the fold of the log.
+    /// Returns how many were removed; fewer than `limit` means it is done.
     ///
     /// # Errors
     ///
     /// None of its own.
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64>;
 
-    /// Lists whatever there is: each app, followed by each of its users, in byte order; at most `limit` of them, after
-    /// an owner, or from the beginning. Listed is who has a session, state with its log, or an artifact; one of whom
-    /// all of it was deleted may be.
+    /// Lists all owners of data: each app, followed by each of its users, in byte order; at most `limit` of them, after
+    /// an owner or from the beginning. An owner is listed if it has a session, state with its log, or an artifact; an
+    /// owner whose data were all deleted may still be listed.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>>;
 
-    /// Erases a user of an app wholly: sessions, events, state, log and artifacts, in one commit.
-    /// Silent where there is nothing. The app's own state and its log stay, without the user's name in them.
+    /// Erases a user of an app completely: sessions, events, state, log and artifacts, in one commit. Does nothing if
+    /// there are none. The app's own state and its log stay, without the user's name in them.
     ///
     /// # Errors
     ///
     /// None of its own.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()>;
 
-    /// Finds out whether writes would be carried out, by one of which nothing is kept. It takes as long as a small write: who
-    /// asks often should keep the answer for a moment.
+    /// Checks whether the store accepts writes, by a write that leaves nothing behind. It takes as long as a small
+    /// write, so callers that ask often should cache the result for a moment.
     ///
     /// # Errors
     ///
-    /// Those of a write that fails, whatever it writes.
+    /// The errors of a failed write.
     async fn check_writable(&self) -> Result<()>;
 
-    /// Finishes what was accepted, then refuses every later call with `FailedPrecondition`. Closing twice is
-    /// fine.
+    /// Finishes the accepted calls, then refuses every later call with `FailedPrecondition`. Closing twice is allowed.
     ///
     /// # Errors
     ///

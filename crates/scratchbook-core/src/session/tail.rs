@@ -1,7 +1,7 @@
-//! What several watches of one thing read together: each page once, for all of them.
+//! Pages of a feed that several watches share: each page is read once, for all of them.
 //!
-//! A watch that has read to the end takes a seat. Of those in their seats one reads on, and the others are given what it
-//! has read. One that falls far behind loses its seat, reads for itself, and takes one again when it has caught up.
+//! A watch that has read to the end takes a seat. One of the seated watches reads on and gives the others what it has
+//! read. A watch that falls far behind loses its seat, reads for itself, and takes a seat again when it has caught up.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use super::commits::Moment;
 use super::{FeedCursor, FeedEntry};
 
-/// How much is kept for those who are slow to take it: pages, and entries in them.
+/// The limits on what is kept for slow watches: pages, and entries in them.
 const PAGES: usize = 32;
 const ENTRIES: usize = 400;
 
-/// How long the end of a feed counts as such without another look. No notice reports what goes with time alone, such as a
-/// session that expires.
+/// How long the end of a feed counts as the end without another read. Changes caused by time alone, such as an expired
+/// session, send no notice.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// The end of a feed, as those who follow it know it.
+/// The end of a feed, shared by its watches.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     /// Held by the watch that reads.
@@ -28,14 +28,14 @@ pub(super) struct Tail {
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// The number of the first that is kept.
+    /// The number of the first page that is kept.
     first: u64,
     kept: VecDeque<Page>,
-    /// How many have taken all pages.
+    /// The number of seats that have taken all pages.
     at_end: usize,
-    /// Where reading goes on; `None` before anybody had a seat.
+    /// Where reading continues; `None` before the first seat is taken.
     end: Option<FeedCursor>,
-    /// All that was heard of until then is in the pages, and when it was looked.
+    /// The pages include all notices up to this moment; the instant is the time of that read.
     until: Option<(Moment, Instant)>,
 }
 
@@ -43,34 +43,34 @@ struct Pages {
 struct Page {
     entries: Arc<[FeedEntry]>,
     end: FeedCursor,
-    /// How many have still to take it.
+    /// The number of seats that have not taken it yet.
     waiting: usize,
 }
 
 impl Tail {
-    /// Whether all that was heard of until a moment was read; then the place where reading goes on.
+    /// Where reading continues, if all notices up to a moment have been read.
     pub(super) fn end_at(&self, heard: &Moment) -> Option<FeedCursor> {
         let pages = self.pages();
         let covers = |(until, looked): &(Moment, Instant)| until.covers(heard) && looked.elapsed() < LOOK_AGAIN;
         pages.end.clone().filter(|_| pages.until.as_ref().is_some_and(covers))
     }
 
-    /// Where reading goes on, if anybody has a seat.
+    /// Where reading continues, if there is a seat.
     pub(super) fn end(&self) -> Option<FeedCursor> {
         let pages = self.pages();
         let is_followed = pages.at_end > 0 || !pages.kept.is_empty();
         pages.end.clone().filter(|_| is_followed)
     }
 
-    /// Everything that was heard of until a moment was read, and reading goes on here.
+    /// Records that all notices up to a moment have been read, and where reading continues.
     pub(super) fn set_end(&self, end: FeedCursor, until: Moment) {
         let mut pages = self.pages();
         pages.end = Some(end);
         pages.until = Some((until, Instant::now()));
     }
 
-    /// Keeps a page for all who wait at the end. If it was the last one of all that was heard of until a moment, that is
-    /// said.
+    /// Keeps a page for all watches that wait at the end. `until` is set if this page is the last one for all notices
+    /// up to that moment.
     pub(super) fn push(&self, entries: Vec<FeedEntry>, end: FeedCursor, until: Option<Moment>) {
         let mut pages = self.pages();
         let waiting = std::mem::take(&mut pages.at_end);
@@ -86,7 +86,7 @@ impl Tail {
 }
 
 impl Pages {
-    /// Drops what all have taken, and what is too much.
+    /// Drops pages that all seats have taken, and pages above the limits.
     fn trim(&mut self) {
         let mut entries: usize = self.kept.iter().map(|page| page.entries.len()).sum();
         while let Some(page) = self.kept.front() {
@@ -100,7 +100,7 @@ impl Pages {
         }
     }
 
-    /// How many wait for a page, the one after the last included.
+    /// The number of seats that wait for a page, including the page after the last.
     fn waiting(&mut self, number: u64) -> Option<&mut usize> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         match self.kept.len() {
@@ -110,11 +110,11 @@ impl Pages {
     }
 }
 
-/// A watch among those who read together.
+/// A seat: a watch that shares pages with others.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) tail: Arc<Tail>,
-    /// The number of the page that it takes next; `None` for one that reads for itself.
+    /// The number of the next page to take; `None` if the watch reads for itself.
     next: Option<u64>,
 }
 
@@ -127,14 +127,14 @@ impl Seat {
         self.next.is_some()
     }
 
-    /// Takes a seat at the end of what was read, which has to be the place where this one has read to.
+    /// Takes a seat at the end of what was read, which has to be the position up to which this watch has read.
     pub(super) fn sit(&mut self) {
         let mut pages = self.tail.pages();
         pages.at_end += 1;
         self.next = Some(pages.first + pages.kept.len() as u64);
     }
 
-    /// Takes a seat if this is a place that the others have come by.
+    /// Takes a seat if the shared pages have passed this position.
     pub(super) fn sit_at(&mut self, place: &FeedCursor) -> bool {
         let mut pages = self.tail.pages();
         let next = match &pages.end {
@@ -150,7 +150,7 @@ impl Seat {
         next.is_some()
     }
 
-    /// The next page, if somebody has read it. One that is not kept any more costs the seat.
+    /// The next page, if it has been read. If that page is not kept any more, the seat is lost.
     pub(super) fn take(&mut self) -> Option<(Arc<[FeedEntry]>, FeedCursor)> {
         let number = self.next?;
         let mut pages = self.tail.pages();

@@ -1,4 +1,4 @@
-//! Whether the state that is shown is the fold of what was committed.
+//! Verification that the reported state is the fold of the event log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::state::{OwnKeys, Scope, StateMap, apply_own, own_keys};
 
-/// How often what moves meanwhile is looked at again.
+/// How often a read is repeated because of concurrent writes.
 const TRIES: u32 = 10;
 
-/// Stores may keep the state at some of these events.
+/// Stores may keep the state at some of the events with multiples of this number.
 const EVERY: u64 = 256;
 
-/// What was found to be right.
+/// The result of a successful verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
     /// How many events, or changes in a log, were folded.
     pub events: u64,
-    /// How many keys came out of them, and are what is shown.
+    /// How many keys the fold gave, all equal to the reported ones.
     pub keys: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn session<S: SessionService + ?Sized>(service: &S, key: &Sessi
     for _ in 1..TRIES {
         match try_session(service, key).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
-            // One that was made anew meanwhile may look so. What is wrong is wrong again.
+            // A session created again meanwhile may look corrupted. Real corruption is found again on the next attempt.
             Err(error) if error.kind() == ErrorKind::DataCorrupted && !found_wrong => found_wrong = true,
             done => return done,
         }
@@ -40,7 +40,7 @@ pub(super) async fn session<S: SessionService + ?Sized>(service: &S, key: &Sessi
     try_session(service, key).await
 }
 
-/// A `Conflict` where it moves too fast, or was pruned or deleted meanwhile.
+/// `Conflict` if the session changes too fast, or was pruned or deleted meanwhile.
 async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
     let Some((session, blame)) = with_writers(service, key).await? else {
         return Ok(None);
@@ -51,7 +51,7 @@ async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) 
     compare(key, &own_values(session.state()), &folded, "its events give")?;
     for (name, (seq, _)) in &folded {
         let writer = blame.get(name).map(|writer| writer.seq);
-        // Who wrote a key before events were pruned is only known to the store.
+        // Only the store knows the writers before the prune point.
         if writer != Some(*seq) && (*seq > begin || writer.is_none_or(|writer| writer > begin)) {
             let found = writer.map_or("nothing".to_owned(), |writer| format!("event {writer}"));
             return Err(differs(key, name, &format!("was written by event {seq}, and is said to be by {found}")));
@@ -60,7 +60,7 @@ async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) 
     Ok(Some(Verified { events: session.seq() - begin, keys: folded.len() as u64 }))
 }
 
-/// The session's state and who wrote it, both as of its last event.
+/// The session's state and the writers of its keys, both as of its last event.
 async fn with_writers<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,
@@ -70,7 +70,7 @@ async fn with_writers<S: SessionService + ?Sized>(
             return Ok(None);
         };
         let blame = match service.blame(key).await {
-            // Deleted since: the next look will find nothing, or another session.
+            // The session was deleted meanwhile: the next attempt finds nothing, or another session.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             found => found?,
         };
@@ -83,7 +83,7 @@ async fn with_writers<S: SessionService + ?Sized>(
     Err(moved(key))
 }
 
-/// Folds the events up to the last one that was seen, and compares with the states that the store shows on the way.
+/// Folds the events up to the last one seen, and compares with the states that the store reports on the way.
 async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initial: InitialState) -> Result<OwnKeys> {
     let key = session.key();
     let InitialState { mut seq, state } = initial;
@@ -111,8 +111,8 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
     Ok(folded)
 }
 
-/// The state that the store shows at an event. `None` where it shows none because the logs of that time were pruned: of
-/// the session's own keys nothing is missing then.
+/// The state that the store reports at an event. `None` if the logs of that time were pruned: the session's own keys
+/// are complete nevertheless.
 async fn shown_at<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<Option<StateMap>> {
     let error = match service.get_state_at(key, seq).await {
         Ok(shown) => return Ok(Some(shown)),
@@ -129,7 +129,7 @@ async fn shown_at<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq
     }
 }
 
-/// An event that is not there was pruned meanwhile, or is missing.
+/// A missing event: it was pruned meanwhile, or it is lost.
 async fn gap<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<OwnKeys> {
     let begin = service.get_initial_state(key).await?.map(|initial| initial.seq);
     if begin.is_none_or(|begin| begin >= seq) {
@@ -166,7 +166,7 @@ fn moved(key: &SessionKey) -> Error {
 
 pub(super) async fn state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) -> Result<Verified> {
     match try_state(service, owner).await {
-        // A log that was pruned while it was read may look so. What is wrong is wrong again.
+        // A log that was pruned during the read may look corrupted. Real corruption is found again on the next attempt.
         Err(error) if error.kind() == ErrorKind::DataCorrupted => try_state(service, owner).await,
         done => done,
     }
@@ -182,7 +182,7 @@ async fn try_state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) 
         };
         let before = log.events;
         log.read(service, owner).await?;
-        // What was written after the log was read may be in the state alone; without that, nothing explains it.
+        // Writes after the read of the log may be in the state only; without such writes, a difference is corruption.
         if log.events == before {
             return Err(error);
         }
@@ -191,7 +191,7 @@ async fn try_state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) 
     Err(Error::new(ErrorKind::Conflict, message))
 }
 
-/// The fold of a log, as far as it was read.
+/// The fold of a log, up to what has been read.
 #[derive(Debug, Default)]
 struct Log {
     values: Map<String, Value>,
@@ -215,7 +215,7 @@ impl Log {
     }
 
     fn take(&mut self, owner: &StateOwner, change: &StateChange) -> Result<()> {
-        // The first that is kept has any version: those before it may have been pruned.
+        // The first kept change may have any version, because earlier ones may have been pruned.
         let last = self.versions.insert(change.name.clone(), change.version);
         if last.is_some_and(|last| last + 1 != change.version) {
             let missing = last.unwrap_or_default() + 1;
@@ -247,7 +247,7 @@ impl Log {
     }
 }
 
-/// A change that an event made is in that event, where it is still there.
+/// Checks that a change is in the event that made it, if the event still exists.
 async fn check_event<S: SessionService + ?Sized>(service: &S, owner: &StateOwner, change: &StateChange) -> Result<()> {
     let Some((key, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else {
         return Ok(());
@@ -255,7 +255,7 @@ async fn check_event<S: SessionService + ?Sized>(service: &S, owner: &StateOwner
     let config = GetSessionConfig::default().without_state().with_events_after(seq - 1, 1);
     let session = service.get_session(key, &config).await?;
     let event = session.and_then(|session| session.events().get(0).cloned());
-    // A session made anew may have an event of the same number and id.
+    // A session created again may have an event with the same number and id.
     let is_its = |event: &Arc<Event>| event.seq == Some(*seq) && event.id == change.event_id;
     let Some(event) = event.filter(|event| is_its(event) && event.timestamp == Some(change.time)) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Following a feed, as far as it goes and on from there.
+//! Watches: they read a feed to its end and then wait for new entries.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -18,7 +18,7 @@ use crate::event::Event;
 /// How many entries are read at a time.
 const PAGE: usize = 200;
 
-/// What is to be watched.
+/// What a watch follows.
 #[derive(Clone, Debug)]
 pub struct Watched {
     what: Followed,
@@ -26,31 +26,33 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// All sessions and keys of an app, and of its users.
+    /// Follows all sessions and keys of an app and of its users.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad app name.
+    /// `InvalidArgument` for an invalid app name.
     pub fn app(app_name: &str) -> Result<Self> {
         Ok(StateOwner::app(app_name)?.into())
     }
 
-    /// All sessions and keys of a user. What others do to the app's keys is in the app's feed alone.
+    /// Follows all sessions and keys of a user. Changes to the app's keys by other users are only in the app's feed.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad app name or user id.
+    /// `InvalidArgument` for an invalid app name or user id.
     pub fn user(app_name: &str, user_id: &str) -> Result<Self> {
         Ok(StateOwner::user(app_name, user_id)?.into())
     }
 
-    /// The events of one session. What other sessions do to the user's and the app's keys is in their feeds.
+    /// Follows the events of one session. Changes to the user's and the app's keys by other sessions are in the feeds
+    /// of the user and the app.
     #[must_use]
     pub fn session(key: SessionKey) -> Self {
         Self { what: Followed::Session(key), prefix: String::new() }
     }
 
-    /// Only what changes a key that begins so, scope and all: `user:cart`, `app:`, or `step` for a session's own.
+    /// Only follows changes of keys with this prefix, including the scope: `user:cart`, `app:`, or `step` for a
+    /// session's own.
     #[must_use]
     pub fn with_key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
@@ -73,42 +75,44 @@ impl From<StateOwner> for Watched {
     }
 }
 
-/// Follows a feed: [`SessionServiceExt::watch`](super::SessionServiceExt::watch), or, to go on for longer than a borrow
-/// of the service lasts, [`Watch::start`] with an `Arc` of it.
+/// Follows a feed. Start it with [`SessionServiceExt::watch`](super::SessionServiceExt::watch), or with
+/// [`Watch::start`] and an `Arc` of the service if it has to outlive a borrow of it.
 #[derive(Debug)]
 pub struct Watch<S> {
     service: S,
     what: Watched,
     notices: CommitNotices,
     seat: Seat,
-    /// What was read already, and how far.
+    /// Entries that have been read but not returned, and the position after them.
     ready: VecDeque<FeedEntry>,
     read: FeedCursor,
-    /// After the entry that was given last.
+    /// The position after the last returned entry.
     cursor: FeedCursor,
 }
 
-/// The cursor of a watch that began at the beginning and has given nothing yet: there is no place in the feed to name.
+/// The cursor of a watch that started at the beginning and has returned nothing yet, so that it has no position in the
+/// feed.
 const BEGINNING: &str = "beginning";
 
-/// How often a watch tries to find the place of the others before it goes on by itself for a while.
+/// How often a watch tries to reach the shared position before it reads alone for a while.
 const TRIES: usize = 3;
 
-/// What has come of looking for more.
+/// The result of looking for more entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
-    /// There is more, or there may be.
+    /// There are, or may be, more entries.
     More,
-    /// There was nothing more when it was looked.
+    /// There were no more entries.
     End,
 }
 
 impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
-    /// Begins to follow a feed. [`Watches`](super::Watches) begin many of one service, which read together.
+    /// Starts to follow a feed. [`Watches`](super::Watches) starts several watches of one service that share their
+    /// reads.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a cursor of another feed or database; `NotFound` for a session that is not there.
+    /// `InvalidArgument` for a cursor of another feed or database; `NotFound` if the session does not exist.
     pub async fn start(service: S, what: Watched, start: FeedStart) -> Result<Self> {
         Self::start_on(service, what, start, Seat::new(Arc::default())).await
     }
@@ -131,13 +135,12 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         Ok(watch)
     }
 
-    /// The next entry, as soon as there is one. Dropping the call loses nothing.
+    /// Waits for the next entry. Dropping the future loses nothing.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where the store was closed, or events that were not read yet were pruned from the session;
-    /// `NotFound` where the session was deleted; `Unavailable` where the store cannot be reached just now: calling
-    /// again goes on.
+    /// `FailedPrecondition` if the store was closed, or if unread events were pruned from the session; `NotFound` if
+    /// the session was deleted; `Unavailable` if the store cannot be reached at the moment: a later call continues.
     pub async fn next(&mut self) -> Result<FeedEntry> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
@@ -145,7 +148,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
                 return Ok(entry);
             }
             self.cursor = self.read.clone();
-            // Apart, so that one that waits is small: it may be long until there is more, and there may be many who wait.
+            // Boxed, so that a waiting watch is small: it may wait for long, and many may wait.
             if Box::pin(self.look()).await? == Looked::End {
                 self.ready.shrink_to_fit();
                 self.notices.next().await?;
@@ -153,7 +156,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         }
     }
 
-    /// Looks for more: among what others have read, or in the store.
+    /// Looks for more entries, in the shared pages or in the store.
     async fn look(&mut self) -> Result<Looked> {
         let heard = self.notices.forget_until();
         if self.seat.is_taken() || self.seat.sit_at(&self.read) {
@@ -173,7 +176,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         self.join(heard).await
     }
 
-    /// Reads on for all who have read as far, unless somebody does so already.
+    /// Reads on for all watches at the same position, unless one of them is reading already.
     async fn look_for_all(&mut self, heard: &Moment) -> Result<Looked> {
         let tail = Arc::clone(&self.seat.tail);
         let _turn = tail.reading.lock().await;
@@ -197,8 +200,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         Ok(Looked::More)
     }
 
-    /// Takes a seat among those who read together. This one has just read to the end. If neither it nor they find
-    /// anything more, it stands where they stand, however the places are called.
+    /// Takes a seat. This watch has just read to the end. If neither this read nor the shared pages find more, both
+    /// positions are the end, even if their cursors differ.
     async fn join(&mut self, heard: Moment) -> Result<Looked> {
         let tail = Arc::clone(&self.seat.tail);
         let _turn = tail.reading.lock().await;
@@ -234,7 +237,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         page(&*self.service, &self.what.what, &FeedStart::After(place.clone()), PAGE).await
     }
 
-    /// Takes what was read for all, if there is something.
+    /// Takes a shared page, if there is one.
     fn take_shared(&mut self) -> bool {
         let Some((entries, end)) = self.seat.take() else {
             return false;
@@ -243,8 +246,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         true
     }
 
-    /// Where another watch goes on from: after the entry that was given last, and all that did not match; from the
-    /// beginning where this one began there and has given nothing yet.
+    /// The cursor from which another watch can resume: after the last returned entry and the entries skipped because
+    /// they did not match; the beginning if this watch started there and has returned nothing yet.
     #[must_use]
     pub fn cursor(&self) -> &FeedCursor {
         &self.cursor
@@ -257,7 +260,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     }
 }
 
-/// A page of what a [`Watch`] would give, without waiting for more.
+/// A page of what a [`Watch`] would return, without waiting for more.
 pub(super) async fn list<T: SessionService + ?Sized>(
     service: &T,
     what: &Watched,
@@ -273,7 +276,7 @@ pub(super) async fn list<T: SessionService + ?Sized>(
     Ok(page)
 }
 
-/// A page, and whether it is known that there was nothing behind it.
+/// A page, and whether it is known to be the last one.
 struct Read {
     page: FeedPage,
     is_last: bool,
@@ -298,11 +301,11 @@ async fn page<T: SessionService + ?Sized>(
     Ok(Read { page, is_last: false })
 }
 
-/// How far a session's events were read: its numbers are without gaps, so that no feed of the store's is needed.
+/// The position in a session's events. They are numbered without gaps, so that the store's feed is not needed.
 #[derive(Debug)]
 struct Place<'a> {
     seq: u64,
-    /// The id of that event: tells this session, in this database, from another of its name.
+    /// The id of that event; it distinguishes this session of this database from another one with the same address.
     event_id: &'a str,
 }
 
@@ -347,7 +350,7 @@ async fn events_after<T: SessionService + ?Sized>(
     place: Option<Place<'_>>,
     limit: usize,
 ) -> Result<Read> {
-    // From the event that was read last, that one included: it tells whether this is still the same session.
+    // Reads from the last read event on, inclusive: that event shows whether this is still the same session.
     let from = place.as_ref().map_or(0, |place| place.seq);
     let config = events(GetSessionConfig::default().with_events_after(from.saturating_sub(1), limit + 1));
     let session = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
@@ -383,7 +386,7 @@ async fn events_after<T: SessionService + ?Sized>(
     let cursor = match (entries.last(), &place) {
         (Some(last), _) => last.cursor.clone(),
         (None, Some(place)) => FeedCursor::new(format!("{} {} {}", name_of(key), place.seq, place.event_id)),
-        // Of this one reading: what was committed since is still to come.
+        // The number as of this read: later commits are still to come.
         (None, None) => FeedCursor::new(format!("{} {} ", name_of(key), session.seq())),
     };
     Ok(Read { page: FeedPage::new(entries, cursor), is_last })

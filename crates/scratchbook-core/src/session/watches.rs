@@ -1,4 +1,4 @@
-//! Many watches of one service, which read together.
+//! Many watches of one service that share their reads.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,11 +11,12 @@ use super::watch::{Watch, Watched};
 use super::{FeedStart, SessionService};
 use crate::error::Result;
 
-/// Begins watches of one service that share what they read: those of one app, user or session read each of its commits
-/// once, however many they are, and whatever prefix each of them follows.
+/// Starts watches of one service that share their reads: the watches of one app, user or session read each of its
+/// commits once, however many they are and whichever prefixes they follow.
 ///
-/// Each gives what it would give [by itself](Watch::start). For servers and other programs that follow for many; what one
-/// of them is allowed to see the service has to know, since they all read by this one.
+/// Each watch returns what it would return [alone](Watch::start). This is for servers and other programs that watch on
+/// behalf of many clients. All watches read through the same service, so that access control has to be done by the
+/// caller.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,11 +36,11 @@ pub struct Watches<S> {
 #[derive(Default)]
 struct Tails {
     of: HashMap<Followed, Weak<Tail>>,
-    /// At this number, those that nobody follows any more are taken out.
+    /// When the map has this many entries, those without followers are removed.
     many: usize,
 }
 
-/// Below this nothing is taken out.
+/// Below this number nothing is removed.
 const FEW: usize = 64;
 
 impl<S: fmt::Debug> fmt::Debug for Watches<S> {
@@ -49,13 +50,13 @@ impl<S: fmt::Debug> fmt::Debug for Watches<S> {
 }
 
 impl<T: SessionService + ?Sized, S: Deref<Target = T> + Clone + Send + Sync> Watches<S> {
-    /// Watches of a service: an `Arc` of it, or a reference.
+    /// Creates watches of a service: an `Arc` of it, or a reference.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self { service, tails: Mutex::default() }
     }
 
-    /// Begins to follow a feed.
+    /// Starts to follow a feed.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! Whose it was that was committed, in few bytes: so that it can be compared cheaply, and sent to other processes.
+//! The scope of a commit in a few bytes, so that it can be compared cheaply and sent to other processes.
 
 mod text;
 
 use super::{SessionKey, StateOwner};
 
-/// Names as numbers. Two names may have one number, and then somebody wakes for nothing.
+/// Names as hashes. If two names have the same hash, a follower is woken without reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(hidden)]
 pub struct Places {
@@ -31,17 +31,17 @@ impl Places {
     }
 }
 
-/// Whose it was that was committed.
+/// The session, user or app that a commit belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(hidden)]
 pub enum Whose {
-    /// Nobody's: nobody who follows anything could see it.
+    /// Nothing that anybody could follow.
     Nobody,
-    /// A session's, or the keys of a user or an app.
+    /// A session, or the keys of a user or an app.
     One(Places),
-    /// Something of a user or an app, or of any session there, it is not known which.
+    /// Something of a user or an app, or any of its sessions; it is unknown which.
     AllOf(Places),
-    /// It is not known.
+    /// Unknown.
     Anybody,
 }
 
@@ -56,13 +56,13 @@ impl Whose {
         Self::One(Places::of_owner(owner))
     }
 
-    /// For what touches a whole user or app.
+    /// For a commit that touches a whole user or app.
     #[doc(hidden)]
     pub fn all_of(owner: &StateOwner) -> Self {
         Self::AllOf(Places::of_owner(owner))
     }
 
-    /// The places whose followers wake; `None` if each of them has to be asked.
+    /// The hashes whose followers wake; `None` if every follower has to be compared.
     pub(super) fn reach(&self) -> Option<[Option<u64>; 3]> {
         match self {
             Self::Nobody => Some([None; 3]),
@@ -90,6 +90,6 @@ const START: u64 = 0xcbf2_9ce4_8422_2325;
 /// FNV-1a, which is the same in every process, of a name below another one.
 fn number(above: u64, name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    // Names have no zero in them, so that none runs into the next.
+    // Names contain no zero byte, so that adjacent names stay distinct.
     step(name.bytes().fold(above, step), 0)
 }

@@ -1,4 +1,4 @@
-//! What happens to one key, and how changes to a key follow one another.
+//! A change to one key, and the combination of several changes to the same key.
 
 use serde_json::Value;
 
@@ -6,20 +6,20 @@ use super::check_key;
 use super::operation::{Operation, check_value, resolve};
 use crate::error::Result;
 
-/// What happens to one key.
+/// A change to one key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// The key has this value from now on. `null` is a value like any other.
+    /// Sets the value. `null` is a value like any other.
     Set(Value),
-    /// The key is gone.
+    /// Removes the key.
     Remove,
-    /// These operations are carried out on the value found when the change is committed, in order; what they come to
-    /// is committed as a `Set` or a `Remove`, or as no change where they write nothing. It has no form in JSON.
+    /// Applies these operations in order to the value found in the commit. The result is committed as a `Set` or a
+    /// `Remove`, or as no change if they write nothing. This has no JSON form.
     Apply(Vec<Operation>),
 }
 
 impl Change {
-    /// The value set; `None` for a removal, and for operations, whose value is not known before they are committed.
+    /// The value set; `None` for a removal, and for operations, whose result is unknown before the commit.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {
         match self {
@@ -28,7 +28,7 @@ impl Change {
         }
     }
 
-    /// The operations, where it is made of them.
+    /// The operations, if the change consists of them.
     #[must_use]
     pub fn operations(&self) -> Option<&[Operation]> {
         match self {
@@ -37,10 +37,10 @@ impl Change {
         }
     }
 
-    /// The change that does this one and then another, to the same key.
+    /// Combines this change with a later one to the same key.
     ///
-    /// Nothing is forgotten that could refuse the commit: a guard stays when a value is set after it. What is known
-    /// already is worked out at once: an increment after a set is a set.
+    /// Nothing that can refuse the commit is lost: a guard stays when a value is set after it. Known results are
+    /// computed at once: an increment after a set is a set.
     #[doc(hidden)]
     pub fn then(self, key: &str, later: Self) -> Result<Self> {
         match (self, later) {
@@ -61,13 +61,13 @@ impl Change {
     fn into_operation(self) -> Operation {
         match self {
             Self::Set(value) => Operation::Set(value),
-            // Operations have been taken apart before.
+            // The caller handles operations one by one.
             Self::Remove | Self::Apply(_) => Operation::Remove,
         }
     }
 }
 
-/// Operations after others; where the first ones end with a known value, it is gone on from there.
+/// Operations after others; if the first ones end with a known value, computation continues from it.
 fn follow(key: &str, mut first: Vec<Operation>, more: Vec<Operation>) -> Result<Change> {
     match known(&mut first) {
         None => first.extend(more),
@@ -76,7 +76,7 @@ fn follow(key: &str, mut first: Vec<Operation>, more: Vec<Operation>) -> Result<
     Ok(Change::Apply(first))
 }
 
-/// Takes off the set or removal that operations end with.
+/// Removes the set or removal at the end of the operations.
 fn known(operations: &mut Vec<Operation>) -> Option<Change> {
     match operations.pop()? {
         Operation::Set(value) => Some(Change::Set(value)),
@@ -88,7 +88,7 @@ fn known(operations: &mut Vec<Operation>) -> Option<Change> {
     }
 }
 
-/// Refuses a change that not every store could hold.
+/// Refuses a change that some store could not hold.
 pub(super) fn check_change(key: &str, change: &Change) -> Result<()> {
     check_key(key)?;
     match change {

@@ -1,4 +1,4 @@
-//! What one event changes: values set and keys removed, in the order written.
+//! The changes of one event: values set and keys removed, in the order written.
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ use super::operation::{Refused, kind_of, resolve};
 use super::{Operation, Scope, check_key, to_value};
 use crate::error::{Error, Result};
 
-/// What is said where a delta with operations is to be written as JSON.
+/// The error when a delta with operations is serialized to JSON.
 const OPERATIONS_HAVE_NO_JSON: &str =
     "operations on state have no form in JSON before they are committed; append the event and write what is given back";
 
-/// How a removal looks inside `stateDelta` on the wire; ADK for Java and Kotlin use the same string.
+/// The form of a removal inside `stateDelta` on the wire; ADK for Java and Kotlin use the same string.
 pub const REMOVED: &str = "__ADK_SENTINEL_REMOVED__";
 
-/// Changes to state keys (prefixed), in the order written; a later write to a key replaces the earlier.
+/// Changes to state keys (with prefix), in the order written; a later write to a key replaces the earlier.
 ///
-/// A change may also be [operations](Operation), such as [`increment`](Self::increment) or a guard: the store carries
-/// them out on what it finds when it commits. Several to one key follow one another.
+/// A change may also be [operations](Operation), such as [`increment`](Self::increment) or a guard: the store applies
+/// them to the values it finds when it commits. Several operations on one key are applied in order.
 ///
 /// ```
 /// use scratchbook::StateDelta;
@@ -45,7 +45,7 @@ pub struct StateDelta {
 }
 
 impl StateDelta {
-    /// A delta that changes nothing.
+    /// Creates a delta without changes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -55,8 +55,8 @@ impl StateDelta {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a key over 1,024 bytes or with U+0000, for NaN, infinities and integers beyond
-    /// 64 bits, for maps whose keys are not strings, and for the string that means removal on the wire.
+    /// `InvalidArgument` for a key over 1,024 bytes or with U+0000, for NaN, infinities and integers beyond 64 bits,
+    /// for maps whose keys are not strings, and for the string that means removal on the wire.
     pub fn set(&mut self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
         let key = key.into();
         check_key(&key)?;
@@ -64,7 +64,7 @@ impl StateDelta {
         self.insert(key, Change::Set(value))
     }
 
-    /// [`set`](Self::set), for chains.
+    /// [`set`](Self::set) in builder style.
     ///
     /// # Errors
     ///
@@ -74,11 +74,11 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// Sets the keys of a scope to the fields of a value; those that it has none for stay as they are.
+    /// Sets the keys of a scope to the fields of a value; keys without a field stay unchanged.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for what is no struct and no map, and as [`set`](Self::set).
+    /// `InvalidArgument` if the value is neither a struct nor a map, and as [`set`](Self::set).
     pub fn set_scope(&mut self, scope: Scope, value: impl Serialize) -> Result<()> {
         let fields = match to_value(&value)? {
             Value::Object(fields) => fields,
@@ -92,7 +92,7 @@ impl StateDelta {
         self.merge(delta)
     }
 
-    /// [`set_scope`](Self::set_scope), for chains.
+    /// [`set_scope`](Self::set_scope) in builder style.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl StateDelta {
         self.insert(key, Change::Remove)
     }
 
-    /// Puts a change under a key, after what the delta does to it already.
+    /// Adds a change to a key, after those that the delta already has for it.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl StateDelta {
         self.put(key, change)
     }
 
-    /// Puts a change after what there is under its key. After an error the delta is as it was.
+    /// Adds a change after an existing one to the same key. After an error the delta is unchanged.
     fn put(&mut self, key: String, change: Change) -> Result<()> {
         match self.changes.entry(key) {
             Entry::Vacant(entry) => {
@@ -137,13 +137,13 @@ impl StateDelta {
         Ok(())
     }
 
-    /// Has an operation carried out on what the key holds when the delta is committed, after what the delta does to
-    /// the key before.
+    /// Applies an operation to the value of the key when the delta is committed, after the changes that the delta
+    /// already makes to the key.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad key or value; where the delta has set or removed the key before, what the operation
-    /// gives on that: `FailedPrecondition` where it cannot be done, `Conflict` for a guard that does not hold.
+    /// `InvalidArgument` for an invalid key or value; if the delta already sets or removes the key, also the errors of
+    /// the operation on that value: `FailedPrecondition` if it does not fit, `Conflict` for a failed guard.
     pub fn apply(&mut self, key: impl Into<String>, operation: Operation) -> Result<()> {
         self.insert(key.into(), Change::Apply(vec![operation]))
     }
@@ -160,7 +160,7 @@ impl StateDelta {
         self.changes.contains_key(key)
     }
 
-    /// How many keys are changed.
+    /// The number of changed keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.changes.len()
@@ -177,20 +177,20 @@ impl StateDelta {
         self.changes.iter().map(|(key, change)| (key.as_str(), change))
     }
 
-    /// Takes over every change of another delta, which wins where both change a key; its operations follow this
-    /// one's changes.
+    /// Adds every change of a later delta. Its values win for keys that both change; its operations are applied after
+    /// this delta's changes.
     ///
     /// # Errors
     ///
-    /// As [`apply`](Self::apply), for an operation of the later delta on a key that this one sets or removes. Then this
-    /// one is as it was.
+    /// As [`apply`](Self::apply), for an operation of the later delta on a key that this one sets or removes. This
+    /// delta is then unchanged.
     pub fn merge(&mut self, later: Self) -> Result<()> {
         let changes = self.followed_by(later)?;
         self.extend(changes);
         Ok(())
     }
 
-    /// What there is to be under each key of a later delta, after that.
+    /// The combined change for each key of a later delta.
     pub(super) fn followed_by(&self, later: Self) -> Result<Vec<(String, Change)>> {
         let follow = |(key, change): (String, Change)| {
             let change = match self.changes.get(&key) {
@@ -202,21 +202,21 @@ impl StateDelta {
         later.changes.into_iter().map(follow).collect()
     }
 
-    /// Puts changes in place of those under their keys.
+    /// Replaces the changes of these keys.
     pub(super) fn extend(&mut self, changes: Vec<(String, Change)>) {
         self.changes.extend(changes);
     }
 
-    /// Whether any change is made of operations, whose outcome is known only when they are committed.
+    /// Whether any change has operations, whose results are only known in the commit.
     #[must_use]
     pub fn has_operations(&self) -> bool {
         self.changes.values().any(|change| change.operations().is_some())
     }
 
-    /// The delta with its operations carried out on these values: sets and removals alone. Keys that come to no change
-    /// are left out.
+    /// Applies the operations to these values; the result contains only sets and removals. Keys without a resulting
+    /// change are left out.
     ///
-    /// Stores do this with what they find in their commit.
+    /// Stores call this with the values they find in their commit.
     ///
     /// ```
     /// use scratchbook::StateDelta;
@@ -230,8 +230,8 @@ impl StateDelta {
     ///
     /// # Errors
     ///
-    /// `Conflict` where guards do not hold, with every such key in [`conflicts`](Error::conflicts);
-    /// `FailedPrecondition` where an operation is not for the value found, or would leave 64 bits.
+    /// `Conflict` for failed guards, with every such key in [`conflicts`](Error::conflicts); `FailedPrecondition` if an
+    /// operation does not fit the value found or overflows 64 bits.
     pub fn resolve<'v>(&self, found: impl Fn(&str) -> Option<&'v Value>) -> Result<Self> {
         let (mut resolved, mut conflicts, mut impossible) = (Self::new(), Vec::new(), None);
         for (key, change) in &self.changes {
@@ -252,7 +252,7 @@ impl StateDelta {
         }
     }
 
-    /// Drops every change.
+    /// Removes every change.
     pub fn clear(&mut self) {
         self.changes.clear();
     }
@@ -262,7 +262,7 @@ impl StateDelta {
         self.changes.retain(|key, _| keep(key));
     }
 
-    /// Checks what came over the wire or was built by hand, key by key.
+    /// Checks, key by key, a delta that was received over the wire or built by hand.
     pub(crate) fn check(&self) -> Result<()> {
         self.changes.iter().try_for_each(|(key, change)| check_change(key, change))
     }
@@ -288,7 +288,7 @@ impl TryFrom<Map<String, Value>> for StateDelta {
     }
 }
 
-/// `json!({...})` as a delta of values to set; the wire's removal string is refused here.
+/// Reads `json!({...})` as a delta of values to set; the wire's removal string is refused here.
 impl TryFrom<Value> for StateDelta {
     type Error = Error;
 
@@ -341,7 +341,7 @@ impl<'de> Deserialize<'de> for StateDelta {
     }
 }
 
-/// A delta taken apart by scope; the names have lost their prefix and `temp:` keys are gone.
+/// A delta split by scope; the names are without prefix, and `temp:` keys are dropped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScopedDelta {
     /// Changes to the app's keys, by name without `app:`.

@@ -1,4 +1,4 @@
-//! State is the fold of its log: what it was, then every delta in order.
+//! State as the fold of its log: the initial state, then every delta in order.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::{Change, Scope, StateDelta, resolve};
 
-/// Applies one delta to a plain map: a value replaces the old one whole, a removal takes the key out.
+/// Applies one delta to a plain map: a value replaces the old one completely, a removal removes the key.
 ///
-/// A committed delta holds nothing else. Where one has operations still, they are carried out on the map, and those
-/// that cannot be leave their key as it is; [`StateDelta::resolve`] tells which.
+/// A committed delta contains only sets and removals. If a delta still has operations, they are applied to the map, and
+/// those that fail leave their key unchanged; [`StateDelta::resolve`] reports them.
 pub fn apply(state: &mut Map<String, Value>, delta: &StateDelta) {
     for (key, change) in delta.iter() {
         match change {
@@ -31,7 +31,7 @@ pub fn apply(state: &mut Map<String, Value>, delta: &StateDelta) {
     }
 }
 
-/// The state that a sequence of deltas leads to from an initial one.
+/// Computes the state after a sequence of deltas from an initial state.
 ///
 /// ```
 /// use scratchbook::{StateDelta, fold};
@@ -56,12 +56,12 @@ pub fn fold<'a>(initial: Map<String, Value>, deltas: impl IntoIterator<Item = &'
 /// A session's own keys, each with the number of the event that wrote it.
 pub(crate) type OwnKeys = BTreeMap<String, (u64, Value)>;
 
-/// The keys as an event has left them. Who wrote one before that is not known.
+/// The keys as left by an event. The earlier writer of each key is unknown.
 pub(crate) fn own_keys(seq: u64, state: Map<String, Value>) -> OwnKeys {
     state.into_iter().map(|(name, value)| (name, (seq, value))).collect()
 }
 
-/// Applies what the event with this number has written. One that is stored has no operations.
+/// Applies the changes of the event with this number. Stored events have no operations.
 pub(crate) fn apply_own(keys: &mut OwnKeys, seq: u64, delta: &StateDelta) {
     for (key, change) in delta.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session) {
         match change.value() {

@@ -1,4 +1,4 @@
-//! Committed state: an immutable view that costs nothing to copy, whatever its size.
+//! Committed state: an immutable view that is cheap to clone, whatever its size.
 
 use std::sync::Arc;
 
@@ -19,8 +19,7 @@ pub type ScopeMap = OrdMap<Arc<str>, Arc<Value>>;
 
 /// Committed state as one map of prefixed keys: session, `user:`, `app:` and, within a run, `temp:`.
 ///
-/// A view is a snapshot; copies share their values. It cannot be changed by its holder: state changes by
-/// events alone.
+/// A view is a snapshot; clones share its values. It cannot be changed directly: only events change state.
 ///
 /// ```compile_fail
 /// # async fn example(service: scratchbook::InMemorySessionService) -> scratchbook::Result<()> {
@@ -50,14 +49,14 @@ impl StateMap {
         Self { scopes: [session, user, app, ScopeMap::new()] }
     }
 
-    /// The value of a key, or `None` where it is absent. A stored `null` is `Some(Value::Null)`.
+    /// The value of a key, or `None` if it is absent. A stored `null` is `Some(Value::Null)`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         let (scope, name) = Scope::split(key);
         self.scope(scope).get(name).map(Arc::as_ref)
     }
 
-    /// The value of a key that must be there.
+    /// The value of a required key.
     ///
     /// # Errors
     ///
@@ -66,16 +65,16 @@ impl StateMap {
         self.get(key).ok_or_else(|| missing(key))
     }
 
-    /// The value of a key as a type of yours, or `None` where it is absent. Where an integer is wanted, 1.0 is one.
+    /// The value of a key, deserialized, or `None` if it is absent. If the type has an integer there, 1.0 is accepted.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the value has another shape.
+    /// `InvalidArgument` if the value does not match the type.
     pub fn get_as<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         self.get(key).map(|value| read_as(key, value)).transpose()
     }
 
-    /// All keys of a scope as a type of yours, whose fields have their names without prefix.
+    /// All keys of a scope, deserialized; the fields have the keys' names without prefix.
     ///
     /// ```
     /// use scratchbook::{Scope, StateDelta, StateMap};
@@ -98,7 +97,7 @@ impl StateMap {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the keys have another shape.
+    /// `InvalidArgument` if the keys do not match the type.
     pub fn scope_as<T: DeserializeOwned>(&self, scope: Scope) -> Result<T> {
         let values = self.scope(scope).iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
         let fields = MapDeserializer::<_, serde_json::Error>::new(values);
@@ -112,7 +111,7 @@ impl StateMap {
         })
     }
 
-    /// The keys of one scope alone. Like every copy, it costs nothing.
+    /// The keys of one scope only. As cheap as any clone.
     #[must_use]
     pub fn only(&self, scope: Scope) -> Self {
         let mut only = Self::default();
@@ -120,25 +119,25 @@ impl StateMap {
         only
     }
 
-    /// Whether a key is there, be it with the value `null`.
+    /// Whether a key exists, even with the value `null`.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// How many keys there are in all scopes.
+    /// The number of keys in all scopes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.scopes.iter().map(OrdMap::len).sum()
     }
 
-    /// Whether there is no key in any scope.
+    /// Whether there are no keys in any scope.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Every key with its value: the session's, then the user's, the app's and the invocation's, by name.
+    /// Every key with its value: the keys of the session, the user, the app and the invocation, each sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (String, &Value)> {
         Scope::ALL.into_iter().flat_map(|scope| {
             self.scope(scope).iter().map(move |(name, value)| (scope.key(name).into_owned(), value.as_ref()))
@@ -169,7 +168,7 @@ impl StateMap {
     }
 }
 
-/// Applies one change to the values of a scope; operations that cannot be carried out leave the key as it is.
+/// Applies one change to the values of a scope; failing operations leave the key unchanged.
 #[doc(hidden)]
 pub fn change_scope(scope: &mut ScopeMap, name: &str, change: &Change) {
     match change {
@@ -190,7 +189,7 @@ pub(super) fn missing(key: &str) -> Error {
     Error::not_found(format!("the state has no key '{key}'"))
 }
 
-/// The cause is left out of the error: it would show the value.
+/// The error omits the cause, which would show the value.
 pub(super) fn read_as<T: DeserializeOwned>(key: &str, value: &Value) -> Result<T> {
     T::deserialize(value).or_else(|e| T::deserialize(&with_integers(value)).map_err(|_| e)).map_err(|e| {
         let (wanted, why) = (std::any::type_name::<T>(), json::describe(&e));
@@ -198,9 +197,9 @@ pub(super) fn read_as<T: DeserializeOwned>(key: &str, value: &Value) -> Result<T
     })
 }
 
-/// With integers for the floats that are whole: other languages, and stores that keep floats alone, write 1.0 for 1.
+/// Replaces whole floats by integers: other languages, and stores that only have floats, write 1.0 for 1.
 fn with_integers(value: &Value) -> Value {
-    /// Up to here a float has every integer.
+    /// Up to this number floats represent every integer.
     const MOST: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) => match number.as_f64() {

@@ -1,6 +1,6 @@
-//! The scratchpad: keys and scopes, deltas, the overlay agents write to, and the fold that is the truth.
+//! The scratchpad: keys and scopes, deltas, the overlay that agents write to, and the fold that defines state.
 //!
-//! Everything here is a function of its arguments: no clock, no randomness, no async, no I/O.
+//! Everything here is a pure function of its arguments: no clock, no randomness, no async, no I/O.
 
 mod change;
 mod delta;

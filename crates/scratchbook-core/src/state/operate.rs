@@ -1,4 +1,4 @@
-//! Operations in a delta, by name.
+//! The operations of a delta, as named methods.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,13 +7,13 @@ use super::operation::kind_of;
 use super::{Operation, StateDelta, to_value};
 use crate::error::{Error, Result};
 
-/// Operations, carried out by the store on the value it finds when it commits.
+/// Operations, which the store applies to the values it finds in the commit.
 ///
-/// Each is [`apply`](Self::apply) with the [`Operation`] of its name, and fails as that does.
+/// Each is [`apply`](Self::apply) with the [`Operation`] of the same name, and has the same errors.
 impl StateDelta {
-    /// Makes the number under a key larger; an absent key counts as 0. A negative number makes it smaller.
+    /// Adds to the number of a key; an absent key counts as 0. A negative number subtracts.
     ///
-    /// Of integers comes an integer, exactly; where either is a float, a float. What would not fit 64 bits is refused.
+    /// Integers give an integer, exactly; if either is a float, the result is a float. Overflow of 64 bits is refused.
     ///
     /// ```
     /// use scratchbook::*;
@@ -23,7 +23,7 @@ impl StateDelta {
     /// let mut session = sessions.create_session("app", "alice", Default::default()).await?;
     /// let mut delta = StateDelta::new();
     /// delta.increment("user:login_count", 1)?;
-    /// // However many sessions of the user do so at the same moment, each login counts.
+    /// // Concurrent logins in several sessions of the user all count.
     /// let event = sessions.append_event(&mut session, Event::new("system").with_state_delta(delta)).await?;
     /// assert_eq!(event.actions.state_delta, StateDelta::new().with("user:login_count", 1)?);
     /// # Ok(()) }
@@ -31,7 +31,7 @@ impl StateDelta {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where this is no number; and as [`apply`](Self::apply).
+    /// `InvalidArgument` if `by` is not a number; and as [`apply`](Self::apply).
     pub fn increment(&mut self, key: impl Into<String>, by: impl Serialize) -> Result<()> {
         let key = key.into();
         match operand(&key, &by)? {
@@ -40,7 +40,7 @@ impl StateDelta {
         }
     }
 
-    /// Puts one value at the end of the list under a key; an absent key counts as an empty list.
+    /// Appends one value to the list of a key; an absent key counts as an empty list.
     ///
     /// # Errors
     ///
@@ -51,9 +51,9 @@ impl StateDelta {
         self.apply(key, Operation::Append(item))
     }
 
-    /// Changes members of the map under a key as a JSON Merge Patch says (RFC 7386): what the patch names is replaced,
-    /// maps in it are merged in their turn, `null` takes a member out. An absent key, and whatever is no map, counts as
-    /// an empty one; a patch that is no map replaces the value.
+    /// Applies a JSON Merge Patch (RFC 7386) to the map of a key: the patch replaces the members it names, merges
+    /// nested maps, and removes members with `null`. An absent key, and any value that is not a map, counts as an empty
+    /// map; a patch that is not a map replaces the value.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl StateDelta {
         self.apply(key, Operation::MergePatch(patch))
     }
 
-    /// Sets a key that is absent and leaves one that is there as it is, be it `null`.
+    /// Sets a key that is absent; an existing one stays unchanged, even if it is `null`.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl StateDelta {
         self.apply(key, Operation::SetIfAbsent(value))
     }
 
-    /// A guard: the commit is refused, whole, unless the key has this value. It need not be a key that the delta
-    /// changes. Changes to the key that come after the guard do not matter to it; those before it do.
+    /// A guard: refuses the whole commit unless the key has this value. The delta does not have to change the key. Only
+    /// changes to the key that come before the guard affect it.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl StateDelta {
         self.apply(key, Operation::Expect(value))
     }
 
-    /// A guard: the commit is refused, whole, unless the key is absent.
+    /// A guard: refuses the whole commit unless the key is absent.
     ///
     /// # Errors
     ///
@@ -101,9 +101,9 @@ fn operand(key: &str, value: &impl Serialize) -> Result<Value> {
     to_value(value).map_err(|e| e.context(format!("the value for '{key}'")))
 }
 
-/// The same, for chains.
+/// The same in builder style.
 impl StateDelta {
-    /// [`increment`](Self::increment), for chains.
+    /// [`increment`](Self::increment) in builder style.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`append`](Self::append), for chains.
+    /// [`append`](Self::append) in builder style.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`merge_patch`](Self::merge_patch), for chains.
+    /// [`merge_patch`](Self::merge_patch) in builder style.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`set_if_absent`](Self::set_if_absent), for chains.
+    /// [`set_if_absent`](Self::set_if_absent) in builder style.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`expect`](Self::expect), for chains.
+    /// [`expect`](Self::expect) in builder style.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`expect_absent`](Self::expect_absent), for chains.
+    /// [`expect_absent`](Self::expect_absent) in builder style.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What is done to a value that is known only when it is committed, and what it makes of the value found then.
+//! Operations on a value that is only known in the commit, and their results.
 
 use std::borrow::Cow;
 
@@ -9,36 +9,36 @@ use super::{Change, REMOVED};
 use crate::error::{ConflictCause, Error, KeyConflict, Result};
 use crate::json::{check_depth, check_item_depth};
 
-/// One step of a [`Change::Apply`]: carried out by the store, in the commit, on the value found there.
+/// One step of a [`Change::Apply`]: the store applies it to the value found in the commit.
 ///
-/// An absent key counts as `0` for an increment, as `[]` for an append and as `{}` for a merge. `null` is a value
-/// like any other, and neither a number nor a list.
+/// An absent key counts as `0` for an increment, as `[]` for an append and as `{}` for a merge. `null` is a value like
+/// any other, and neither a number nor a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Operation {
-    /// The key has this value from here on.
+    /// Sets the value.
     Set(Value),
-    /// The key is gone from here on.
+    /// Removes the key.
     Remove,
-    /// The number found is made larger by this one. Of two integers comes an integer, or an error where it would not
-    /// fit 64 bits; where one is a float, a float.
+    /// Adds this number to the number found. Integers give an integer, or an error if it overflows 64 bits; if either
+    /// is a float, the result is a float.
     Increment(Number),
-    /// The list found gets this value at its end.
+    /// Appends this value to the list found.
     Append(Value),
-    /// The value found is changed as a JSON Merge Patch says (RFC 7386): members of an object replace those found,
-    /// `null` takes a member out, and whatever is no object replaces what was found.
+    /// Applies a JSON Merge Patch (RFC 7386) to the value found: members of an object replace those found, `null`
+    /// removes a member, and a patch that is not an object replaces the value.
     MergePatch(Value),
-    /// An absent key gets this value.
+    /// Sets this value if the key is absent.
     SetIfAbsent(Value),
-    /// A guard: the whole commit is refused unless the value found is this one. `1` and `1.0` are two values.
+    /// A guard: refuses the whole commit unless this is the value found. `1` and `1.0` are different values.
     Expect(Value),
-    /// A guard: the whole commit is refused unless the key is absent.
+    /// A guard: refuses the whole commit unless the key is absent.
     ExpectAbsent,
 }
 
 impl Operation {
-    /// Refuses what could never be carried out, or not be read back.
+    /// Refuses an operation that can never be applied, or not be read back.
     pub(super) fn check(&self, key: &str) -> Result<()> {
         match self {
             Self::Set(value) | Self::MergePatch(value) | Self::SetIfAbsent(value) | Self::Expect(value) => {
@@ -49,7 +49,7 @@ impl Operation {
         }
     }
 
-    /// Whether the value found can be in its way.
+    /// Whether the value found can make this operation fail.
     pub(super) fn may_be_refused(&self) -> bool {
         matches!(self, Self::Increment(_) | Self::Append(_) | Self::Expect(_) | Self::ExpectAbsent)
     }
@@ -65,13 +65,13 @@ pub(super) fn check_value(key: &str, value: &Value) -> Result<()> {
     check_depth(value, || format!("the value of '{key}'"))
 }
 
-/// Why operations make nothing of the value found.
+/// Why operations fail on the value found.
 #[derive(Debug)]
 #[doc(hidden)]
 pub enum Refused {
-    /// A guard does not hold.
+    /// A guard failed.
     Guard(Box<KeyConflict>),
-    /// The value is of a kind that the operation is not for, or would not fit.
+    /// The value has a kind that does not fit the operation, or the result overflows.
     Impossible(Error),
 }
 
@@ -84,7 +84,7 @@ impl From<Refused> for Error {
     }
 }
 
-/// What operations make of the value found, one after the other; `None` where they write nothing.
+/// Applies operations in order to the value found; `None` if they write nothing.
 #[doc(hidden)]
 pub fn resolve(key: &str, operations: &[Operation], found: Option<&Value>) -> Result<Option<Change>, Refused> {
     let mut value = found.map(Cow::Borrowed);
@@ -144,7 +144,7 @@ fn sum(a: &Number, b: &Number) -> Option<Number> {
             let sum = a + b;
             i64::try_from(sum).map(Number::from).or_else(|_| u64::try_from(sum).map(Number::from)).ok()
         }
-        // Infinite sums have no number.
+        // Infinite sums have no JSON number.
         _ => Number::from_f64(a.as_f64()? + b.as_f64()?),
     }
 }
@@ -159,7 +159,7 @@ fn appended(key: &str, found: Option<Cow<'_, Value>>, item: &Value) -> Result<Va
     Ok(Value::Array(list))
 }
 
-/// RFC 7386, section 2. No deeper than the deeper of the two, which were both checked.
+/// RFC 7386, section 2. The result is no deeper than the deeper of the two, both of which were checked.
 fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -180,7 +180,7 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Its kind is told, never the value.
+/// The error names the value's kind, never the value.
 fn unfit(key: &str, found: &Value, rule: &str) -> Refused {
     let kind = kind_of(found);
     Refused::Impossible(Error::precondition(format!("the value of '{key}' is {kind}; {rule}")))

@@ -1,4 +1,4 @@
-//! The overlay: committed values below, changes not yet committed above.
+//! The overlay: committed values with uncommitted changes on top.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::map::{missing, read_as};
 use super::{Change, StateDelta, StateMap, resolve};
 use crate::error::Result;
 
-/// Committed state with pending changes over it, as agents, callbacks and tools see theirs.
+/// Committed state with pending changes on top, as agents, callbacks and tools see it.
 ///
-/// Reading sees the delta first; writing goes to the delta only. Nothing is durable until an event that
-/// carries the delta is committed.
+/// Reads see the delta first; writes only go to the delta. Nothing is durable until an event with the delta is
+/// committed.
 ///
 /// ```
 /// use scratchbook::{State, StateDelta};
@@ -32,7 +32,7 @@ use crate::error::Result;
 pub struct State {
     value: StateMap,
     delta: StateDelta,
-    /// What operations in the delta come to on the committed values; `None` for a key that is absent then.
+    /// The results of the delta's operations on the committed values; `None` for a key that is then absent.
     after: HashMap<String, Option<Value>>,
 }
 
@@ -41,11 +41,11 @@ impl State {
     pub const APP_PREFIX: &'static str = "app:";
     /// `user:`, the prefix of keys that all sessions of one user share.
     pub const USER_PREFIX: &'static str = "user:";
-    /// `temp:`, the prefix of keys that live one invocation.
+    /// `temp:`, the prefix of keys that last for one invocation.
     pub const TEMP_PREFIX: &'static str = "temp:";
 
-    /// An overlay of a delta over committed values. Operations in the delta that cannot be carried out on these values
-    /// leave their keys as they are.
+    /// Creates an overlay of a delta over committed values. Operations that fail on these values leave their keys
+    /// unchanged.
     #[must_use]
     pub fn new(value: impl Into<StateMap>, delta: StateDelta) -> Self {
         let value = value.into();
@@ -57,7 +57,7 @@ impl State {
         Self { value, delta, after }
     }
 
-    /// The value of a key, or `None` where it is absent.
+    /// The value of a key, or `None` if it is absent.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         match self.delta.get(key) {
@@ -67,13 +67,13 @@ impl State {
         }
     }
 
-    /// The value of a key, or a default where it is absent. A stored `null` is not absent.
+    /// The value of a key, or a default if it is absent. A stored `null` is not absent.
     #[must_use]
     pub fn get_or(&self, key: &str, default: impl Into<Value>) -> Value {
         self.get(key).cloned().unwrap_or_else(|| default.into())
     }
 
-    /// The value of a key that must be there.
+    /// The value of a required key.
     ///
     /// # Errors
     ///
@@ -82,22 +82,22 @@ impl State {
         self.get(key).ok_or_else(|| missing(key))
     }
 
-    /// The value of a key as a type of yours, or `None` where it is absent.
+    /// The value of a key, deserialized, or `None` if it is absent.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the value has another shape.
+    /// `InvalidArgument` if the value does not match the type.
     pub fn get_as<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         self.get(key).map(|value| read_as(key, value)).transpose()
     }
 
-    /// Whether a key is there, be it with the value `null`.
+    /// Whether a key exists, even with the value `null`.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Sets a key, in the delta.
+    /// Sets a key in the delta.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl State {
         self.update(StateDelta::new().with(key, value)?)
     }
 
-    /// The value of a key; where it is absent, the default is set first.
+    /// The value of a key; if it is absent, the default is set first.
     ///
     /// # Errors
     ///
@@ -118,12 +118,11 @@ impl State {
         self.require(key).cloned()
     }
 
-    /// Takes over every change of a delta, after those that wait already. Nothing of it is taken over after an error.
+    /// Adds every change of a delta, after those already pending. After an error nothing of it is added.
     ///
     /// # Errors
     ///
-    /// For operations alone, where they cannot be carried out on what is seen here: `FailedPrecondition`, and
-    /// `Conflict` for a guard that does not hold.
+    /// Only operations can fail, on the values seen here: `FailedPrecondition`, and `Conflict` for a failed guard.
     pub fn update(&mut self, delta: StateDelta) -> Result<()> {
         let changes = self.delta.followed_by(delta)?;
         let mut after = Vec::with_capacity(changes.len());
@@ -143,7 +142,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a key, in the delta.
+    /// Removes a key in the delta.
     ///
     /// # Errors
     ///
@@ -154,7 +153,7 @@ impl State {
         self.update(delta)
     }
 
-    /// Has the number under a key made larger when the delta is committed; [`get`](Self::get) shows what that comes to
+    /// Adds to the number of a key when the delta is committed; [`get`](Self::get) shows the result on the values seen
     /// here.
     ///
     /// # Errors
@@ -164,7 +163,7 @@ impl State {
         self.update(StateDelta::new().with_increment(key, by)?)
     }
 
-    /// Has a value put at the end of the list under a key when the delta is committed.
+    /// Appends a value to the list of a key when the delta is committed.
     ///
     /// # Errors
     ///
@@ -173,7 +172,7 @@ impl State {
         self.update(StateDelta::new().with_append(key, item)?)
     }
 
-    /// Has members of the map under a key changed when the delta is committed, as RFC 7386 says.
+    /// Applies a JSON Merge Patch (RFC 7386) to the map of a key when the delta is committed.
     ///
     /// # Errors
     ///
@@ -182,7 +181,7 @@ impl State {
         self.update(StateDelta::new().with_merge_patch(key, patch)?)
     }
 
-    /// Has a key set when the delta is committed, unless it is there then.
+    /// Sets a key when the delta is committed, unless it exists then.
     ///
     /// # Errors
     ///
@@ -191,31 +190,31 @@ impl State {
         self.update(StateDelta::new().with_set_if_absent(key, value)?)
     }
 
-    /// Has the commit refused unless the key has this value then.
+    /// Refuses the commit unless the key has this value then.
     ///
     /// # Errors
     ///
-    /// `Conflict` where it has not even here; and as [`StateDelta::expect`].
+    /// `Conflict` if the key does not have this value here; and as [`StateDelta::expect`].
     pub fn expect(&mut self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
         self.update(StateDelta::new().with_expect(key, value)?)
     }
 
-    /// Has the commit refused unless the key is absent then.
+    /// Refuses the commit unless the key is absent then.
     ///
     /// # Errors
     ///
-    /// `Conflict` where it is there even here; and as [`StateDelta::expect_absent`].
+    /// `Conflict` if the key exists here; and as [`StateDelta::expect_absent`].
     pub fn expect_absent(&mut self, key: impl Into<String>) -> Result<()> {
         self.update(StateDelta::new().with_expect_absent(key)?)
     }
 
-    /// Whether there are changes not yet committed.
+    /// Whether there are uncommitted changes.
     #[must_use]
     pub fn has_delta(&self) -> bool {
         !self.delta.is_empty()
     }
 
-    /// The changes not yet committed.
+    /// The uncommitted changes.
     #[must_use]
     pub fn delta(&self) -> &StateDelta {
         &self.delta
@@ -227,24 +226,24 @@ impl State {
         &self.value
     }
 
-    /// Drops the changes: the rollback.
+    /// Drops the changes, as a rollback.
     pub fn discard(&mut self) {
         self.delta.clear();
         self.after.clear();
     }
 
-    /// Folds the changes into the committed values, as happens when their event has been committed.
+    /// Applies the changes to the committed values, as after the commit of their event.
     pub fn commit(&mut self) {
         self.value.apply(&std::mem::take(&mut self.delta));
         self.after.clear();
     }
 
-    /// Every key with its value as it is seen now.
+    /// Every key with its current value, changes included.
     pub fn iter(&self) -> impl Iterator<Item = (String, Value)> {
         self.to_map().into_iter()
     }
 
-    /// A plain map of everything as it is seen now.
+    /// A plain map of all current values, changes included.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         let mut seen = self.value.clone();

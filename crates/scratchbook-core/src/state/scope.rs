@@ -1,14 +1,14 @@
-//! A key's prefix is its scope.
+//! Scopes of keys, given by prefix.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 
-/// How long a key may be, prefix included, in bytes of UTF-8.
+/// The maximum length of a key including its prefix, in bytes of UTF-8.
 #[doc(hidden)]
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// Who shares a key: one session, all sessions of a user, all of an app, or one invocation.
+/// The sharing of a key: one session, all sessions of a user, all sessions of an app, or one invocation.
 ///
 /// ```
 /// use scratchbook::Scope;
@@ -44,7 +44,7 @@ impl Scope {
         }
     }
 
-    /// A key's scope and its name without the prefix. One prefix is taken off, never two.
+    /// Splits a key into its scope and its name without prefix. Only one prefix is removed.
     #[must_use]
     pub fn split(key: &str) -> (Self, &str) {
         for scope in [Self::User, Self::App, Self::Temp] {
@@ -55,7 +55,7 @@ impl Scope {
         (Self::Session, key)
     }
 
-    /// The key of a name in this scope: the inverse of [`split`](Self::split).
+    /// The key with this name in this scope: the inverse of [`split`](Self::split).
     #[must_use]
     pub fn key(self, name: &str) -> Cow<'_, str> {
         match self {
@@ -76,7 +76,7 @@ impl Scope {
     }
 }
 
-/// Refuses a key that not every store could hold.
+/// Refuses a key that some store could not hold.
 #[doc(hidden)]
 pub fn check_key(key: &str) -> Result<()> {
     if key.len() > MAX_KEY_BYTES {

@@ -1,5 +1,5 @@
-//! From any serde type to a JSON value, refusing what `serde_json::to_value` would change silently: NaN and
-//! infinities (it makes null of them), integers beyond 64 bits, map keys that are not strings.
+//! Converts any serde type to a JSON value. It refuses what `serde_json::to_value` changes silently: NaN and infinities
+//! (which become null), integers beyond 64 bits, and map keys that are not strings.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::json::MAX_DEPTH;
 
-/// The JSON value of anything that serializes.
+/// Converts anything that serializes to a JSON value.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for what JSON cannot hold exactly.
+/// `InvalidArgument` for a value that JSON cannot hold exactly.
 #[doc(hidden)]
 pub fn to_value<T: Serialize + ?Sized>(value: &T) -> Result<Value> {
     value.serialize(ToValue { levels: MAX_DEPTH }).map_err(|Refused(message)| Error::invalid(message))
@@ -41,14 +41,14 @@ fn too_large() -> Refused {
     Refused("an integer does not fit 64 bits; store it as a string or as a float".to_owned())
 }
 
-/// Writes a value of at most so many levels.
+/// Serializes a value with a limited number of levels.
 #[derive(Clone, Copy)]
 struct ToValue {
     levels: usize,
 }
 
 impl ToValue {
-    /// For what is inside an array or an object.
+    /// The serializer for the contents of an array or an object.
     fn inside(self) -> Result<Self, Refused> {
         match self.levels.checked_sub(1) {
             Some(levels) => Ok(Self { levels }),
@@ -58,7 +58,7 @@ impl ToValue {
 
     fn list(self, len: usize, variant: Option<&'static str>) -> Result<List, Refused> {
         let inner = self.within(variant)?;
-        // The length is a hint of somebody else's: it must not make us allocate more than there is.
+        // The length is a hint from outside: it must not cause a larger allocation than the data.
         Ok(List { items: Vec::with_capacity(len.min(1024)), variant, inner: inner.inside()? })
     }
 
@@ -217,8 +217,8 @@ impl Serializer for ToValue {
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Object, Refused> {
         let object = self.object(None)?;
-        // Not structs: JSON text that serde_json carries under these names, numbers where its feature
-        // `arbitrary_precision` is on anywhere in the program, and its `RawValue`.
+        // These are not structs: serde_json carries JSON text under these names, for numbers if its feature
+        // `arbitrary_precision` is enabled anywhere in the program, and for its `RawValue`.
         let is_text = matches!(name, "$serde_json::private::Number" | "$serde_json::private::RawValue");
         Ok(Object { text: is_text.then(String::new), ..object })
     }
@@ -285,7 +285,7 @@ struct Object {
     map: Map<String, Value>,
     key: Option<String>,
     variant: Option<&'static str>,
-    /// The text, where this is no object but text that holds a value.
+    /// The text, if this is not an object but a value in text form.
     text: Option<String>,
     inner: ToValue,
 }
@@ -335,7 +335,7 @@ macro_rules! object {
 }
 object!(SerializeStruct, SerializeStructVariant);
 
-/// A map key: a string, or refused.
+/// Serializes a map key, which has to be a string.
 struct KeyOnly;
 
 fn not_a_string<T>() -> Result<T, Refused> {

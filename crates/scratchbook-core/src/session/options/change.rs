@@ -1,4 +1,4 @@
-//! What the log of a user or an app has of a change.
+//! An entry of the log of a user's or an app's state.
 
 use serde_json::Value;
 
@@ -6,38 +6,39 @@ use crate::error::KeyWriter;
 use crate::json::bytes_of;
 use crate::session::SessionKey;
 
-/// One change to a key of a user or an app, as the log keeps it.
+/// One change to a key of a user or an app, as logged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateChange {
-    /// The feed's position: orders all commits of a store. The changes of one event share it, as do those of one
-    /// call of `put_state`, and those of a session's creation.
+    /// The position in the feed, which orders all commits of a store. The changes of one event share a position, and so
+    /// do those of one `put_state` call and those of a session's creation.
     pub position: u64,
     /// The key, without its prefix.
     pub name: String,
-    /// The key's version: 1 for its first write, then one more each.
+    /// The key's version: 1 for its first write, then one more for each write.
     pub version: u64,
-    /// The value written, `None` for a removal.
+    /// The value written; `None` for a removal.
     pub value: Option<Value>,
-    /// The session and the number of the event that wrote it, 0 for the session's creation; `None` for a
-    /// write outside of any session.
+    /// The session and the number of the event that wrote it, 0 for the session's creation; `None` for a write outside
+    /// of any session.
     pub origin: Option<(SessionKey, u64)>,
-    /// The event's id; empty where there was none.
+    /// The event's id; empty if no event wrote it.
     pub event_id: String,
-    /// Who wrote it.
+    /// The author of the change.
     pub author: String,
-    /// When, in seconds.
+    /// The time of the change, in seconds since 1970.
     pub time: f64,
 }
 
 impl StateChange {
-    /// A change as a store has read it; for stores, yours among them, as are the `with_` methods.
+    /// Creates a change as read from a store. For store implementations, including your own, as are the `with_`
+    /// methods.
     #[must_use]
     pub fn new(position: u64, name: impl Into<String>, version: u64, value: Option<Value>) -> Self {
         let (name, event_id, author) = (name.into(), String::new(), String::new());
         Self { position, name, version, value, origin: None, event_id, author, time: 0.0 }
     }
 
-    /// Written by an event of a session, or by its creation: the session, the event's number or 0, its id.
+    /// Sets the origin: the session, the event's number or 0 for the creation, and the event's id.
     #[must_use]
     pub fn with_origin(mut self, session: SessionKey, seq: u64, event_id: impl Into<String>) -> Self {
         self.origin = Some((session, seq));
@@ -45,7 +46,7 @@ impl StateChange {
         self
     }
 
-    /// Written by somebody, at a time in seconds.
+    /// Sets the author and the time, in seconds since 1970.
     #[must_use]
     pub fn with_author(mut self, author: impl Into<String>, time: f64) -> Self {
         self.author = author.into();
@@ -53,13 +54,13 @@ impl StateChange {
         self
     }
 
-    /// About how many bytes it has as JSON text.
+    /// About how many bytes it takes as JSON text.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         bytes_of(&self.value) + (self.name.len() + self.author.len() + self.event_id.len()) as u64
     }
 
-    /// Who made it, as far as the log tells: not in which invocation.
+    /// The writer, as far as the log knows it: the invocation is missing.
     pub(crate) fn writer(&self) -> KeyWriter {
         let writer = KeyWriter::new(&self.author).with_time(self.time);
         match &self.origin {

@@ -1,4 +1,4 @@
-//! How sessions are made, and what they begin with.
+//! Options for creating and forking sessions, and the initial state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,70 +11,69 @@ use crate::event::{Event, check_timestamp};
 use crate::session::check::both;
 use crate::session::{StateCheck, micros_of_seconds};
 
-/// How a session is made.
+/// Options for creating a session.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CreateSessionConfig {
-    /// The id; empty or absent, the service makes one.
+    /// The id; if empty or absent, the service generates one.
     pub session_id: Option<String>,
-    /// Among whose sessions the id has to be a new one.
+    /// Among which sessions the id has to be unique.
     pub id_scope: IdScope,
-    /// The state to start with, a JSON object of prefixed keys; `temp:` keys are dropped.
+    /// The initial state, a JSON object of prefixed keys; `temp:` keys are dropped.
     pub state: Value,
-    /// Events to begin with, committed together with the session, as if appended one by one.
+    /// Initial events, committed together with the session, as if appended one by one.
     pub events: Vec<Event>,
-    /// What becomes of the `user:` and `app:` keys of the state and the events.
+    /// How the `user:` and `app:` keys of the initial state and events are treated.
     pub shared_keys: SharedKeys,
-    /// When it was made, in seconds since 1970; absent, now. For sessions that come from elsewhere.
+    /// The creation time, in seconds since 1970; if absent, now. Set it for imported sessions.
     pub create_time: Option<f64>,
-    /// When it ends; absent, never.
+    /// When the session expires; if absent, never.
     pub expiry: Option<Expiry>,
-    /// What people know it by; empty or absent, nothing.
+    /// The title shown to people; if empty or absent, there is none.
     pub title: Option<String>,
-    /// What programs find it by, by name.
+    /// The labels that programs search by, by name.
     pub labels: BTreeMap<String, String>,
-    /// What refuses it for what its state and events come to.
+    /// A check that can refuse the resulting state and events.
     pub check: Option<Arc<dyn StateCheck>>,
 }
 
-/// Among whose sessions an id has to be a new one.
+/// Among which sessions an id has to be unique.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdScope {
-    /// Those of the user: another user may have a session with the same id.
+    /// Sessions of the same user: another user may have a session with the same id.
     #[default]
     User,
-    /// Those of all users of the app.
+    /// Sessions of all users of the app.
     App,
 }
 
-/// What becomes of the `user:` and `app:` keys of the state and the events that a session begins with.
+/// How the `user:` and `app:` keys of a new session's initial state and events are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SharedKeys {
     /// They are written, as by any creation and any append.
     #[default]
     Written,
-    /// They stay as they are: in a session that comes from elsewhere they are old. Its events keep theirs in what is
-    /// read of them.
+    /// They are not written: values from an imported session may be stale. The events still show them.
     Left,
 }
 
-/// When a session ends. From then on it is as if it had been deleted; what it occupies is freed by
-/// [`delete_expired`](crate::session::SessionService::delete_expired).
+/// When a session expires. From then on it behaves as if it were deleted;
+/// [`delete_expired`](crate::session::SessionService::delete_expired) frees its storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expiry {
-    /// At a time, in seconds since 1970.
+    /// At this time, in seconds since 1970.
     At(f64),
-    /// So long after it is set, by the store's clock.
+    /// This long after it is set, by the store's clock.
     After(Duration),
 }
 
 impl Expiry {
-    /// The time in microseconds since 1970, rounded up to whole ones.
-    ///
+    /// The expiry time in microseconds since 1970, rounded up to whole seconds' microseconds.
+    /// The expiry time, in whole microseconds since 1970.
     /// # Errors
     ///
-    /// `InvalidArgument` for what is no time in seconds.
+    /// `InvalidArgument` for an invalid time.
     pub fn micros(self, now: impl FnOnce() -> f64) -> Result<i64> {
         let seconds = match self {
             Self::At(seconds) => seconds,
@@ -86,17 +85,18 @@ impl Expiry {
 }
 
 impl CreateSessionConfig {
-    /// With an id.
+    /// Sets the id.
     #[must_use]
     pub fn with_session_id(mut self, session_id: impl Into<String>) -> Self {
         self.session_id = Some(session_id.into());
         self
     }
 
-    /// Refused with `AlreadyExists` where any user of the app has a session with this id.
+    /// Refuses creation with `AlreadyExists` if any user of the app has a session with this id.
     ///
-    /// Of several such creations of one id at the same time, from wherever, one succeeds. A creation without this, and a
-    /// fork, look at the ids of their user alone: an app in which ids are to be unique makes all its sessions with it.
+    /// If several such creations of one id run at the same time, from any process, exactly one succeeds. A creation
+    /// without this option, and a fork, check only the ids of their own user: to keep ids unique in an app, create all
+    /// its sessions with this option.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -117,21 +117,21 @@ impl CreateSessionConfig {
         self
     }
 
-    /// With state: `json!({...})` of prefixed keys.
+    /// Sets the initial state: `json!({...})` of prefixed keys.
     #[must_use]
     pub fn with_state(mut self, state: impl Into<Value>) -> Self {
         self.state = state.into();
         self
     }
 
-    /// With events to begin with.
+    /// Sets the initial events.
     #[must_use]
     pub fn with_events(mut self, events: Vec<Event>) -> Self {
         self.events = events;
         self
     }
 
-    /// With the keys of the user and the app left as they are.
+    /// Leaves the keys of the user and the app unchanged.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -151,42 +151,42 @@ impl CreateSessionConfig {
         self
     }
 
-    /// Checked in its commit, after what checks it already.
+    /// Adds a check that runs in the commit, after those already set.
     #[must_use]
     pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
         self.check = Some(both(self.check, check));
         self
     }
 
-    /// Made at another time than now, in seconds since 1970, kept to the microsecond.
+    /// Sets the creation time, in seconds since 1970, kept to the microsecond.
     #[must_use]
     pub fn with_create_time(mut self, seconds: f64) -> Self {
         self.create_time = Some(seconds);
         self
     }
 
-    /// With a title of at most 2,048 bytes; an empty one is none.
+    /// Sets a title of at most 2,048 bytes; an empty one means no title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// With one label more. There are at most 64, with names of at most 256 bytes and values of at most 512.
+    /// Adds a label. There are at most 64, with names of at most 256 bytes and values of at most 512.
     #[must_use]
     pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// It ends so long after it was made.
+    /// Lets the session expire this long after its creation.
     #[must_use]
     pub fn with_time_to_live(mut self, span: Duration) -> Self {
         self.expiry = Some(Expiry::After(span));
         self
     }
 
-    /// It ends at a time, in seconds since 1970.
+    /// Lets the session expire at a time, in seconds since 1970.
     #[must_use]
     pub fn with_expire_time(mut self, seconds: f64) -> Self {
         self.expiry = Some(Expiry::At(seconds));
@@ -194,43 +194,43 @@ impl CreateSessionConfig {
     }
 }
 
-/// The state with which the fold of a session's events begins: its own keys alone, without prefix.
+/// The state from which the fold of a session's events starts: its own keys only, without prefix.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InitialState {
-    /// The number of the last event that is folded into it: 0 for the state the session was made with; events up to
-    /// there were pruned.
+    /// The number of the last event folded into it: 0 for the state at creation; higher if events up to that number
+    /// were pruned.
     pub seq: u64,
     /// The keys and their values.
     pub state: Map<String, Value>,
 }
 
 impl InitialState {
-    /// State after the event with a number; for stores, yours among them.
+    /// Creates the state after the event with this number. For store implementations, including your own.
     #[must_use]
     pub fn new(seq: u64, state: Map<String, Value>) -> Self {
         Self { seq, state }
     }
 }
 
-/// How a session is forked.
+/// Options for forking a session.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ForkConfig {
-    /// The number of the last event that is taken over, 0 for none; absent, all are.
+    /// The number of the last event to copy, 0 for none; if absent, all events are copied.
     pub at: Option<u64>,
-    /// The id of the new session; empty or absent, the service makes one.
+    /// The id of the new session; if empty or absent, the service generates one.
     pub session_id: Option<String>,
 }
 
 impl ForkConfig {
-    /// With the events up to this number.
+    /// Copies the events up to this number.
     #[must_use]
     pub fn at(seq: u64) -> Self {
         Self { at: Some(seq), session_id: None }
     }
 
-    /// With an id for the new session.
+    /// Sets the id of the new session.
     #[must_use]
     pub fn with_session_id(mut self, session_id: impl Into<String>) -> Self {
         self.session_id = Some(session_id.into());

@@ -1,4 +1,4 @@
-//! What is listed, page by page.
+//! Options and results of lists, which come in pages.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::session::{Session, TitleFilter};
 
-/// How many bytes a page has, unless it is said.
+/// The default size of a page, in bytes.
 #[doc(hidden)]
 pub const PAGE_BYTES: u64 = 16 << 20;
 
-/// Which keys of a user's or an app's state are listed, page by page, in byte order.
+/// Which keys of a user's or an app's state to list, page by page, in byte order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListStateConfig {
-    /// Only names that begin so.
+    /// Only names with this prefix.
     pub prefix: String,
-    /// Only names after this one: the last one of the page before.
+    /// Only names after this one, the last one of the previous page.
     pub after: Option<String>,
-    /// How many at most, 1 to 1,000.
+    /// The maximum number of names in a page, 1 to 1,000.
     pub page_size: usize,
-    /// After about how many bytes a page ends; one key is always in it.
+    /// About how many bytes a page may have; a page always has at least one key.
     pub page_bytes: u64,
 }
 
@@ -32,35 +32,35 @@ impl Default for ListStateConfig {
 }
 
 impl ListStateConfig {
-    /// Only names that begin so.
+    /// Only lists names with this prefix.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Only names after this one.
+    /// Only lists names after this one.
     #[must_use]
     pub fn with_after(mut self, name: impl Into<String>) -> Self {
         self.after = Some(name.into());
         self
     }
 
-    /// How many names at most, 1 to 1,000; 100 otherwise.
+    /// Sets the maximum number of names in a page, 1 to 1,000; the default is 100.
     #[must_use]
     pub fn with_page_size(mut self, page_size: usize) -> Self {
         self.page_size = page_size;
         self
     }
 
-    /// After about how many bytes a page ends, as the store keeps it; 16 MiB otherwise. One key is always in it.
+    /// Sets about how many bytes a page may have, as stored; the default is 16 MiB. A page always has at least one key.
     #[must_use]
     pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
         self.page_bytes = page_bytes;
         self
     }
 
-    /// Refuses what means nothing. Every service calls this first.
+    /// Refuses invalid options. Every service calls this first.
     ///
     /// # Errors
     ///
@@ -79,45 +79,45 @@ impl ListStateConfig {
 pub struct StatePage {
     /// Names without prefix, in byte order, with their values.
     pub values: Map<String, Value>,
-    /// Asks for the next page, as [`ListStateConfig::after`]; `None` at the end.
+    /// The start of the next page, as [`ListStateConfig::after`]; `None` at the end.
     pub next: Option<String>,
 }
 
 impl StatePage {
-    /// A page; for stores, yours among them.
+    /// Creates a page. For store implementations, including your own.
     #[must_use]
     pub fn new(values: Map<String, Value>, next: Option<String>) -> Self {
         Self { values, next }
     }
 }
 
-/// Which sessions are listed: all of the app or of one user, or those of them with a title or labels, page by page.
+/// Which sessions to list: all of the app or of one user, optionally only those with a title or labels, page by page.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListSessionsConfig {
-    /// Only this user's.
+    /// Only sessions of this user.
     pub user_id: Option<String>,
-    /// Only those with such a title.
+    /// Only sessions whose title matches.
     pub title: Option<TitleFilter>,
-    /// Only those with all of these labels, compared byte by byte.
+    /// Only sessions with all of these labels, compared byte by byte.
     pub labels: BTreeMap<String, String>,
-    /// Which come first.
+    /// Which sessions come first.
     pub order: ListOrder,
-    /// How many at most in a page, 1 to 1,000.
+    /// The maximum number of sessions in a page, 1 to 1,000.
     pub page_size: usize,
-    /// After about how many bytes a page ends; one session is always in it.
+    /// About how many bytes a page may have; a page always has at least one session.
     pub page_bytes: u64,
-    /// The token of the page before.
+    /// The token of the previous page.
     pub page_token: Option<String>,
 }
 
 /// Which sessions of a list come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListOrder {
-    /// Those updated longest ago.
+    /// The least recently updated sessions.
     #[default]
     OldestFirst,
-    /// Those updated last.
+    /// The most recently updated sessions.
     NewestFirst,
 }
 
@@ -129,60 +129,61 @@ impl Default for ListSessionsConfig {
 }
 
 impl ListSessionsConfig {
-    /// Only this user's sessions.
+    /// Only lists this user's sessions.
     #[must_use]
     pub fn with_user_id(mut self, user_id: impl Into<String>) -> Self {
         self.user_id = Some(user_id.into());
         self
     }
 
-    /// Only sessions with this text in their title, in upper or lower case, and only those with a title unless it is
-    /// empty.
+    /// Only lists sessions whose title contains this text, ignoring case. A non-empty text excludes sessions without a
+    /// title.
     #[must_use]
     pub fn with_title_containing(mut self, text: impl Into<String>) -> Self {
         self.title = Some(TitleFilter::Containing(text.into()));
         self
     }
 
-    /// Only sessions with this title, to the byte; where it is empty, only those without one.
+    /// Only lists sessions with exactly this title; an empty one selects sessions without a title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(TitleFilter::Is(title.into()));
         self
     }
 
-    /// Only sessions with this label, and all others that are asked for.
+    /// Only lists sessions with this label, in addition to those already set.
     #[must_use]
     pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// Those updated last come first.
+    /// Lists the most recently updated sessions first.
     #[must_use]
     pub fn newest_first(mut self) -> Self {
         self.order = ListOrder::NewestFirst;
         self
     }
 
-    /// How many sessions at most in a page, 1 to 1,000; 100 otherwise.
+    /// Sets the maximum number of sessions in a page, 1 to 1,000; the default is 100.
     #[must_use]
     pub fn with_page_size(mut self, page_size: usize) -> Self {
         self.page_size = page_size;
         self
     }
 
-    /// After about how many bytes a page ends, as the store keeps it; 16 MiB otherwise. One session is always in it.
+    /// Sets about how many bytes a page may have, as stored; the default is 16 MiB. A page always has at least one
+    /// session.
     ///
-    /// Counted are the keys of the sessions themselves, and those of each further user once: the state of the first
-    /// session's user and of the app is in every page, and in memory once.
+    /// The keys of the sessions themselves count, and those of each further user count once. The state of the app and
+    /// of the first session's user do not count: every page has them, and they are in memory once.
     #[must_use]
     pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
         self.page_bytes = page_bytes;
         self
     }
 
-    /// The page after the one that gave this token.
+    /// Continues after the page that returned this token.
     #[must_use]
     pub fn with_page_token(mut self, page_token: impl Into<String>) -> Self {
         self.page_token = Some(page_token.into());
@@ -190,20 +191,20 @@ impl ListSessionsConfig {
     }
 }
 
-/// A page of sessions in the order of the list; state merged, no events. It may have fewer than were asked for and yet
-/// be followed by another: it ends by [bytes](ListSessionsConfig::with_page_bytes) too, and if sessions are looked for by
-/// title or label, it may even have none.
+/// A page of sessions in the order of the list, with merged state and without events. It can have fewer sessions than
+/// requested although more follow: it is also limited by [bytes](ListSessionsConfig::with_page_bytes), and in a search
+/// by title or label it can even be empty.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ListSessionsResponse {
     /// The sessions.
     pub sessions: Vec<Session>,
-    /// Asks for the next page; `None` at the end.
+    /// The token of the next page; `None` at the end.
     pub next_page_token: Option<String>,
 }
 
 impl ListSessionsResponse {
-    /// A page; for stores, yours among them.
+    /// Creates a page. For store implementations, including your own.
     #[must_use]
     pub fn new(sessions: Vec<Session>, next_page_token: Option<String>) -> Self {
         Self { sessions, next_page_token }

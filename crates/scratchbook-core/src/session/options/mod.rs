@@ -1,4 +1,4 @@
-//! What can be asked of a service beyond the required arguments, and what it answers.
+//! Options of a service's methods, and their results.
 
 mod change;
 mod create;

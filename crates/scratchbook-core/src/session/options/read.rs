@@ -1,118 +1,119 @@
-//! Which part of a session is read.
+//! Options for reading a session.
 
 use crate::error::{Error, Result};
 use crate::event::check_timestamp;
 
-/// Which part of a session is read. By default everything.
+/// Which part of a session to read; by default all of it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GetSessionConfig {
-    /// Only the last so many events; 0 for none, which reads the state alone.
+    /// Only the last this many events; 0 for no events, which reads only the state.
     pub num_recent_events: Option<usize>,
-    /// Only events from this time on, in seconds, inclusive; then the last so many of them.
+    /// Only events from this time on, in seconds since 1970, inclusive; applied before `num_recent_events`.
     pub after_timestamp: Option<f64>,
-    /// Only events on one side of a number, for paging either way.
+    /// Only events on one side of a number, for paging in either direction.
     pub cursor: Option<EventCursor>,
-    /// Which keys of the state.
+    /// Which keys of the state to read.
     pub state: StateSelection,
-    /// After about how many bytes the events end; `None` for any number of bytes.
+    /// About how many bytes of events to read; `None` for no limit.
     pub page_bytes: Option<u64>,
 }
 
-/// From where events are read on.
+/// Where a page of events begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventCursor {
-    /// The first so many events with a number above this one.
+    /// The first events with a number above this one.
     After {
         /// The number of the event before the page; 0 for the beginning.
         seq: u64,
-        /// How many events at most.
+        /// The maximum number of events.
         limit: usize,
     },
-    /// The last so many events with a number below this one.
+    /// The last events with a number below this one.
     Before {
         /// The number of the event after the page.
         seq: u64,
-        /// How many events at most.
+        /// The maximum number of events.
         limit: usize,
     },
 }
 
-/// Which keys of the state are read.
+/// Which keys of the state to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StateSelection {
     /// Every key.
     #[default]
     All,
-    /// These prefixed keys, where they are there.
+    /// These prefixed keys, if they exist.
     Keys(Vec<String>),
 }
 
 impl GetSessionConfig {
-    /// Only the last so many events; 0 for none.
+    /// Only reads the last `count` events; 0 for none.
     #[must_use]
     pub fn with_num_recent_events(mut self, count: usize) -> Self {
         self.num_recent_events = Some(count);
         self
     }
 
-    /// Only events from this time on, in seconds, inclusive.
+    /// Only reads events from this time on, in seconds since 1970, inclusive.
     #[must_use]
     pub fn with_after_timestamp(mut self, seconds: f64) -> Self {
         self.after_timestamp = Some(seconds);
         self
     }
 
-    /// The first `limit` events after a number.
+    /// Only reads the first `limit` events after a number.
     #[must_use]
     pub fn with_events_after(mut self, seq: u64, limit: usize) -> Self {
         self.cursor = Some(EventCursor::After { seq, limit });
         self
     }
 
-    /// The last `limit` events before a number.
+    /// Only reads the last `limit` events before a number.
     #[must_use]
     pub fn with_events_before(mut self, seq: u64, limit: usize) -> Self {
         self.cursor = Some(EventCursor::Before { seq, limit });
         self
     }
 
-    /// The events end after about this many bytes, as the store keeps them; one event is always there. After a cursor these are the
-    /// first events, otherwise the last. [`Session::seq`](crate::session::Session::seq) tells whether there are more.
+    /// Limits the events to about this many bytes, as stored; at least one event is always read. With an "after" cursor
+    /// the first events are kept, otherwise the last. [`Session::seq`](crate::session::Session::seq) shows whether
+    /// there are more.
     ///
-    /// A state of more than 64 MiB is refused then.
+    /// A state of more than 64 MiB is then refused.
     #[must_use]
     pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
         self.page_bytes = Some(page_bytes);
         self
     }
 
-    /// No events.
+    /// Reads no events.
     #[must_use]
     pub fn state_only() -> Self {
         Self::default().with_num_recent_events(0)
     }
 
-    /// No key of the state.
+    /// Reads no keys of the state.
     #[must_use]
     pub fn without_state(self) -> Self {
         self.with_state_keys(Vec::<String>::new())
     }
 
-    /// Only these keys of the state, prefixed.
+    /// Only reads these prefixed keys of the state.
     #[must_use]
     pub fn with_state_keys<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
         self.state = StateSelection::Keys(keys.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Refuses combinations that mean nothing. Every service calls this first.
+    /// Refuses invalid combinations. Every service calls this first.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for a cursor together with `num_recent_events` or `after_timestamp`, and for an
-    /// `after_timestamp` that is no time in seconds.
+    /// `after_timestamp` that is not a valid time.
     pub fn check(&self) -> Result<()> {
         if let Some(seconds) = self.after_timestamp {
             check_timestamp(seconds).map_err(|e| e.context("after_timestamp"))?;

@@ -1,4 +1,4 @@
-//! How events are appended and state is changed, and what that has done.
+//! Options for appending events and changing state, and the results.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::event::{Event, check_timestamp};
 use crate::session::check::both;
 use crate::session::{LogPositions, Seen, StateCheck, check_id};
 
-/// How an append is to be done.
+/// Options for an append.
 ///
 /// ```
 /// use scratchbook::*;
@@ -18,7 +18,7 @@ use crate::session::{LogPositions, Seen, StateCheck, check_id};
 /// let change = |n| Ok::<_, Error>(Event::new("agent").with_state_delta(StateDelta::new().with("n", n)?));
 /// sessions.append(session.key(), change(1)?, AppendOptions::default()).await?;
 ///
-/// // `session` was read before that.
+/// // `session` was read before that append.
 /// let options = AppendOptions::by_key(session.seen().clone());
 /// let error = sessions.append(session.key(), change(2)?, options).await.unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::Conflict);
@@ -28,42 +28,43 @@ use crate::session::{LogPositions, Seen, StateCheck, check_id};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AppendOptions {
-    /// When it is refused for the sake of what others have committed.
+    /// When concurrent commits make the append fail.
     pub conflict: ConflictMode,
-    /// What its writer has seen; of no matter where deltas merge.
+    /// The version that the writer has seen; ignored if deltas merge.
     pub seen: Seen,
-    /// What refuses it for what it comes to.
+    /// A check that can refuse the resulting changes.
     pub check: Option<Arc<dyn StateCheck>>,
 }
 
-/// When an append is refused, as a `Conflict`, for the sake of what others have committed meanwhile.
+/// When an append fails with `Conflict` because of concurrent commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictMode {
     /// Never: deltas merge key by key, and the later commit wins a key.
     #[default]
     Merge,
-    /// Where a key that its delta names, be it in a guard, was written since its writer has seen it.
+    /// Optimistic locking per key: if a key that the delta names, even only in a guard, was written since the version
+    /// that the writer has seen.
     ByKey,
-    /// Where the session has any event that its writer has not seen: ADK's rule. What others did to the user's and the
-    /// app's keys from other sessions does not matter.
+    /// Optimistic locking per session: if the session has an event that the writer has not seen. This is ADK's rule.
+    /// Changes to the user's and the app's keys from other sessions do not count.
     BySession,
 }
 
 impl AppendOptions {
-    /// Refused where a key that the delta names was written since.
+    /// Optimistic locking per key: fails if a key that the delta names was written since.
     #[must_use]
     pub fn by_key(seen: Seen) -> Self {
         Self { conflict: ConflictMode::ByKey, seen, check: None }
     }
 
-    /// Refused where the session has moved since.
+    /// Optimistic locking per session: fails if the session has new events since.
     #[must_use]
     pub fn by_session(seen: Seen) -> Self {
         Self { conflict: ConflictMode::BySession, seen, check: None }
     }
 
-    /// Checked in its commit, after what checks it already.
+    /// Adds a check that runs in the commit, after those already set.
     #[must_use]
     pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
         self.check = Some(both(self.check, check));
@@ -71,45 +72,45 @@ impl AppendOptions {
     }
 }
 
-/// How state is changed outside of any session.
+/// Options for changing state outside of any session.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PutStateOptions {
-    /// Who changes it; the log keeps the name.
+    /// The author of the change, as logged.
     pub author: String,
-    /// When it was changed, in seconds since 1970; absent, now. For changes that come from elsewhere; the time orders
-    /// nothing.
+    /// The time of the change, in seconds since 1970; if absent, now. Set it for imported changes; it does not order
+    /// anything.
     pub time: Option<f64>,
-    /// What refuses it for what it comes to.
+    /// A check that can refuse the resulting changes.
     pub check: Option<Arc<dyn StateCheck>>,
 }
 
 impl PutStateOptions {
-    /// Changed by somebody.
+    /// Sets the author.
     #[must_use]
     pub fn by(author: impl Into<String>) -> Self {
         Self { author: author.into(), time: None, check: None }
     }
 
-    /// Changed at another time than now, in seconds since 1970.
+    /// Sets the time of the change, in seconds since 1970.
     #[must_use]
     pub fn with_time(mut self, seconds: f64) -> Self {
         self.time = Some(seconds);
         self
     }
 
-    /// Checked in its commit, after what checks it already.
+    /// Adds a check that runs in the commit, after those already set.
     #[must_use]
     pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
         self.check = Some(both(self.check, check));
         self
     }
 
-    /// What the log is to say: the author, and the time given or now.
+    /// The author and the time to log, which is the time given or now.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for an author over 512 bytes or with a control character, and for what is no time in seconds.
+    /// `InvalidArgument` for an author over 512 bytes or with a control character, and for an invalid time.
     pub fn checked(self, now: impl FnOnce() -> f64) -> Result<(String, f64)> {
         check_id("author", &self.author)?;
         let time = self.time.unwrap_or_else(now);
@@ -119,32 +120,32 @@ impl PutStateOptions {
 }
 
 impl From<&str> for PutStateOptions {
-    /// Changed by somebody of this name.
+    /// Options with this author.
     fn from(author: &str) -> Self {
         Self::by(author)
     }
 }
 
-/// What an append has done.
+/// The result of an append.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Committed {
-    /// The event as it is stored: with id, timestamp and number, without `temp:` keys.
+    /// The event as stored: with id, timestamp and number, without `temp:` keys.
     pub event: Arc<Event>,
-    /// Whether it was stored by this call.
+    /// Whether this call stored it.
     pub outcome: Outcome,
-    /// Where the commit stands in the logs of the user's and the app's state, as far as it wrote to them.
+    /// The positions of the commit in the logs of the user's and the app's state, if it wrote to them.
     pub logs: LogPositions,
 }
 
 impl Committed {
-    /// An answer; for stores, yours among them.
+    /// Creates a result. For store implementations, including your own.
     #[must_use]
     pub fn new(event: Arc<Event>, outcome: Outcome) -> Self {
         Self { event, outcome, logs: LogPositions::default() }
     }
 
-    /// With the commit's positions in the logs of the user's and the app's state.
+    /// Sets the commit's positions in the logs of the user's and the app's state.
     #[must_use]
     pub fn with_log_positions(mut self, logs: LogPositions) -> Self {
         self.logs = logs;
@@ -152,13 +153,13 @@ impl Committed {
     }
 }
 
-/// What became of an event that was to be appended.
+/// How an append ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was committed by this call.
+    /// This call committed the event.
     Stored,
-    /// It was there already, with the same content: a retry, which changes nothing.
+    /// The event was already stored with the same content: a retry, which changes nothing.
     Replayed,
-    /// It is a piece of a stream: given back as it came, not stored.
+    /// The event is a piece of a stream: it is returned unchanged and not stored.
     Partial,
 }

@@ -1,14 +1,14 @@
-//! Whose commits were, as texts for other processes.
+//! Scopes of commits as texts for other processes.
 
 use std::fmt::Write as _;
 
 use super::{Places, Whose};
 
-/// How many of them stand in one text at most, so that it is within what PostgreSQL takes as a notice.
+/// The maximum number of scopes in one text, so that it fits into PostgreSQL's limit for notifications.
 const IN_ONE_TEXT: usize = 150;
 
 impl Whose {
-    /// As texts for another process; each holds some.
+    /// Encodes scopes as texts for another process; each text holds several.
     #[doc(hidden)]
     pub fn to_texts(all: &[Self]) -> Vec<String> {
         let text = |some: &[Self]| {
@@ -18,12 +18,12 @@ impl Whose {
                     Self::Nobody => continue,
                     Self::One(places) => ('=', *places),
                     Self::AllOf(places) => ('*', *places),
-                    // An empty text, which is what those send who know nothing of whose it was.
+                    // An empty text: a process that does not know the scope sends the same.
                     Self::Anybody => return String::new(),
                 };
                 text.push(sort);
                 for place in [Some(places.app), places.user, places.session].into_iter().flatten() {
-                    // Writing to a text does not fail.
+                    // Writing to a `String` cannot fail.
                     let _ = write!(text, "{place:016x}");
                 }
             }
@@ -35,7 +35,7 @@ impl Whose {
         all.chunks(IN_ONE_TEXT).map(text).collect()
     }
 
-    /// What another process has sent; what cannot be read may be anybody's.
+    /// Decodes a text from another process; an invalid one means any scope.
     #[doc(hidden)]
     pub fn parse(text: &str) -> Vec<Self> {
         let mut all = Vec::new();
