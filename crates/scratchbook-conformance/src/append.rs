@@ -1,4 +1,4 @@
-//! Appending events: what is committed, in which order, and what is refused.
+//! Appending events: what is committed, in which order, and which events are refused.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ pub async fn an_append_commits_event_state_time_and_number(store: &Store) {
     assert_eq!((read.last_update_time(), read.seq()), (1_700_000_000.125, 1));
 }
 
-/// Numbers are the store's, per session, from 1 without gaps, whatever number an event brings along.
+/// The store assigns the numbers, per session, from 1 without gaps, whatever number an event already has.
 pub async fn numbers_have_no_gaps(store: &Store) {
     let ground = Ground::new(store);
     let (first, second) = (ground.create("alice", json!({})).await, ground.create("alice", json!({})).await);
@@ -37,13 +37,13 @@ pub async fn numbers_have_no_gaps(store: &Store) {
     assert_eq!(seqs(&ground.get(first.key()).await), [1, 2, 3, 4, 5]);
 }
 
-/// Events stay in the order in which they were committed, with equal times and with times that go back.
+/// Events stay in the order of their commits, even with equal times and with times that go backwards.
 pub async fn no_clock_orders_events(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
     let times = [500.0, 500.0, 500.0, 400.0, 300.0, 600.0, 0.0, 500.0];
     for (n, time) in times.into_iter().enumerate() {
-        // Ids that sort otherwise than they come.
+        // Ids whose sort order differs from the order of arrival.
         let id = format!("{}", (n * 5) % 8);
         ground.append(session.key(), changing(json!({"last": n})).with_id(id).with_timestamp(time)).await;
     }
@@ -54,7 +54,7 @@ pub async fn no_clock_orders_events(store: &Store) {
     assert_eq!(state(&read), json!({"last": 7}), "the last commit wins, not the last time");
 }
 
-/// An event without id or time gets them; ids that are made differ.
+/// An event without id or time gets them; generated ids are unique.
 pub async fn an_event_gets_an_id_and_a_time(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -105,7 +105,7 @@ pub async fn bad_timestamps_are_refused(store: &Store) {
     assert!(read.events().is_empty() && read.state().is_empty(), "something of a refused event was kept");
 }
 
-/// The update time is the time of the event appended last, to the microsecond, also when it goes back.
+/// The update time is the time of the last appended event, to the microsecond, even if it goes backwards.
 pub async fn the_update_time_is_the_last_events(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -122,7 +122,7 @@ pub async fn the_update_time_is_the_last_events(store: &Store) {
     }
 }
 
-/// Only its own appends move a session's update time, not those of others that change the same user's state.
+/// Only a session's own appends change its update time, not those of others that change the same user's state.
 pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     let ground = Ground::new(store);
     let (first, second) = (ground.create("alice", json!({})).await, ground.create("alice", json!({})).await);
@@ -130,7 +130,7 @@ pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     ground.append(second.key(), changing(json!({"user:a": 1, "app:a": 1})).with_timestamp(200.0)).await;
     let state = super::support::delta(json!({"b": 1}));
     match ground.sessions().put_state(&ground.user("alice"), state, "test".into()).await {
-        // Sessions are all that such a store has.
+        // Such a store only has sessions.
         Err(error) if error.kind() == ErrorKind::Unsupported => {}
         put => drop(put.unwrap()),
     }
@@ -138,7 +138,7 @@ pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     assert_eq!((read.last_update_time(), read.seq()), (100.0, 1));
 }
 
-/// A partial event is given back as it came; nothing of it is stored or applied.
+/// A partial event is returned unchanged; nothing of it is stored or applied.
 pub async fn partial_events_are_not_stored(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -155,7 +155,7 @@ pub async fn partial_events_are_not_stored(store: &Store) {
     assert_eq!((whole.outcome, number), (Outcome::Stored, Some(1)), "the whole one of the same id");
 }
 
-/// Appending to a session that is not there is `NotFound`, and makes nothing: no session, no state.
+/// Appending to a session that does not exist is `NotFound`, and creates neither a session nor state.
 pub async fn appending_to_a_missing_session_is_not_found(store: &Store) {
     let (ground, elsewhere) = (Ground::new(store), Ground::new(store));
     let session = ground.create("alice", json!({})).await;

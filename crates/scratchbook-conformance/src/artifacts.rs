@@ -21,7 +21,7 @@ async fn session(ground: &Ground, user: &str, id: &str) -> SessionKey {
     ground.create_as(user, config).await.key().clone()
 }
 
-/// Versions count from 0; each stays readable, and the newest is read unless another is asked for.
+/// Versions count from 0; each stays readable, and the newest is the default.
 pub async fn versions_count_from_0_and_stay(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -40,7 +40,7 @@ pub async fn versions_count_from_0_and_stay(store: &Store) {
     }
 }
 
-/// Text, bytes, large bytes and a file's URI come back as they were saved.
+/// Text, bytes, large data and a file's URI come back as they were saved.
 pub async fn artifacts_come_back_as_they_were(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -68,7 +68,7 @@ pub async fn artifacts_come_back_as_they_were(store: &Store) {
     }
 }
 
-/// What is listed is what the session sees, its own and its user's, in byte order, deleted ones left out.
+/// The list has the artifacts that the session sees, its own and its user's, in byte order, without deleted ones.
 pub async fn names_are_listed_in_byte_order(store: &Store) {
     let ground = Ground::new(store);
     let (key, other) = (session(&ground, "alice", "s").await, session(&ground, "alice", "t").await);
@@ -82,7 +82,7 @@ pub async fn names_are_listed_in_byte_order(store: &Store) {
     assert_eq!(store.artifacts.list_artifacts(&other).await.unwrap(), ["theirs", "user:a", "user:z"]);
 }
 
-/// A name that begins with `user:` is shared by all sessions of the user, and with nobody else.
+/// A name that starts with `user:` is shared by all sessions of the user, and with nobody else.
 pub async fn user_names_are_shared_by_the_users_sessions(store: &Store) {
     let (ground, elsewhere) = (Ground::new(store), Ground::new(store));
     let (first, second) = (session(&ground, "alice", "1").await, session(&ground, "alice", "2").await);
@@ -102,7 +102,7 @@ pub async fn user_names_are_shared_by_the_users_sessions(store: &Store) {
     assert_eq!(load(store, &first, "user:photo").await, Some(Part::text("1")));
 }
 
-/// Versions are described, oldest first: number, kind of data, time, and what was kept beside.
+/// Versions are described, oldest first: number, MIME type, time and custom metadata.
 pub async fn versions_are_described(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -118,7 +118,7 @@ pub async fn versions_are_described(store: &Store) {
     assert_eq!(store.artifacts.list_artifact_versions(&key, "none").await.unwrap(), []);
 }
 
-/// Deleting takes all versions of the name, is silent where there is none, and touches no other name.
+/// Deleting removes all versions of the name, does nothing if there are none, and touches no other name.
 pub async fn a_deleted_artifact_is_gone(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -136,7 +136,7 @@ pub async fn a_deleted_artifact_is_gone(store: &Store) {
     assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), ["f", "g"]);
 }
 
-/// A session's artifacts go with the session; its user's stay.
+/// A session's artifacts are deleted with the session; its user's stay.
 pub async fn artifacts_go_with_their_session(store: &Store) {
     let ground = Ground::new(store);
     let (key, other) = (session(&ground, "alice", "s").await, session(&ground, "alice", "t").await);
@@ -151,8 +151,8 @@ pub async fn artifacts_go_with_their_session(store: &Store) {
     assert_eq!(store.artifacts.list_artifacts(&other).await.unwrap(), ["own", "user:shared"]);
 }
 
-/// A name is not empty, has up to 512 bytes and no control characters, and leads nowhere as a path; anything else is
-/// `InvalidArgument`.
+/// A name must not be empty, exceed 512 bytes, contain control characters, or lead elsewhere as a path; all of these
+/// are `InvalidArgument`.
 pub async fn bad_names_are_refused(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -182,7 +182,7 @@ pub async fn bad_names_are_refused(store: &Store) {
     }
 }
 
-/// A part that holds neither text nor data is `InvalidArgument`.
+/// A part with neither text nor data is `InvalidArgument`.
 pub async fn a_part_without_data_is_refused(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -193,7 +193,7 @@ pub async fn a_part_without_data_is_refused(store: &Store) {
     assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), [""; 0]);
 }
 
-/// Saves of one name that race get a version each, without gaps.
+/// Concurrent saves of one name get a version each, without gaps.
 pub async fn racing_saves_get_a_version_each(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -211,7 +211,7 @@ pub async fn racing_saves_get_a_version_each(store: &Store) {
     }
 }
 
-/// What is nested too deep to be read back is refused when it is saved.
+/// A part nested too deeply to be read back is refused when it is saved.
 pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;
@@ -226,7 +226,7 @@ pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
     assert_eq!(load(store, &key, "f").await, None);
 }
 
-/// Fields of an artifact that this version does not know are kept; one with the name of a known one is refused.
+/// Unknown fields of an artifact are kept; one with the name of a known field is refused.
 pub async fn unknown_fields_of_artifacts_are_kept(store: &Store) {
     let ground = Ground::new(store);
     let key = session(&ground, "alice", "s").await;

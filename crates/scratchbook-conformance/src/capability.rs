@@ -1,55 +1,55 @@
-//! What a store may lack, and which promises are about it.
+//! The capabilities of stores, and the promises that need them.
 
-/// What a store can do beyond keeping sessions, events and the state in them. This crate's own databases can do all of it;
-/// a store in front of a service may lack some.
+/// A capability of a store beyond keeping sessions, events and the state in them. The stores of this project that use a
+/// database have all of them; a store in front of a service may lack some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Capability {
     /// Every event, and every part of a session that is read, has its number.
     Numbers,
-    /// An event that is appended again is told from one that is new.
+    /// Idempotent appends: an event that is appended again is recognized.
     Replays,
-    /// Deltas may hold operations and guards.
+    /// Deltas may contain operations and guards.
     Operations,
-    /// An append may be refused for being late.
+    /// Optimistic locking: an append may be refused because of a conflict.
     Conflicts,
     /// Writes are checked in their commit.
     Checks,
-    /// State of users and apps is read and written outside of sessions, and has a log.
+    /// State of users and apps can be read and written outside of sessions, and has a log.
     SharedState,
-    /// Earlier states, who wrote what, forks and rewinds.
+    /// Point-in-time states, the writers of keys, forks and rewinds.
     History,
-    /// Commits are told of.
+    /// A change feed, with notices of commits.
     Feed,
-    /// What was removed is in the feed, so that it can be followed to an exact copy.
+    /// Removals are in the feed, so that a reader of the feed can maintain an exact copy.
     Removals,
-    /// Sessions end at any time that is said, and old events are let go.
+    /// Sessions expire at any given time, and old events can be pruned.
     Retention,
-    /// Apps and users are listed, and users erased.
+    /// Apps and users can be listed, and users erased.
     Owners,
     /// Artifacts.
     Artifacts,
-    /// The store has [`Limits`](scratchbook_core::plan::limits::Limits) of its own.
+    /// The store enforces [`Limits`](scratchbook_core::plan::limits::Limits).
     Limits,
-    /// A session is made with events, and with the time at which it was made.
+    /// A session can be created with events and with a given creation time.
     WholeCreation,
-    /// Sessions are found by a part of their title.
+    /// Sessions can be searched by a part of their title.
     TitleSearch,
-    /// Ids of apps and sessions have any characters, and those of sessions are their user's own.
+    /// Ids of apps and sessions may have any characters, and session ids are unique per user only.
     AnyIds,
-    /// A read is one snapshot, and an update of labels one commit.
+    /// A read is one snapshot, and an update of labels is one commit.
     Snapshots,
-    /// Integers of 64 bits.
+    /// 64-bit integers are stored exactly.
     ExactIntegers,
-    /// Pages end by bytes as well as by number.
+    /// Pages are limited by bytes as well as by number.
     PageBytes,
-    /// Events need no author, and have times up to the last second of the year 9999.
+    /// Events need no author, and may have times up to the last second of the year 9999.
     AnyEvents,
 }
 
 use Capability::*;
 
-/// The promises of a theme; all of them where none is named.
+/// The promises of a theme; an empty list means all of them.
 type Promises = (&'static str, &'static [&'static str]);
 
 const NEEDS: &[(Capability, &[Promises])] = &[
@@ -237,7 +237,7 @@ impl Capability {
         NEEDS.iter().map(|(capability, _)| *capability)
     }
 
-    /// What a promise of a theme needs.
+    /// The capabilities that a promise of a theme needs.
     pub(super) fn needed(theme: &str, promise: &str) -> Vec<Self> {
         let is_it = |(of, promises): &Promises| *of == theme && (promises.is_empty() || promises.contains(&promise));
         NEEDS.iter().filter(|(_, promises)| promises.iter().any(is_it)).map(|(capability, _)| *capability).collect()

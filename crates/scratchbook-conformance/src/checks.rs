@@ -1,4 +1,4 @@
-//! Checks of what a write comes to, made in its commit.
+//! Checks of a write's results, made in its commit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
 
-/// A check made of functions.
+/// A check built from functions.
 struct Rule {
     whole: fn(Scope, &str) -> bool,
     accepts: fn(&CheckedWrite<'_>) -> bool,
 }
 
 impl Rule {
-    /// That looks at changed keys alone.
+    /// A check that only needs the changed keys.
     fn of_keys(accepts: fn(&CheckedWrite<'_>) -> bool) -> Arc<dyn StateCheck> {
         Arc::new(Self { whole: |_, _| false, accepts })
     }
 
-    /// That looks at all keys of the user.
+    /// A check that needs all keys of the user.
     fn of_user(accepts: fn(&CheckedWrite<'_>) -> bool) -> Arc<dyn StateCheck> {
         Arc::new(Self { whole: |scope, _| scope == Scope::User, accepts })
     }
 
-    /// That looks at all keys of every scope.
+    /// A check that needs all keys of every scope.
     fn of_all(accepts: fn(&CheckedWrite<'_>) -> bool) -> Arc<dyn StateCheck> {
         Arc::new(Self { whole: |_, _| true, accepts })
     }
@@ -58,7 +58,7 @@ impl StateCheck for Rule {
     }
 }
 
-/// Whether no number is above nine.
+/// Whether every number is at most nine.
 fn small(write: &CheckedWrite<'_>) -> bool {
     write.changes().all(|(_, _, value)| value.and_then(Value::as_u64).is_none_or(|n| n <= 9))
 }
@@ -82,7 +82,7 @@ async fn assert_unchanged(ground: &Ground, before: &Session) {
     assert_eq!((state(&now), seqs(&now)), (state(before), seqs(before)), "something of a refused write was kept");
 }
 
-/// What an operation comes to is checked, and where it is refused nothing has changed.
+/// The results of operations are checked, and a refused write changes nothing.
 pub async fn outcomes_of_operations_are_checked(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"n": 8, "user:n": 8})).await;
@@ -94,7 +94,7 @@ pub async fn outcomes_of_operations_are_checked(store: &Store) {
     }
 }
 
-/// A check that asks for it is shown every key of the scope, as before and as after the write, and no other's.
+/// A check that needs a scope sees every key of it, as before and as after the write, and no keys of others.
 pub async fn a_scope_is_shown_whole(store: &Store) {
     let ground = Ground::new(store);
     ground.create("bob", json!({"user:theirs": 1, "own": "bob's"})).await;
@@ -115,7 +115,7 @@ pub async fn a_scope_is_shown_whole(store: &Store) {
     assert_by_rule(append(&ground, session.key(), Event::new("agent").with_state_delta(delta), rule).await);
 }
 
-/// A scope that is not touched is not shown, and an event that touches none is not checked.
+/// Scopes that a write does not touch are not shown, and an event that touches none is not checked.
 pub async fn other_scopes_are_not_checked(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"user:a": 1})).await;
@@ -125,7 +125,7 @@ pub async fn other_scopes_are_not_checked(store: &Store) {
     assert_by_rule(append(&ground, session.key(), changing(json!({"user:a": 2})), never).await);
 }
 
-/// A retry of an event that is stored is answered without the check.
+/// A retry of a stored event is answered without the check.
 pub async fn a_retry_is_not_checked_again(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -136,7 +136,7 @@ pub async fn a_retry_is_not_checked_again(store: &Store) {
     assert_eq!(ground.user_state("alice").await, json!({"n": 1}));
 }
 
-/// A creation is checked write by write: the state given, then each of its events.
+/// A creation is checked write by write: the initial state, then each of its events.
 pub async fn creations_are_checked(store: &Store) {
     let ground = Ground::new(store);
     ground.create("alice", json!({"user:n": 5})).await;
@@ -190,7 +190,7 @@ pub async fn put_state_is_checked(store: &Store) {
     }
 }
 
-/// A conflict is told before a check is asked.
+/// A conflict is reported before a check runs.
 pub async fn a_conflict_comes_before_a_check(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"user:n": 1})).await;
@@ -201,7 +201,7 @@ pub async fn a_conflict_comes_before_a_check(store: &Store) {
     assert_by_rule(ground.sessions().append(session.key(), changing(json!({"user:m": 3})), options).await);
 }
 
-/// However many write at once: each is checked with what those before it have written.
+/// With many concurrent writers, each write is checked against the results of all earlier ones.
 pub async fn racing_writes_are_checked_one_after_the_other(store: &Store) {
     let ground = Ground::new(store);
     let mut appends = JoinSet::new();

@@ -1,4 +1,4 @@
-//! Closing. These close the store they are given.
+//! Closing. These promises close the store.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::store::Store;
 
-/// Closing finishes what was accepted: each append that was under way is answered, well or as refused.
+/// Closing finishes the accepted calls: each append in progress is answered, with its result or an error.
 pub async fn closing_finishes_what_was_accepted(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -32,10 +32,10 @@ pub async fn closing_finishes_what_was_accepted(store: &Store) {
     }
 }
 
-/// A closed service refuses every call with `FailedPrecondition`; closing twice is fine.
+/// A closed service refuses every call with `FailedPrecondition`; closing twice is allowed.
 pub async fn a_closed_service_refuses_every_call(store: &Store) {
     let ground = Ground::new(store);
-    // Where the store was closed before this, nobody can begin to wait.
+    // If the store was already closed, subscribing fails.
     let notices = store.sessions.commits();
     for _ in 0..2 {
         store.sessions.close().await.expect("close");

@@ -1,4 +1,4 @@
-//! Many writers and readers at once.
+//! Many concurrent writers and readers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use scratchbook_core::store::Store;
 const WRITERS: usize = 8;
 const ROUNDS: usize = 25;
 
-/// Runs the writers, each on a task of its own, and waits for all.
+/// Runs each writer on a task of its own, and waits for all.
 async fn write<F: Future<Output = ()> + Send + 'static>(writers: impl IntoIterator<Item = F>) {
     let mut tasks = JoinSet::new();
     writers.into_iter().for_each(|writer| drop(tasks.spawn(writer)));
@@ -23,7 +23,7 @@ async fn write<F: Future<Output = ()> + Send + 'static>(writers: impl IntoIterat
     }
 }
 
-/// Holds each key to have every version from 1 on, and the last one to be the state.
+/// Checks that each key has every version from 1 on, and that the last one is in the state.
 async fn assert_log_is_whole(ground: &Ground, owner: &scratchbook_core::session::StateOwner, changes: usize) {
     let log = ground.sessions().list_state_changes(owner, 0, usize::MAX).await.unwrap();
     assert_eq!(log.len(), changes, "changes in the log");
@@ -39,7 +39,7 @@ async fn assert_log_is_whole(ground: &Ground, owner: &scratchbook_core::session:
     }
 }
 
-/// Many writers on one session: every event is there once, numbers have no gap, every disjoint key is kept.
+/// Many writers on one session: every event is stored once, numbers have no gaps, and every disjoint key is kept.
 pub async fn many_writers_on_one_session_lose_nothing(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -66,7 +66,7 @@ pub async fn many_writers_on_one_session_lose_nothing(store: &Store) {
     assert_eq!(read.state().get("shared"), last.actions.state_delta.get("shared").unwrap().value(), "the last wins");
 }
 
-/// Writers in several sessions of one user: every key of the user's is kept, and each write is logged once.
+/// Writers in several sessions of one user: every key of the user is kept, and each write is logged once.
 pub async fn many_writers_on_one_users_keys_lose_nothing(store: &Store) {
     let ground = Ground::new(store);
     write((0..WRITERS).map(|writer| {
@@ -85,7 +85,7 @@ pub async fn many_writers_on_one_users_keys_lose_nothing(store: &Store) {
     assert_log_is_whole(&ground, &ground.user("alice"), 2 * WRITERS * ROUNDS).await;
 }
 
-/// Writers of several users and by `put_state`: every key of the app's is kept, and each write is logged once.
+/// Writers of several users and by `put_state`: every key of the app is kept, and each write is logged once.
 pub async fn many_writers_on_one_apps_keys_lose_nothing(store: &Store) {
     let ground = Ground::new(store);
     write((0..WRITERS).map(|writer| {
@@ -93,7 +93,7 @@ pub async fn many_writers_on_one_apps_keys_lose_nothing(store: &Store) {
         async move {
             let key = ground.create(&format!("user {writer}"), json!({})).await.key().clone();
             for round in 0..ROUNDS {
-                // Written in opposite orders by odd and even writers, which must not lock each other out.
+                // Odd and even writers use opposite orders, which must not deadlock.
                 let (first, second) = if writer % 2 == 0 { ("app:x", "app:y") } else { ("app:y", "app:x") };
                 let own = format!("own {writer} {round}");
                 if writer % 4 == 3 {
@@ -112,7 +112,7 @@ pub async fn many_writers_on_one_apps_keys_lose_nothing(store: &Store) {
     assert_log_is_whole(&ground, &ground.app(), 3 * WRITERS * ROUNDS).await;
 }
 
-/// Readers never see half a commit: what one event wrote in three scopes is there together, with the event.
+/// Readers never see half a commit: the changes of one event in three scopes appear together, with the event.
 pub async fn readers_never_see_half_a_commit(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"a": 0, "user:b": 0, "app:c": 0})).await.key().clone();
@@ -139,7 +139,7 @@ pub async fn readers_never_see_half_a_commit(store: &Store) {
     }
 }
 
-/// The three keys, the number, the count of events and the last one's number, which are all the same.
+/// The three keys, the number, the count of events and the last event's number, all of which are equal.
 async fn read_once(ground: &Ground, key: &SessionKey) -> Vec<u64> {
     let session = ground.get(key).await;
     let mut seen = keys_of(&session);
@@ -163,7 +163,7 @@ fn keys_of(session: &scratchbook_core::session::Session) -> Vec<u64> {
     ["a", "user:b", "app:c"].map(|key| session.state().get_as(key).unwrap().unwrap()).to_vec()
 }
 
-/// Writes to different sessions, users and apps at once do not mix.
+/// Concurrent writes to different sessions, users and apps do not mix.
 pub async fn writers_apart_stay_apart(store: &Store) {
     let grounds = [Ground::new(store), Ground::new(store)];
     write((0..WRITERS).map(|writer| {

@@ -1,4 +1,4 @@
-//! Conflicts: whoever asks for it is refused for being late, by key or by session, and told who was faster.
+//! Optimistic locking per key and per session: a conflict names who wrote first.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -25,7 +25,7 @@ fn keys(error: &Error) -> Vec<&str> {
     error.conflicts().iter().map(|conflict| conflict.key.as_str()).collect()
 }
 
-/// By key: a key of any scope that was written since is refused, whoever wrote it and however.
+/// Per key: an append is refused if a key in its delta, of any scope, was written since, by any writer and in any way.
 pub async fn a_key_written_since_is_refused(store: &Store) {
     let ground = Ground::new(store);
     for key in ["k", "user:k", "app:k", "new", "user:new", "app:new"] {
@@ -33,7 +33,7 @@ pub async fn a_key_written_since_is_refused(store: &Store) {
         let stale = ground.create("alice", initial).await;
         let others: [Event; 4] = [
             changing(json!({key: 1})),
-            // The same value is a write as well.
+            // Writing the same value is a write as well.
             changing(json!({key: 1})),
             Event::new("agent").with_state_delta(StateDelta::new().with_increment(key, 1).unwrap()),
             Event::new("agent").with_state_delta(removal(&[key])),
@@ -56,7 +56,7 @@ pub async fn a_key_written_since_is_refused(store: &Store) {
     assert_eq!(keys(&error), ["user:put", "app:put"]);
 }
 
-/// By key: what others did to other keys does not matter, nor how much it was.
+/// Per key: changes of others to other keys do not matter, however many there are.
 pub async fn other_keys_do_not_matter(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({"k": 0, "user:k": 0, "app:k": 0})).await;
@@ -71,7 +71,7 @@ pub async fn other_keys_do_not_matter(store: &Store) {
     assert_eq!(ground.get(mine.key()).await.state().get("k"), Some(&json!(2)));
 }
 
-/// By key: own writes since the reading are no conflict, with and without unseen events between them.
+/// Per key: own writes since the read are no conflict, with and without unseen events between them.
 pub async fn own_writes_are_no_conflict(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({"user:k": 0})).await;
@@ -93,7 +93,7 @@ pub async fn own_writes_are_no_conflict(store: &Store) {
     assert_eq!(keys(&by_key(&ground, &mut mine, mine_all(10)).await.unwrap_err()), ["user:k"]);
 }
 
-/// A merging append does not make seen what its writer has not seen: by key and by session, it is refused afterwards.
+/// A merging append does not mark unseen writes as seen: later appends per key and per session are still refused.
 pub async fn a_merging_append_hides_nothing(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({"a": 0, "user:a": 0, "app:a": 0})).await;
@@ -109,7 +109,7 @@ pub async fn a_merging_append_hides_nothing(store: &Store) {
     append(&ground, &mut mine, saying("hello"), ConflictMode::BySession).await.unwrap();
 }
 
-/// By session: any event that was not seen refuses, of whatever kind; what happens in other sessions does not.
+/// Per session: any unseen event of the session is a conflict, of whatever kind; events of other sessions are not.
 pub async fn by_session_any_event_refuses(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({})).await;
@@ -129,8 +129,8 @@ pub async fn by_session_any_event_refuses(store: &Store) {
     assert_eq!(seqs(&ground.get(mine.key()).await), [1, 2, 3, 4]);
 }
 
-/// A conflict has the value read, the value found, and event, number, session and author of its writer; its message
-/// names keys and writers, and no value.
+/// A conflict contains the value read, the value found, and the event, number, session and author of its writer; its
+/// message names keys and writers, and no value.
 pub async fn a_conflict_tells_who_was_faster(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({"k": "s3cret 0", "user:k": "s3cret 1"})).await;
@@ -180,7 +180,7 @@ pub async fn a_conflict_tells_who_was_faster(store: &Store) {
     }
 }
 
-/// A guard that fails has its writer, too, and what it expected.
+/// The conflict of a failed guard also contains the writer, and the expected value.
 pub async fn a_failed_guard_tells_who_wrote(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({"k": 0})).await;
@@ -198,7 +198,7 @@ pub async fn a_failed_guard_tells_who_wrote(store: &Store) {
     assert_eq!(error.conflicts()[0].cause, ConflictCause::Changed);
 }
 
-/// After a conflict nothing has changed, not the caller's copy either; no number is used up.
+/// After a conflict nothing has changed, including the caller's snapshot; no number is used up.
 pub async fn a_conflict_changes_nothing(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({"k": 0})).await;
@@ -215,7 +215,7 @@ pub async fn a_conflict_changes_nothing(store: &Store) {
     assert_eq!(ground.append(mine.key(), saying("next")).await.event.seq, Some(2));
 }
 
-/// A retry is answered as stored, whatever was committed since, even over its own writes.
+/// A retry is answered as stored, whatever was committed since, even by its own writer.
 pub async fn a_retry_is_no_conflict(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -227,14 +227,14 @@ pub async fn a_retry_is_no_conflict(store: &Store) {
         let again = ground.sessions().append(session.key(), event(), options).await.unwrap();
         assert_eq!((again.outcome, &again.event, again.logs), (Outcome::Replayed, &first.event, first.logs));
     }
-    // The copy that learns only now that its event was stored knows where: what came after is not seen.
+    // A snapshot that only now learns that its event was stored also learns its number; later events are not seen.
     let mut late = session;
     append(&ground, &mut late, event(), ConflictMode::ByKey).await.unwrap();
     by_key(&ground, &mut late, json!({"user:k": 3})).await.unwrap();
     assert_eq!(keys(&by_key(&ground, &mut late, json!({"k": 3})).await.unwrap_err()), ["k"]);
 }
 
-/// A writer that holds no copy says itself what it has seen; all that has been read says where it was read.
+/// A writer without a snapshot can state the version that it has seen; every read reports that version.
 pub async fn what_was_seen_can_be_said_without_a_copy(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"k": 0, "user:k": 0})).await.key().clone();
@@ -262,7 +262,7 @@ pub async fn what_was_seen_can_be_said_without_a_copy(store: &Store) {
     assert_eq!(keys(&error), ["k", "user:k", "app:k"], "who has seen nothing is late for all that is there");
 }
 
-/// A session made anew under its id is a conflict, with as many events as were seen and with more, too.
+/// A session deleted and created again with the same id is a conflict, even with as many events as were seen, or more.
 pub async fn a_session_made_anew_is_another_whatever_it_holds(store: &Store) {
     let ground = Ground::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
@@ -289,7 +289,7 @@ pub async fn a_session_made_anew_is_another_whatever_it_holds(store: &Store) {
     }
 }
 
-/// A session made anew under its id, with fewer events than were seen, is a conflict.
+/// A session deleted and created again with the same id, with fewer events than were seen, is a conflict.
 pub async fn a_session_made_anew_is_a_conflict(store: &Store) {
     let ground = Ground::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
@@ -307,7 +307,7 @@ pub async fn a_session_made_anew_is_a_conflict(store: &Store) {
     by_key(&ground, &mut mine, json!({"k": 3})).await.unwrap();
 }
 
-/// Of appends by key that race from one reading, one wins; of those by session, too.
+/// Of concurrent appends per key from one read, one succeeds; the same holds per session.
 pub async fn racing_appends_have_one_winner(store: &Store) {
     let ground = Ground::new(store);
     for mode in [ConflictMode::ByKey, ConflictMode::BySession] {
@@ -333,7 +333,7 @@ pub async fn racing_appends_have_one_winner(store: &Store) {
     }
 }
 
-/// A function that is asked again after a conflict loses nothing, however many do so at once.
+/// A function that is called again after a conflict loses nothing, however many writers there are.
 pub async fn retrying_by_key_loses_nothing(store: &Store) {
     const WRITERS: usize = 4;
     const ROUNDS: usize = 5;

@@ -1,4 +1,4 @@
-//! A naive copy of what a feed shows, and a script of writes for it to follow.
+//! A naive copy built from a feed, and a script of writes for it to follow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use scratchbook_core::store::Store;
 const USERS: [&str; 2] = ["alice", "bob"];
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 
-/// Writes by chance, which are the same for one seed.
+/// Random writes, the same for each seed.
 pub(super) struct Script(u64);
 
 impl Script {
@@ -28,7 +28,7 @@ impl Script {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below another one.
+    /// A random number below another one.
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -87,7 +87,7 @@ impl Script {
     }
 }
 
-/// A session as it was copied: where its fold begins, and its events.
+/// A copied session: its initial state and its events.
 #[derive(Debug, Default)]
 struct Copied {
     initial: Map<String, Value>,
@@ -105,7 +105,7 @@ impl Copied {
     }
 }
 
-/// Applies what an event changed in a scope.
+/// Applies the changes of an event to a scope.
 fn apply(values: &mut Map<String, Value>, event: &Event, of: Scope) {
     for (key, change) in event.actions.state_delta.iter() {
         let (scope, name) = Scope::split(key);
@@ -117,7 +117,7 @@ fn apply(values: &mut Map<String, Value>, event: &Event, of: Scope) {
     }
 }
 
-/// A copy of all that an owner's feed shows.
+/// A copy of everything that an owner's feed shows.
 #[derive(Debug)]
 pub(super) struct Copy {
     owner: StateOwner,
@@ -131,7 +131,7 @@ impl Copy {
         Self { owner, start: FeedStart::Beginning, sessions: BTreeMap::new(), shared: BTreeMap::new() }
     }
 
-    /// Reads on, this many pages at most, and applies what is there.
+    /// Reads at most this many pages and applies their entries.
     pub(super) async fn follow(&mut self, ground: &Ground, limit: usize, pages: usize) {
         for _ in 0..pages {
             let page = ground.sessions().list_feed(&self.owner, &self.start, limit).await.expect("list_feed");
@@ -161,7 +161,7 @@ impl Copy {
             FeedCommit::Created { session, state, forked_at: None } => {
                 self.sessions.insert(session, Copied { initial: state, ..Copied::default() });
             }
-            // Its events are not in the feed.
+            // The events of a fork are not in the feed.
             FeedCommit::Created { session, .. } => self.read(ground, session).await,
             FeedCommit::State { owner, changes } => {
                 let values = self.shared.entry(owner).or_default();
@@ -183,14 +183,14 @@ impl Copy {
             (_, Some(session)) => drop(self.sessions.remove(&session)),
             (_, None) => self.sessions.retain(|key, _| key.user() != removal.user),
         }
-        // Events that are gone may have written some.
+        // Removed events may have written some of these keys.
         for owner in [StateOwner::app(removal.user.app_name()).expect("an app"), removal.user] {
             let values = ground.sessions().get_state(&owner).await.expect("get_state");
             self.shared.insert(owner, values);
         }
     }
 
-    /// Reads a session as it is now.
+    /// Reads the current session.
     async fn read(&mut self, ground: &Ground, key: SessionKey) {
         loop {
             let initial = ground.sessions().get_initial_state(&key).await.expect("get_initial_state");
@@ -230,7 +230,7 @@ impl Copy {
                 (key.clone(), (copied.last, copied.state(), events))
             })
             .collect();
-        // One that was made with nothing has no entry before its first event.
+        // A session created without state has no entry before its first event.
         let is_empty = |(seq, state, _): &(u64, Map<String, Value>, Vec<_>)| *seq == 0 && state.is_empty();
         sessions.retain(|_, session| !is_empty(session));
         copied.retain(|_, session| !is_empty(session));
@@ -247,8 +247,8 @@ impl Copy {
     }
 }
 
-/// Three who write by chance, by services that have one database, while others follow: when all is quiet, these have what
-/// the store has.
+/// Three random writers use services of one database while others follow the feed: when all have finished, the copies
+/// equal the store.
 #[doc(hidden)]
 pub async fn many_writers_are_followed(stores: &[Store]) {
     let app = Ground::new(stores.first().expect("a store")).app;
@@ -283,7 +283,7 @@ pub async fn many_writers_are_followed(stores: &[Store]) {
     for writer in writers {
         writer.await.expect("a writer");
     }
-    // Expired sessions are removed.
+    // Removes expired sessions.
     while first.sessions().delete_expired(100).await.expect("delete_expired") > 0 {}
     is_quiet.store(true, Ordering::Relaxed);
     for follower in followers {

@@ -13,7 +13,7 @@ fn with_id(id: &str) -> CreateSessionConfig {
     CreateSessionConfig::default().with_session_id(id)
 }
 
-/// What creating gives back is what reading gives: the key, the state, no events, the time of creation.
+/// Creating returns the same as reading: the key, the state, no events, the creation time.
 pub async fn a_created_session_is_given_back_as_it_is_read(store: &Store) {
     let ground = Ground::new(store);
     let created = ground.create_as("alice", with_id("s").with_state(json!({"a": 1, "user:b": 2, "app:c": 3}))).await;
@@ -28,7 +28,7 @@ pub async fn a_created_session_is_given_back_as_it_is_read(store: &Store) {
     assert!((now - created.last_update_time()).abs() < 3600.0, "created at {}", created.last_update_time());
 }
 
-/// State given at creation is split by prefix like any delta, over what the user and the app have already.
+/// The initial state is split by prefix like any delta, and is merged with the existing state of the user and the app.
 pub async fn creation_splits_its_state_by_prefix(store: &Store) {
     let ground = Ground::new(store);
     ground.create("alice", json!({"user:old": 1, "user:both": 1, "app:old": 1, "app:both": 1, "own": 1})).await;
@@ -39,7 +39,7 @@ pub async fn creation_splits_its_state_by_prefix(store: &Store) {
     assert_eq!(ground.app_state().await, json!({"old": 1, "both": 2}));
 }
 
-/// A creation without state begins with what the user and the app have.
+/// A session created without state shows the state of the user and the app.
 pub async fn state_at_creation_may_be_absent(store: &Store) {
     let ground = Ground::new(store);
     ground.create("alice", json!({"user:a": 1, "app:b": 2})).await;
@@ -50,7 +50,7 @@ pub async fn state_at_creation_may_be_absent(store: &Store) {
     }
 }
 
-/// State at creation is an object; anything else is `InvalidArgument`, and nothing is created.
+/// The initial state is an object; anything else is `InvalidArgument`, and nothing is created.
 pub async fn state_at_creation_is_an_object(store: &Store) {
     let ground = Ground::new(store);
     for bad in [json!([]), json!("text"), json!(1), json!(true)] {
@@ -60,7 +60,7 @@ pub async fn state_at_creation_is_an_object(store: &Store) {
     assert!(ground.list(None).await.is_empty());
 }
 
-/// Creating a session whose id is taken is `AlreadyExists` and changes nothing, in no scope.
+/// Creating a session whose id is taken is `AlreadyExists` and changes nothing in any scope.
 pub async fn a_taken_id_is_refused_and_nothing_changes(store: &Store) {
     let ground = Ground::new(store);
     ground.create_as("alice", with_id("s").with_state(json!({"a": 1, "user:a": 1, "app:a": 1}))).await;
@@ -77,7 +77,7 @@ pub async fn a_taken_id_is_refused_and_nothing_changes(store: &Store) {
     assert_eq!(log.len(), 1, "the log holds what was committed and nothing else: {log:?}");
 }
 
-/// Events given at creation are committed with the session, in their order, as if appended one by one.
+/// Initial events are committed with the session, in order, as if appended one by one.
 pub async fn events_at_creation_are_committed_with_it(store: &Store) {
     let ground = Ground::new(store);
     let events = vec![
@@ -100,7 +100,7 @@ pub async fn events_at_creation_are_committed_with_it(store: &Store) {
     assert_eq!(ground.append(created.key(), saying("next")).await.event.seq, Some(4));
 }
 
-/// Events given at creation get an id and a time where they have none; partial ones are left out.
+/// Initial events without id or time get them; partial ones are left out.
 pub async fn events_at_creation_are_completed(store: &Store) {
     let ground = Ground::new(store);
     let mut partial = saying("par");
@@ -115,7 +115,7 @@ pub async fn events_at_creation_are_completed(store: &Store) {
     assert_ne!(read.events().get(0).unwrap().id, read.events().get(1).unwrap().id);
 }
 
-/// One bad event among those given at creation, and nothing is created: no session, no state.
+/// If one initial event is invalid, nothing is created: no session, no state.
 pub async fn one_bad_event_and_nothing_is_created(store: &Store) {
     let ground = Ground::new(store);
     let good = || changing(json!({"user:a": 1, "app:a": 1})).with_id("good");
@@ -136,8 +136,8 @@ pub async fn one_bad_event_and_nothing_is_created(store: &Store) {
     assert_eq!(seqs(&ground.create_as("alice", config).await), [1], "the same event twice is a retry");
 }
 
-/// Where a creation leaves shared keys, its events are kept whole and only the session's own keys are written; user and
-/// app have what they had, in state and log, and every check of the session finds it sound.
+/// If a creation leaves shared keys unchanged, its events are kept completely and only the session's own keys are
+/// written; the state and log of the user and the app stay unchanged, and verification of the session succeeds.
 pub async fn events_from_elsewhere_leave_the_keys_of_user_and_app(store: &Store) {
     let ground = Ground::new(store);
     ground.create_as("alice", with_id("now").with_state(json!({"user:a": "now", "app:a": "now"}))).await;
@@ -172,7 +172,7 @@ pub async fn events_from_elsewhere_leave_the_keys_of_user_and_app(store: &Store)
     assert_refused(ground.try_create("alice", config).await, ErrorKind::InvalidArgument, "an operation from elsewhere");
 }
 
-/// The state a session was made with is read as it was, its own keys alone, whatever its events change later.
+/// The initial state of a session stays readable, its own keys only, whatever its events change later.
 pub async fn the_state_at_creation_stays_readable(store: &Store) {
     let ground = Ground::new(store);
     let given = json!({"z": 1, "gone": [1.0, null], "user:b": 2, "app:c": 3, "temp:t": 4, "": "empty"});
@@ -190,7 +190,7 @@ pub async fn the_state_at_creation_stays_readable(store: &Store) {
     }
 }
 
-/// A session that comes from elsewhere has the time of its creation there, and was updated then until an event moves it.
+/// An imported session has its original creation time, which is also its update time until an event changes it.
 pub async fn a_session_may_have_been_made_earlier(store: &Store) {
     let ground = Ground::new(store);
     let made = ground.create_as("alice", with_id("s").with_create_time(1_700_000_000.25)).await;

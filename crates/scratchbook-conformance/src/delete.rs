@@ -35,7 +35,7 @@ pub async fn a_deleted_session_is_gone_and_shared_state_stays(store: &Store) {
     assert_eq!(log.len(), 2, "the user's log stays too");
 }
 
-/// Deleting is silent where there is no such session, and deletes no other.
+/// Deleting a session that does not exist does nothing, and deletes no other.
 pub async fn deleting_a_missing_session_is_silent(store: &Store) {
     let (ground, elsewhere) = (Ground::new(store), Ground::new(store));
     ground.create_as("alice", with_id("s")).await;
@@ -47,7 +47,7 @@ pub async fn deleting_a_missing_session_is_silent(store: &Store) {
     assert!(is_there(&ground, "alice", "s").await);
 }
 
-/// A session made again under a deleted one's id begins empty: no events, no state of its own, number 1.
+/// A session created again with a deleted one's id starts empty: no events, no state of its own, number 1.
 pub async fn a_session_made_again_begins_empty(store: &Store) {
     let ground = Ground::new(store);
     ground.create_as("alice", with_id("s").with_state(json!({"a": 1, "user:b": 2}))).await;
@@ -65,7 +65,7 @@ pub async fn a_session_made_again_begins_empty(store: &Store) {
     assert_eq!(ground.seqs(again.key(), since).await, [1]);
 }
 
-/// Erasing a user takes sessions, events, state, log and artifacts in one call; it is silent where nothing is.
+/// Erasing a user removes sessions, events, state, log and artifacts in one call; it does nothing if there are none.
 pub async fn an_erased_user_is_gone_wholly(store: &Store) {
     let ground = Ground::new(store);
     for id in ["1", "2"] {
@@ -123,7 +123,7 @@ pub async fn an_erased_users_app_writes_stay_without_the_name(store: &Store) {
     assert_eq!(log[1].origin, Some((bob.key().clone(), 0)), "bob's writes name bob as before");
 }
 
-/// An erased user is the author of nothing in the app's log; whoever wrote else is named as before.
+/// An erased user is not an author in the app's log any more; other authors stay.
 pub async fn an_erased_user_is_no_author_in_the_apps_log(store: &Store) {
     let ground = Ground::new(store);
     let alice = ground.create("alice", json!({})).await;

@@ -1,4 +1,4 @@
-//! Errors: the right kind, and a message that says what was wrong and with which value.
+//! Errors: the right kind, and a message that names the invalid value and the reason.
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn assert_says(error: &Error, words: &[&str]) {
     assert!(!error.is_retryable(), "trying again will not help: {message}");
 }
 
-/// A store that carries writes out says so, and asking it leaves nothing behind.
+/// A store that accepts writes reports that it does, and the check leaves nothing behind.
 pub async fn asking_whether_writes_work_writes_nothing(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"a": 1, "user:b": 2, "app:c": 3})).await;
@@ -58,7 +58,7 @@ pub async fn a_taken_event_is_named(store: &Store) {
     assert_says(&assert_refused(result, ErrorKind::AlreadyExists, "another event"), &["my event"]);
 }
 
-/// A bad timestamp is `InvalidArgument`; the message shows it, and says that it looks like milliseconds if so.
+/// An invalid timestamp is `InvalidArgument`; the message shows it, and mentions milliseconds if it looks like them.
 pub async fn a_bad_timestamp_is_shown(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -72,7 +72,7 @@ pub async fn a_bad_timestamp_is_shown(store: &Store) {
     }
 }
 
-/// A bad key is `InvalidArgument`, and the message shows it, shortened where it is long, with the limit.
+/// An invalid key is `InvalidArgument`, and the message shows it, shortened if it is long, with the limit.
 pub async fn a_bad_key_is_shown(store: &Store) {
     let ground = Ground::new(store);
     let long = format!("user:cart{}", "x".repeat(2000));
@@ -85,7 +85,7 @@ pub async fn a_bad_key_is_shown(store: &Store) {
     assert_says(&error, &["ca\\0rt", "U+0000"]);
 }
 
-/// A bad id is `InvalidArgument`, and the message says which of the ids it is and shows it.
+/// An invalid id is `InvalidArgument`, and the message says which id it is and shows it.
 pub async fn a_bad_id_is_shown(store: &Store) {
     let ground = Ground::new(store);
     let create = |id: &str| CreateSessionConfig::default().with_session_id(id);
@@ -99,7 +99,7 @@ pub async fn a_bad_id_is_shown(store: &Store) {
     assert_says(&error, &["app name", "a\\u{1}"]);
 }
 
-/// A bad value is `InvalidArgument`, and the message names its key.
+/// An invalid value is `InvalidArgument`, and the message names its key.
 pub async fn a_bad_values_key_is_named(store: &Store) {
     let ground = Ground::new(store);
     let config = CreateSessionConfig::default().with_state(json!({"user:cart": REMOVED}));
@@ -112,7 +112,7 @@ pub async fn a_bad_values_key_is_named(store: &Store) {
     assert_says(&error, &["object", "array"]);
 }
 
-/// A bad page size is `InvalidArgument`, and the message shows it with what would be right.
+/// An invalid page size is `InvalidArgument`, and the message shows it with the valid range.
 pub async fn a_bad_page_size_is_shown(store: &Store) {
     let ground = Ground::new(store);
     let config = ListSessionsConfig::default().with_page_size(4321);

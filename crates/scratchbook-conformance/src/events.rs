@@ -1,4 +1,4 @@
-//! Events are kept whole.
+//! Events are stored completely.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ async fn comes_back(store: &Store, event: Event) {
     assert_eq!(unnumbered(read.events().last()), unnumbered([&committed.event]));
 }
 
-/// An event comes back with every field it had, in JSON to the last byte.
+/// An event comes back with all its fields; its JSON is equal to the last byte.
 pub async fn events_come_back_whole(store: &Store) {
     let json = json!({
         "modelVersion": "m-1",
@@ -74,7 +74,7 @@ pub async fn events_come_back_whole(store: &Store) {
     comes_back(store, event).await;
 }
 
-/// Fields that this version does not know are kept and given back, of an event and of what it holds.
+/// Unknown fields of an event and of its parts are kept and returned.
 pub async fn unknown_fields_are_kept(store: &Store) {
     let json = json!({"author": "a", "id": "e", "timestamp": 1.5, "zFuture": {"b": 1, "a": [1.0, null]}, "aFuture": "x",
         "actions": {"future": [7, 1.5]},
@@ -82,7 +82,7 @@ pub async fn unknown_fields_are_kept(store: &Store) {
     let event = Event::from_json(&json.to_string()).unwrap();
     assert_eq!(event.extra().get("zFuture"), Some(&json["zFuture"]));
     comes_back(store, event).await;
-    // What would be read as another event is none that can be kept.
+    // An unknown field that would change how the event is read cannot be kept.
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
     let mut delta = saying("hello");
@@ -115,7 +115,7 @@ pub async fn large_events_come_back(store: &Store) {
     comes_back(store, Event::new("user").with_content(content).with_id("e").with_timestamp(1.0)).await;
 }
 
-/// A number that JSON has no form for is `InvalidArgument` wherever it is in an event, never silently null.
+/// A number without a JSON form is `InvalidArgument` anywhere in an event, never silently null.
 pub async fn numbers_without_json_are_refused(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -132,7 +132,7 @@ pub async fn numbers_without_json_are_refused(store: &Store) {
     assert!(ground.get(session.key()).await.events().is_empty());
 }
 
-/// An event too deep to be read back is `InvalidArgument`, wherever it is deep.
+/// An event nested too deeply to be read back is `InvalidArgument`, wherever the nesting is.
 pub async fn events_too_deep_are_refused(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -149,7 +149,7 @@ pub async fn events_too_deep_are_refused(store: &Store) {
     assert!(ground.get(session.key()).await.events().is_empty());
 }
 
-/// Where a value is optional, `null` and absent are one: what is answered is what is read.
+/// If a value is optional, `null` and absent are the same: the result of an append equals a later read.
 pub async fn an_optional_null_is_absent(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;

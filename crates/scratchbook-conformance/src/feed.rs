@@ -1,4 +1,4 @@
-//! The feed: everything that is committed, once, in order.
+//! The change feed: every commit, once, in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::store::Store;
 
-/// The feed from a place to its end, in pages.
+/// Reads the feed from a position to its end, in pages.
 async fn read(ground: &Ground, owner: &StateOwner, start: FeedStart, limit: usize) -> (Vec<FeedEntry>, FeedCursor) {
     let (mut start, mut entries) = (start, Vec::new());
     loop {
@@ -26,7 +26,7 @@ async fn read(ground: &Ground, owner: &StateOwner, start: FeedStart, limit: usiz
     }
 }
 
-/// An entry in short.
+/// A short form of an entry.
 fn told(entry: &FeedEntry) -> Value {
     match &entry.commit {
         FeedCommit::Event { session, event } => json!([session.user_id(), event.seq, event.actions.state_delta]),
@@ -44,7 +44,7 @@ fn all_told(entries: &[FeedEntry]) -> Vec<Value> {
     entries.iter().map(told).collect()
 }
 
-/// Commits of every sort by two users.
+/// Makes commits of every kind by two users.
 async fn busy(ground: &Ground) -> Session {
     let session = ground.create("alice", json!({"x": 0, "user:u": 0, "app:p": 0})).await;
     let other = ground.create("bob", json!({"user:u": 9})).await;
@@ -57,7 +57,8 @@ async fn busy(ground: &Ground) -> Session {
     session
 }
 
-/// An app's feed has the events of all its sessions, the keys changed outside of them, and the state sessions began with.
+/// An app's feed has the events of all its sessions, the keys changed outside of them, and the initial states of
+/// sessions.
 pub async fn a_feed_has_every_commit_once(store: &Store) {
     let ground = Ground::new(store);
     busy(&ground).await;
@@ -86,7 +87,7 @@ pub async fn a_feed_has_every_commit_once(store: &Store) {
     assert_eq!(none.len(), 0, "another app's");
 }
 
-/// Reading goes on after any entry, in pages of any size, and gives each entry once.
+/// Reading continues after any entry, in pages of any size, and returns each entry once.
 pub async fn a_feed_goes_on_after_any_entry(store: &Store) {
     let ground = Ground::new(store);
     busy(&ground).await;
@@ -104,7 +105,7 @@ pub async fn a_feed_goes_on_after_any_entry(store: &Store) {
     }
 }
 
-/// From now on is from now on.
+/// A feed can start now: it then only has later commits.
 pub async fn a_feed_can_begin_now(store: &Store) {
     let ground = Ground::new(store);
     let session = busy(&ground).await;
@@ -120,7 +121,7 @@ pub async fn a_feed_can_begin_now(store: &Store) {
     assert_eq!(all_told(&entries), [json!(["alice", 4, {"new": 2}])]);
 }
 
-/// A fork says where it began; the events it took over are not told again.
+/// The entry of a fork has the number of the event at which it was forked; the copied events are not repeated.
 pub async fn a_fork_is_told_once(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"x": 0})).await;
@@ -134,7 +135,7 @@ pub async fn a_fork_is_told_once(store: &Store) {
     assert_eq!(all.len(), 4);
 }
 
-/// A cursor of another feed, another database, or of nobody's making is refused.
+/// A cursor of another feed or database, or an invalid one, is refused.
 pub async fn a_foreign_cursor_is_refused(store: &Store) {
     let ground = Ground::new(store);
     busy(&ground).await;
@@ -150,7 +151,7 @@ pub async fn a_foreign_cursor_is_refused(store: &Store) {
     }
 }
 
-/// While many write, a reader who begins anew for each page misses nothing, gets nothing twice, and sees each session
+/// While many write, a reader that starts again for each page misses nothing, gets nothing twice, and sees each session
 /// and each user in order.
 pub async fn a_feed_read_while_many_write_has_no_gap(store: &Store) {
     const WRITERS: usize = 6;
@@ -198,7 +199,7 @@ pub async fn a_feed_read_while_many_write_has_no_gap(store: &Store) {
     let (rest, _) = read(&ground, &ground.app(), start, 7).await;
     assert_eq!(rest.len(), 0);
     assert!(lasts.values().all(|last| *last == EACH as u64), "{lasts:?}");
-    // The last to write a shared key in the feed is the one whose value stands.
+    // The last writer of a shared key in the feed is the one whose value is in the state.
     let (whole, _) = read(&ground, &ground.app(), FeedStart::Beginning, 100).await;
     let mut folded = Value::Null;
     for entry in &whole {
@@ -211,7 +212,7 @@ pub async fn a_feed_read_while_many_write_has_no_gap(store: &Store) {
     assert_eq!(ground.app_state().await, json!({"n": folded}));
 }
 
-/// Who waits hears of a commit by another handle, within seconds at most.
+/// A waiting reader receives notice of a commit by another handle, within seconds at most.
 pub async fn commits_are_heard_of(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -230,7 +231,7 @@ pub async fn commits_are_heard_of(store: &Store) {
     }
 }
 
-/// A page may end within a commit: what is left of it comes next, whatever of it was pruned meanwhile.
+/// A page may end within a commit: the next page has the rest, even if a part of the commit was pruned meanwhile.
 pub async fn a_page_that_ends_within_a_commit_goes_on_there(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"user:k": 1, "app:k": 1, "own": 1})).await.key().clone();

@@ -1,4 +1,4 @@
-//! Sessions that go on from an event of another.
+//! Forks: sessions that continue from an event of another session.
 
 use serde_json::json;
 
@@ -22,7 +22,8 @@ async fn trunk(ground: &Ground) -> SessionKey {
     key
 }
 
-/// A fork has the events up to one, the session's state as it stood then, and the user's and the app's as it is.
+/// A fork has the events up to one of them, the session's state as of that event, and the current state of the user and
+/// the app.
 pub async fn a_fork_begins_with_events_and_state_up_to_one(store: &Store) {
     let ground = Ground::new(store);
     let key = trunk(&ground).await;
@@ -48,7 +49,7 @@ pub async fn a_fork_begins_with_events_and_state_up_to_one(store: &Store) {
     assert_eq!(json!(ground.get(&key).await), json!(whole), "the first one is as it was");
 }
 
-/// A fork and the session it was made of go their own ways; what belongs to the user is still shared.
+/// A fork and its original change independently; the user's state is still shared.
 pub async fn a_fork_goes_its_own_way(store: &Store) {
     let ground = Ground::new(store);
     let key = trunk(&ground).await;
@@ -58,7 +59,7 @@ pub async fn a_fork_goes_its_own_way(store: &Store) {
     ground.set(&key, json!({"a": "trunk"})).await;
     assert_eq!(ground.state(fork.key()).await, json!({"a": "fork", "b": 1, "c": 2, "user:u": "fork"}));
     assert_eq!(ground.state(&key).await, json!({"a": "trunk", "c": 2, "user:u": "fork"}));
-    // An event that was taken over is known there, by its id and its content.
+    // A copied event is recognized in the fork, by its id and its content.
     let again = changing(json!({"a": 1, "b": 1})).with_id("e1").with_timestamp(1_700_000_001.5);
     assert_eq!(ground.append(fork.key(), again).await.outcome, Outcome::Replayed);
     let free = changing(json!({})).with_id("e3").with_timestamp(1_700_000_003.5);
@@ -67,8 +68,8 @@ pub async fn a_fork_goes_its_own_way(store: &Store) {
     assert_eq!(seqs(&ground.get(fork.key()).await), [1, 2, 3, 4]);
 }
 
-/// Events that a fork has taken over are known there, however they were sent: with a time, without one, or with
-/// operations. With other content they are refused.
+/// Copied events are recognized in a fork, however they were sent: with a time, without one, or with operations. With
+/// different content they are refused.
 pub async fn retries_of_events_that_a_fork_has_taken_over_are_known(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -95,7 +96,7 @@ pub async fn retries_of_events_that_a_fork_has_taken_over_are_known(store: &Stor
     assert_eq!(json!(ground.get(fork.key()).await), json!(before), "nothing was stored twice");
 }
 
-/// A fork knows its past: the state at its events, who wrote what, and forks of its own.
+/// A fork has a history: the state at its events, the writers of its keys, and forks of its own.
 pub async fn a_fork_has_a_past(store: &Store) {
     let ground = Ground::new(store);
     let key = trunk(&ground).await;
@@ -120,7 +121,7 @@ pub async fn a_fork_has_a_past(store: &Store) {
     assert_eq!(blame["a"].session, Some(("alice".to_owned(), second.id().to_owned())));
 }
 
-/// Session artifacts come along, with all their versions; each session then has its own.
+/// Session artifacts are copied with all their versions; afterwards each session has its own.
 pub async fn artifacts_come_along_with_a_fork(store: &Store) {
     let ground = Ground::new(store);
     let key = trunk(&ground).await;
@@ -138,7 +139,7 @@ pub async fn artifacts_come_along_with_a_fork(store: &Store) {
     assert_eq!(store.artifacts.list_artifact_versions(fork.key(), "user:mine.txt").await.unwrap().len(), 1);
 }
 
-/// A fork of what is not there, or to an id that is taken, is refused and makes nothing.
+/// A fork of a session or event that does not exist, or to an id that is taken, is refused and creates nothing.
 pub async fn a_fork_that_cannot_be_is_refused(store: &Store) {
     let ground = Ground::new(store);
     let key = trunk(&ground).await;
@@ -157,7 +158,7 @@ pub async fn a_fork_that_cannot_be_is_refused(store: &Store) {
     assert_eq!(ground.read(&key, GetSessionConfig::state_only()).await.seq(), 3);
 }
 
-/// What becomes of a fork does not touch the session it was made of, nor that one's events in the feed.
+/// Deleting a fork does not touch its original, nor the original's events in the feed.
 pub async fn a_fork_that_goes_takes_nothing_with_it(store: &Store) {
     let ground = Ground::new(store);
     let key = trunk(&ground).await;

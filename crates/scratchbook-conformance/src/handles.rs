@@ -11,7 +11,7 @@ use scratchbook_core::layer::deadline::WithDeadline;
 use scratchbook_core::session::{AppendOptions, GetSessionConfig, SessionService};
 use scratchbook_core::store::Store;
 
-/// Behind a deadline that is long enough every call works as without one.
+/// With a long enough deadline every call works as without one.
 pub async fn a_deadline_that_is_met_changes_nothing(store: &Store) {
     let ground = Ground::new(store);
     let patient = WithDeadline::new(Arc::clone(&store.sessions), Duration::from_secs(60));
@@ -29,7 +29,7 @@ pub async fn a_deadline_that_is_met_changes_nothing(store: &Store) {
     assert!(ground.list(None).await.is_empty());
 }
 
-/// A call that runs into its deadline is `Unavailable`, committed whole or not at all, and safe to try again.
+/// A call that exceeds its deadline is `Unavailable`; it is committed completely or not at all, and safe to retry.
 pub async fn a_deadline_that_is_missed_is_unavailable(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -46,7 +46,7 @@ pub async fn a_deadline_that_is_missed_is_unavailable(store: &Store) {
     }
 }
 
-/// Every handle on a store sees what the others wrote, the one as a plain value inside an `Arc` too.
+/// Every handle on a store sees the writes of the others, including a plain value inside an `Arc`.
 pub async fn handles_share_the_store(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"a": 1})).await;

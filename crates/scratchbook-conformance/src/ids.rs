@@ -13,7 +13,7 @@ fn with_id(id: &str) -> CreateSessionConfig {
     CreateSessionConfig::default().with_session_id(id)
 }
 
-/// The same session id under another user or app is another session.
+/// The same session id under another user or app is a different session.
 pub async fn a_session_is_addressed_by_app_user_and_id(store: &Store) {
     let (here, there) = (Ground::new(store), Ground::new(store));
     for (ground, user, name) in [(&here, "alice", "1"), (&here, "bob", "2"), (&there, "alice", "3")] {
@@ -31,7 +31,7 @@ pub async fn a_session_is_addressed_by_app_user_and_id(store: &Store) {
     assert_eq!(state(&there.get(&there.key("alice", "s")).await), json!({"name": "3"}), "another app's was deleted");
 }
 
-/// Session ids are compared byte by byte, and no character in them means anything.
+/// Session ids are compared byte by byte, and no character in them has a special meaning.
 pub async fn session_ids_are_compared_byte_by_byte(store: &Store) {
     let ground = Ground::new(store);
     for name in NAMES {
@@ -45,7 +45,7 @@ pub async fn session_ids_are_compared_byte_by_byte(store: &Store) {
     assert_eq!(ids(&listed).into_iter().collect::<BTreeSet<_>>(), NAMES.iter().copied().collect());
 }
 
-/// App names and user ids are compared byte by byte; they may be empty, and end in a space.
+/// App names and user ids are compared byte by byte; they may be empty, and may end in a space.
 pub async fn apps_and_users_are_compared_byte_by_byte(store: &Store) {
     let ground = Ground::new(store);
     let names = || NAMES.iter().copied().chain(["", " ", "cart ", " cart"]);
@@ -125,7 +125,7 @@ pub async fn ids_hold_no_control_characters(store: &Store) {
     assert!(ground.get(session.key()).await.events().is_empty());
 }
 
-/// A session id is trimmed, when a session is made and when it is looked for.
+/// A session id is trimmed at creation and at lookup.
 pub async fn session_ids_are_trimmed(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create_as("alice", with_id("  padded\t")).await;
@@ -135,7 +135,7 @@ pub async fn session_ids_are_trimmed(store: &Store) {
     assert_refused(again, ErrorKind::AlreadyExists, "the same id with other spaces around it");
 }
 
-/// No session id, an empty one or one of spaces means that the service makes one, and no two are the same.
+/// If the session id is absent, empty or only spaces, the service generates one; generated ids are unique.
 pub async fn an_empty_session_id_means_make_one(store: &Store) {
     let ground = Ground::new(store);
     let mut made = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What a store that lacks a capability says to those who ask for it.
+//! How a store refuses calls that need a capability it lacks.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
 
-/// Checks that a store which lacks a capability says so: each call that is about it is refused as `Unsupported`, or does
-/// what it can as it is documented, and none does something else without a word.
+/// Checks that a store without a capability reports it: each call that needs it is refused as `Unsupported`, or does
+/// what is documented for that case, and none silently does something else.
 ///
 /// # Panics
 ///
-/// Where a call does something else.
+/// If a call does something else.
 pub async fn lacks(store: &Store, capability: Capability) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"a": 1})).await;
@@ -33,7 +33,7 @@ pub async fn lacks(store: &Store, capability: Capability) {
             assert_eq!(committed.event.seq, None, "a number that is not known is not told");
         }
         Capability::Replays => {
-            // Whether the same event is there once or twice is for the service.
+            // The service decides whether the same event is stored once or twice.
             let event = || saying("hello").with_id("e").with_timestamp(5.0);
             ground.append(key, event()).await;
             if let Err(error) = ground.try_append(key, event()).await {
@@ -80,7 +80,7 @@ pub async fn lacks(store: &Store, capability: Capability) {
             refused(sessions.list_feed(&ground.app(), &FeedStart::Now, 10).await);
             refused(sessions.commits());
         }
-        // Without a feed there is nothing that could show it.
+        // Without a feed nothing can show removals.
         Capability::Removals => refused(sessions.list_feed(&ground.app(), &FeedStart::Beginning, 10).await),
         Capability::Retention => {
             refused(sessions.prune_events(key, 1, 10).await);
@@ -127,7 +127,7 @@ pub async fn lacks(store: &Store, capability: Capability) {
             let nobody = Event::new("").with_content("hello");
             assert_refused(ground.try_append(key, nobody).await, ErrorKind::InvalidArgument, "an event of nobody");
         }
-        // There is no call that asks for them.
+        // No call needs these.
         Capability::Limits | Capability::Snapshots | Capability::PageBytes => {}
     }
     let after = ground.read(key, GetSessionConfig::state_only()).await;
@@ -143,7 +143,7 @@ fn refused<T: Debug>(result: Result<T>) {
     assert_refused(result, ErrorKind::Unsupported, "what the store cannot do");
 }
 
-/// A check that lets everything through.
+/// A check that accepts everything.
 #[derive(Debug)]
 struct All;
 

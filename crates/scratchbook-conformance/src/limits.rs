@@ -1,4 +1,4 @@
-//! Limits, as they are where nobody has set them: what goes beyond is refused, and nothing has changed.
+//! The default limits: a write above a limit is refused, and nothing has changed.
 
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
@@ -14,17 +14,17 @@ use scratchbook_core::store::Store;
 
 const MIB: usize = 1 << 20;
 
-/// A string with so many bytes of JSON.
+/// A string whose JSON has this many bytes.
 fn text(bytes: usize) -> Value {
     "x".repeat(bytes - 2).into()
 }
 
-/// So many keys, `k0` and on, behind a prefix.
+/// This many keys, from `k0` on, with a prefix.
 fn keys(prefix: &str, count: u64) -> Map<String, Value> {
     (0..count).map(|n| (format!("{prefix}k{n}"), json!(n))).collect()
 }
 
-/// Holds a call to be refused for a limit, with words on it: a limit of bytes or one of a count.
+/// Asserts that a limit refuses a call, with these words in the message: a limit on bytes or on a number.
 #[track_caller]
 fn assert_limited<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
     let of_bytes = words[0].ends_with("_bytes");
@@ -36,7 +36,7 @@ fn assert_limited<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
     assert!(!message.contains("xxx"), "a value is in: {message}");
 }
 
-/// Holds a session to be as it was, to the last event.
+/// Asserts that a session is unchanged, to the last event.
 async fn assert_unchanged(ground: &Ground, before: &Session) {
     let now = ground.get(before.key()).await;
     assert_eq!((state(&now), seqs(&now)), (state(before), seqs(before)), "something of a refused write was kept");
@@ -47,7 +47,7 @@ async fn appended(ground: &Ground, key: &SessionKey, delta: Result<StateDelta>) 
     ground.try_append(key, event).await.map(drop)
 }
 
-/// A value may have 4 MiB of JSON, whichever way it is written.
+/// A value may have 4 MiB of JSON, however it is written.
 pub async fn a_value_may_have_4_mib(store: &Store) {
     let ground = Ground::new(store);
     ground.create("alice", json!({"most": text(4 * MIB)})).await;
@@ -65,7 +65,7 @@ pub async fn a_value_may_have_4_mib(store: &Store) {
     assert_eq!(ground.app_state().await, json!({}));
 }
 
-/// A delta may have 8 MiB of JSON, and so may the state given at creation.
+/// A delta may have 8 MiB of JSON, and so may an initial state.
 pub async fn a_delta_may_have_8_mib(store: &Store) {
     let ground = Ground::new(store);
     let large = || json!({"a": text(3 * MIB), "user:b": text(3 * MIB), "c": text(3 * MIB)});
@@ -79,7 +79,7 @@ pub async fn a_delta_may_have_8_mib(store: &Store) {
     ground.set(session.key(), json!({"a": text(3 * MIB), "b": text(3 * MIB)})).await;
 }
 
-/// An event may have 16 MiB of JSON, and so may one that a session begins with.
+/// An event may have 16 MiB of JSON, and so may an initial event.
 pub async fn an_event_may_have_16_mib(store: &Store) {
     let ground = Ground::new(store);
     let large = || saying(&"x".repeat(16 * MIB)).with_id("large");
@@ -92,7 +92,7 @@ pub async fn an_event_may_have_16_mib(store: &Store) {
     assert_unchanged(&ground, &session).await;
 }
 
-/// An artifact may have 16 MiB of JSON with what is kept beside it, which leaves room for 10 MB of data.
+/// An artifact may have 16 MiB of JSON with its metadata, which leaves room for 10 MB of data.
 pub async fn an_artifact_may_have_16_mib(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -112,7 +112,7 @@ pub async fn an_artifact_may_have_16_mib(store: &Store) {
     assert!(store.artifacts.load_artifact(&key, "large", None).await.unwrap() == Some(data), "10 MB of data");
 }
 
-/// A session may have 10,000 keys of its own; one more is refused, a known one is not.
+/// A session may have 10,000 keys of its own; one more is refused, a write to an existing key is not.
 pub async fn a_session_may_have_10000_keys(store: &Store) {
     let ground = Ground::new(store);
     let most = Limits::default().keys_per_scope;
@@ -131,7 +131,7 @@ pub async fn a_session_may_have_10000_keys(store: &Store) {
     ground.set(&key, json!({"k1": "known", "user:new": 1, "app:new": 1})).await;
     ground.append(&key, Event::new("agent").with_state_delta(removal(&["absent"]))).await;
     assert_limited(ground.try_append(&key, changing(json!({"absent": 1}))).await, &["'absent'"]);
-    // One comes and one goes, in one event, and then one after the other.
+    // Adds one key and removes another, first in one event, then one after the other.
     appended(&ground, &key, removal(&["k1"]).with("new", 1)).await.unwrap();
     assert_limited(ground.try_append(&key, changing(json!({"k1": 1}))).await, &["'k1'"]);
     ground.append(&key, Event::new("agent").with_state_delta(removal(&["new"]))).await;
@@ -140,7 +140,7 @@ pub async fn a_session_may_have_10000_keys(store: &Store) {
     assert_eq!(ground.get(&key).await.events().len(), 5);
 }
 
-/// A user may have 10,000 keys, and an app; both for itself, whoever writes them.
+/// A user may have 10,000 keys, and so may an app; each counts separately, whoever writes them.
 pub async fn a_user_and_an_app_may_have_10000_keys(store: &Store) {
     let ground = Ground::new(store);
     let most = Limits::default().keys_per_scope;
@@ -173,7 +173,7 @@ pub async fn a_user_and_an_app_may_have_10000_keys(store: &Store) {
     ground.create("bob", json!({"user:new": 1})).await;
 }
 
-/// What operations come to is held to the limits.
+/// The results of operations are limited too.
 pub async fn outcomes_of_operations_are_limited(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"list": [text(4 * MIB - 3)], "user:n": 1})).await;
@@ -191,7 +191,7 @@ pub async fn outcomes_of_operations_are_limited(store: &Store) {
     assert_eq!(ground.list(None).await.len(), 1);
 }
 
-/// An append that is refused harms none of those that are written together with it.
+/// A refused append does not affect the appends that are committed together with it.
 pub async fn a_refusal_harms_no_other_append(store: &Store) {
     let ground = Ground::new(store);
     let full = ground.create("alice", keys("", Limits::default().keys_per_scope).into()).await.key().clone();
@@ -212,7 +212,7 @@ pub async fn a_refusal_harms_no_other_append(store: &Store) {
     assert_eq!(seqs(&ground.get(&other).await), (1..=20).collect::<Vec<_>>());
 }
 
-/// However many write at once: there are never more keys than there may be, and no key less.
+/// With many concurrent writers there are never more keys than the limit allows, and never fewer.
 pub async fn racing_writers_stop_at_the_limit(store: &Store) {
     let ground = Ground::new(store);
     let (most, room) = (Limits::default().keys_per_scope, 5);

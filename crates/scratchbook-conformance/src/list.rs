@@ -8,7 +8,7 @@ use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{CreateSessionConfig, ListSessionsConfig, ListSessionsResponse, StateOwner};
 use scratchbook_core::store::Store;
 
-/// Makes a session whose last event has this time.
+/// Creates a session whose last event has this time.
 async fn dated(ground: &Ground, user: &str, id: &str, time: f64) {
     let config = CreateSessionConfig::default().with_session_id(id);
     ground.create_with(user, config, vec![saying("hello").with_timestamp(time)]).await;
@@ -18,7 +18,7 @@ async fn page(ground: &Ground, config: &ListSessionsConfig) -> ListSessionsRespo
     ground.sessions().list_sessions(&ground.app, config).await.expect("list_sessions")
 }
 
-/// All sessions of an app are listed, or those of one user; others' never.
+/// A list has all sessions of an app, or those of one user, and never those of others.
 pub async fn sessions_are_listed_by_app_and_by_user(store: &Store) {
     let (ground, elsewhere) = (Ground::new(store), Ground::new(store));
     for (n, (user, id)) in [("alice", "1"), ("bob", "2"), ("alice", "3")].into_iter().enumerate() {
@@ -33,7 +33,7 @@ pub async fn sessions_are_listed_by_app_and_by_user(store: &Store) {
     assert_eq!(ids(&Ground::new(store).list(None).await), [""; 0]);
 }
 
-/// The session updated longest ago comes first; an append moves a session to where its new time puts it.
+/// The least recently updated session comes first; an append moves a session to the position of its new time.
 pub async fn the_oldest_update_comes_first(store: &Store) {
     let ground = Ground::new(store);
     for (id, time) in [("b", 200.0), ("c", 300.0), ("a", 100.0)] {
@@ -47,7 +47,7 @@ pub async fn the_oldest_update_comes_first(store: &Store) {
     assert_eq!(ids(&ground.list(Some("alice")).await), ["c", "b", "a"]);
 }
 
-/// The order goes by microseconds; what is equal there is ordered all the same, and always the same way.
+/// The order is by microseconds; sessions with equal times have a fixed order, too.
 pub async fn equal_times_have_an_order(store: &Store) {
     let ground = Ground::new(store);
     for id in ["5", "3", "9", "1", "7"] {
@@ -62,11 +62,11 @@ pub async fn equal_times_have_an_order(store: &Store) {
     }
 }
 
-/// Pages of any size, one after the other, hold every session once, and the last has no token.
+/// Pages of any size together have every session once, and the last page has no token.
 pub async fn pages_hold_every_session_once(store: &Store) {
     let ground = Ground::new(store);
     for n in 0..13 {
-        // Three of each time, so that pages end among equals.
+        // Three sessions have the same time, so that pages end among equals.
         dated(&ground, ["alice", "bob"][n % 2], &format!("s{n}"), (n / 3) as f64).await;
     }
     for user in [None, Some("alice"), Some("bob")] {
@@ -89,7 +89,7 @@ pub async fn pages_hold_every_session_once(store: &Store) {
     }
 }
 
-/// A page begins after the last session of the one before, even where that one was deleted meanwhile.
+/// A page starts after the last session of the previous page, even if that session was deleted meanwhile.
 pub async fn a_page_token_outlives_its_session(store: &Store) {
     let ground = Ground::new(store);
     for (n, id) in ["a", "b", "c", "d"].into_iter().enumerate() {
@@ -102,7 +102,7 @@ pub async fn a_page_token_outlives_its_session(store: &Store) {
     assert_eq!(ids(&page(&ground, &config).await.sessions), ["c", "d"]);
 }
 
-/// A page has 1 to 1,000 sessions, 100 unless asked; other sizes are `InvalidArgument`.
+/// A page has 1 to 1,000 sessions, by default 100; other sizes are `InvalidArgument`.
 pub async fn a_page_has_1_to_1000_sessions(store: &Store) {
     let ground = Ground::new(store);
     for n in 0..101 {
@@ -119,7 +119,7 @@ pub async fn a_page_has_1_to_1000_sessions(store: &Store) {
     }
 }
 
-/// A page token that no list has given is `InvalidArgument`.
+/// A page token that no list has returned is `InvalidArgument`.
 pub async fn a_bad_page_token_is_refused(store: &Store) {
     let ground = Ground::new(store);
     dated(&ground, "alice", "a", 1.0).await;
@@ -130,7 +130,7 @@ pub async fn a_bad_page_token_is_refused(store: &Store) {
     }
 }
 
-/// Listed sessions hold their merged state, live, and no events.
+/// Listed sessions have their current merged state and no events.
 pub async fn listed_sessions_hold_state_and_no_events(store: &Store) {
     let ground = Ground::new(store);
     let first = ground.create("alice", json!({"a": 1, "user:b": 1})).await;
@@ -144,9 +144,9 @@ pub async fn listed_sessions_hold_state_and_no_events(store: &Store) {
     assert_eq!((listed[0].last_update_time(), listed[0].seq()), (1.5, 1));
 }
 
-/// The app and those of its users who are listed from `after` on, page by page.
+/// The app and its users as listed from `after` on, page by page.
 async fn owners(ground: &Ground, page_size: usize) -> Vec<StateOwner> {
-    // The store may hold other apps; this begins right before ours.
+    // The store may contain other apps; this starts right before ours.
     let mut after = Some(StateOwner::app(&ground.app[..ground.app.len() - 1]).unwrap());
     let mut found = Vec::new();
     loop {
@@ -163,7 +163,7 @@ async fn owners(ground: &Ground, page_size: usize) -> Vec<StateOwner> {
     }
 }
 
-/// Every app is listed before its users, in byte order: who has a session, state, or an artifact alone.
+/// Every app is listed before its users, in byte order: owners of a session, state, or only an artifact.
 pub async fn owners_are_listed_in_byte_order(store: &Store) {
     let ground = Ground::new(store);
     assert_eq!(owners(&ground, 1000).await, []);
@@ -186,7 +186,7 @@ pub async fn owners_are_listed_in_byte_order(store: &Store) {
     assert!(!owners(&ground, 1000).await.contains(&ground.user("state")), "an erased user is listed");
 }
 
-/// Pages of owners of every size hold each once.
+/// Pages of owners of any size have each owner once.
 pub async fn pages_hold_every_owner_once(store: &Store) {
     let ground = Ground::new(store);
     for user in ["a", "b", "b ", "c", "d"] {

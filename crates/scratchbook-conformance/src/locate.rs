@@ -1,4 +1,4 @@
-//! Sessions by their ids alone, and ids that an app has once.
+//! Finding a session by id alone, and ids unique within an app.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use scratchbook_core::session::{CreateSessionConfig, Expiry, ForkConfig, Session
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
-/// How many creations race for one id.
+/// The number of concurrent creations of one id.
 const RACERS: usize = 16;
 
 fn named(id: &str) -> CreateSessionConfig {
@@ -23,7 +23,7 @@ fn unique(id: &str) -> CreateSessionConfig {
     named(id).with_id_unique_in_app()
 }
 
-/// One that reads before it writes.
+/// An event whose append reads before it writes.
 fn counting() -> Event {
     Event::new("agent").with_state_delta(StateDelta::new().with_increment("app:made", 1).unwrap())
 }
@@ -37,7 +37,7 @@ async fn user_of(ground: &Ground, id: &str) -> Option<String> {
     locate(ground, id).await.expect("locate_session").map(|key| key.user_id().to_owned())
 }
 
-/// Whose session an id is, is told for every id there may be, byte by byte.
+/// A session is found by any valid id, compared byte by byte.
 pub async fn a_session_is_found_by_its_id(store: &Store) {
     let ground = Ground::new(store);
     for (n, name) in NAMES.iter().enumerate() {
@@ -52,7 +52,7 @@ pub async fn a_session_is_found_by_its_id(store: &Store) {
     }
 }
 
-/// An append, a fork and a change of what stands beside the state leave a session where it is found.
+/// A session is still found after an append, a fork and a change of its metadata.
 pub async fn a_session_that_is_written_to_is_found(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create_as("alice", named("s")).await.key().clone();
@@ -66,7 +66,7 @@ pub async fn a_session_that_is_written_to_is_found(store: &Store) {
     assert_eq!(locate(&ground, "fork").await.unwrap(), Some(ground.key("alice", "fork")));
 }
 
-/// An id that no session of the app has is that of none, whatever other apps have.
+/// An id that no session of the app has is not found, whatever other apps have.
 pub async fn an_id_of_another_app_is_not_found(store: &Store) {
     let (here, there) = (Ground::new(store), Ground::new(store));
     there.create_as("alice", named("s")).await;
@@ -80,7 +80,7 @@ pub async fn an_id_of_another_app_is_not_found(store: &Store) {
     assert_eq!(user_of(&there, "s").await.as_deref(), Some("alice"));
 }
 
-/// An id that several users have is `FailedPrecondition`, without their names; one of them alone is found again.
+/// An id of several users is `FailedPrecondition`, without their names; once a single user has it, it is found again.
 pub async fn an_id_of_several_users_is_refused(store: &Store) {
     let ground = Ground::new(store);
     for user in ["alice", "bob", "carol"] {
@@ -96,7 +96,7 @@ pub async fn an_id_of_several_users_is_refused(store: &Store) {
     assert_eq!(user_of(&ground, "shared-id").await.as_deref(), Some("bob"));
 }
 
-/// A session that has expired is not found, and makes room for one of another user.
+/// An expired session is not found, and its id is free for another user.
 pub async fn an_expired_session_is_not_found_by_its_id(store: &Store) {
     let ground = Ground::new(store);
     let alices = ground.create_as("alice", named("s")).await.key().clone();
@@ -106,7 +106,7 @@ pub async fn an_expired_session_is_not_found_by_its_id(store: &Store) {
     assert_refused(ground.try_create("alice", unique("s")).await, ErrorKind::AlreadyExists, "bob has it");
     ground.sessions().set_expiry(&ground.key("bob", "s"), Some(Expiry::At(1.0))).await.unwrap();
     assert_eq!(user_of(&ground, "s").await, None);
-    // Whether or not what has expired was removed.
+    // Whether or not the expired session was removed.
     ground.create_as("carol", unique("s")).await;
     assert_eq!(user_of(&ground, "s").await.as_deref(), Some("carol"));
     ground.sessions().set_expiry(&ground.key("carol", "s"), Some(Expiry::At(1.0))).await.unwrap();
@@ -114,7 +114,7 @@ pub async fn an_expired_session_is_not_found_by_its_id(store: &Store) {
     assert_eq!(user_of(&ground, "s").await.as_deref(), Some("carol"));
 }
 
-/// A session that was deleted is not found, and its id is free.
+/// A deleted session is not found, and its id is free.
 pub async fn a_deleted_session_is_not_found_by_its_id(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create_as("alice", unique("s")).await.key().clone();
@@ -129,7 +129,7 @@ pub async fn a_deleted_session_is_not_found_by_its_id(store: &Store) {
     assert_eq!(user_of(&ground, "s").await.as_deref(), Some("alice"));
 }
 
-/// An id is looked for as it was made: trimmed. One that no session could have is `InvalidArgument`.
+/// An id is trimmed at lookup as at creation. An id that no session can have is `InvalidArgument`.
 pub async fn an_id_is_looked_for_as_it_was_made(store: &Store) {
     let ground = Ground::new(store);
     let made = ground.create_as("alice", named("  s \u{3000}")).await;
@@ -149,8 +149,8 @@ pub async fn an_id_is_looked_for_as_it_was_made(store: &Store) {
     assert_eq!(locate(&ground, &most).await.unwrap().as_ref(), Some(made.key()), "ids of exactly the limit");
 }
 
-/// A creation whose id has to be unique is refused where any user of the app has it, which changes nothing and tells no
-/// user's name; without that, and in other apps, ids are the users' own.
+/// A creation with an id that has to be unique is refused if any user of the app has the id; it changes nothing and
+/// names no user. Without that option, and in other apps, ids belong to each user.
 pub async fn an_id_unique_in_its_app_is_made_once(store: &Store) {
     let (ground, other) = (Ground::new(store), Ground::new(store));
     ground.create_as("alice", named("ticket-7")).await;
@@ -184,8 +184,8 @@ pub async fn an_id_unique_in_its_app_is_made_once(store: &Store) {
     assert_refused(ground.try_create("dave", unique("ticket-7")).await, ErrorKind::AlreadyExists, "two users have it");
 }
 
-/// Of creations by as many users that race for one id of the app exactly one wins; the others are `AlreadyExists` and
-/// leave nothing.
+/// Of concurrent creations by different users of one unique id exactly one succeeds; the others are `AlreadyExists` and
+/// leave nothing behind.
 pub async fn racing_creates_of_an_id_unique_in_its_app_have_one_winner(store: &Store) {
     let ground = Ground::new(store);
     for round in 0..5 {
@@ -215,7 +215,7 @@ pub async fn racing_creates_of_an_id_unique_in_its_app_have_one_winner(store: &S
     }
 }
 
-/// Creations of several ids that have to be unique in one app do not come in each other's way.
+/// Concurrent creations of several unique ids in one app do not conflict.
 pub async fn creates_of_several_unique_ids_all_succeed(store: &Store) {
     let ground = Ground::new(store);
     let results = race((0..RACERS).map(|racer| {

@@ -1,4 +1,4 @@
-//! The log of a user's or an app's state, of which the state is the fold.
+//! The log of a user's or an app's state, whose fold is the state.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ async fn whole_log(store: &Store, owner: &StateOwner) -> Vec<StateChange> {
     store.sessions.list_state_changes(owner, 0, usize::MAX).await.expect("list_state_changes")
 }
 
-/// Writes to the state of a user and an app by every way there is.
+/// Writes to the state of a user and an app in every possible way.
 async fn busy(ground: &Ground) -> [StateOwner; 2] {
     let config =
         CreateSessionConfig::default().with_session_id("s").with_state(json!({"user:a": 1, "app:a": 1, "x": 1}));
@@ -49,7 +49,7 @@ pub async fn state_is_the_fold_of_its_log(store: &Store) {
     }
 }
 
-/// A key's version is 1 with its first write and one more with each, removals included.
+/// A key's version is 1 at its first write and increases by one with each write, including removals.
 pub async fn versions_count_up(store: &Store) {
     let ground = Ground::new(store);
     for owner in busy(&ground).await {
@@ -64,7 +64,7 @@ pub async fn versions_count_up(store: &Store) {
     }
 }
 
-/// The log says who wrote a change: session and number, 0 for a creation, none for `put_state`; event, author, time.
+/// The log has the writer of a change: session and number, 0 for a creation, none for `put_state`; event, author, time.
 pub async fn the_log_says_who_wrote(store: &Store) {
     let ground = Ground::new(store);
     let config = CreateSessionConfig::default().with_session_id("s").with_state(json!({"user:a": 1}));
@@ -86,7 +86,7 @@ pub async fn the_log_says_who_wrote(store: &Store) {
     assert!(log[2].time > 1_700_000_000.5, "the time of a put is the clock's: {}", log[2].time);
 }
 
-/// A change that comes from elsewhere has the time of its making there.
+/// An imported change keeps its original time.
 pub async fn a_put_may_have_been_made_earlier(store: &Store) {
     let ground = Ground::new(store);
     let by = |time| PutStateOptions::by("admin").with_time(time);
@@ -101,7 +101,7 @@ pub async fn a_put_may_have_been_made_earlier(store: &Store) {
     assert_eq!(ground.app_state().await, json!({"a": 2}));
 }
 
-/// Positions rise from commit to commit; the changes of one commit stand together.
+/// Positions increase from commit to commit; the changes of one commit are adjacent.
 pub async fn positions_rise(store: &Store) {
     let ground = Ground::new(store);
     for owner in busy(&ground).await {
@@ -115,7 +115,7 @@ pub async fn positions_rise(store: &Store) {
     }
 }
 
-/// Going on after the last position seen, pages of any size give each change once; no commit is cut in two.
+/// Continuing after the last position, pages of any size return each change once; no commit is split.
 pub async fn pages_of_the_log_hold_every_change_once(store: &Store) {
     let ground = Ground::new(store);
     for owner in busy(&ground).await {
@@ -138,7 +138,7 @@ pub async fn pages_of_the_log_hold_every_change_once(store: &Store) {
     }
 }
 
-/// The log of one owner holds no change of another, and is empty where nothing was written.
+/// The log of one owner contains no change of another, and is empty if nothing was written.
 pub async fn logs_are_apart(store: &Store) {
     let ground = Ground::new(store);
     busy(&ground).await;

@@ -1,4 +1,4 @@
-//! Operations: carried out by the store on what it finds, in the commit that writes.
+//! Operations: the store applies them to the values it finds in the commit.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -10,26 +10,26 @@ use scratchbook_core::session::{CreateSessionConfig, Outcome, Session, SessionKe
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
-/// An event that does this.
+/// An event with these operations.
 fn doing(work: impl FnOnce(StateDelta) -> Result<StateDelta>) -> Event {
     Event::new("agent").with_state_delta(work(StateDelta::new()).expect("a delta"))
 }
 
-/// Appends an event that changes one key, and gives what the key is then.
+/// Appends an event that changes one key, and returns the key's new value.
 async fn after(ground: &Ground, key: &SessionKey, event: Event) -> Option<Value> {
     let name = event.actions.state_delta.iter().next().map(|(name, _)| name.to_owned()).unwrap();
     ground.append(key, event).await;
     ground.get(key).await.state().get(&name).cloned()
 }
 
-/// Holds a session to be as it was, to the last event.
+/// Asserts that a session is unchanged, to the last event.
 async fn assert_unchanged(ground: &Ground, before: &Session) {
     let now = ground.get(before.key()).await;
     assert_eq!((state(&now), seqs(&now)), (state(before), seqs(before)), "something of a refused event was kept");
     assert_eq!(now.last_update_time(), before.last_update_time());
 }
 
-/// Increments of integers are exact over all of i64 and u64; an absent key counts as 0, a stored 0 as 0.
+/// Increments of integers are exact over the ranges of i64 and u64; an absent key counts as 0.
 pub async fn increments_of_integers_are_exact(store: &Store) {
     let ground = Ground::new(store);
     for (found, by, sum) in [
@@ -52,7 +52,7 @@ pub async fn increments_of_integers_are_exact(store: &Store) {
     }
 }
 
-/// Where the value or the operand is a float, the sum is one, and only there.
+/// If the value or the operand is a float, so is the sum, and only then.
 pub async fn a_float_makes_a_float(store: &Store) {
     let ground = Ground::new(store);
     for (found, by, sum) in [
@@ -70,7 +70,7 @@ pub async fn a_float_makes_a_float(store: &Store) {
     }
 }
 
-/// A sum that does not fit 64 bits is `FailedPrecondition`, and nothing of its event is kept.
+/// A sum that overflows 64 bits is `FailedPrecondition`, and nothing of its event is stored.
 pub async fn a_sum_that_does_not_fit_is_refused(store: &Store) {
     let ground = Ground::new(store);
     for (found, by) in [
@@ -93,7 +93,7 @@ pub async fn a_sum_that_does_not_fit_is_refused(store: &Store) {
     assert_eq!(ground.user_state("alice").await, json!({}));
 }
 
-/// An append puts one value at the end of a list, a list or a map as one value; an absent key counts as empty.
+/// An append adds one value to the end of a list, also a list or a map; an absent key counts as an empty list.
 pub async fn appends_end_a_list(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -105,7 +105,8 @@ pub async fn appends_end_a_list(store: &Store) {
     }
 }
 
-/// A merge is RFC 7386's, whose examples these are: a patch that is no map replaces, and so does a map on what is none.
+/// A merge follows RFC 7386, whose examples these are: a patch that is not a map replaces the value, and a map replaces
+/// a value that is not a map.
 pub async fn merges_follow_rfc_7386(store: &Store) {
     let ground = Ground::new(store);
     for (found, patch, merged) in [
@@ -135,7 +136,7 @@ pub async fn merges_follow_rfc_7386(store: &Store) {
     assert_same(made.as_ref(), &json!({"a": {}}), "a merge with an absent key");
 }
 
-/// A key is set if it is absent: never written or removed. `null` is there.
+/// A key is set if it is absent: never written or removed. `null` is not absent.
 pub async fn set_if_absent_leaves_what_is_there(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"there": 1, "null": null, "gone": 1})).await.key().clone();
@@ -154,7 +155,7 @@ pub async fn set_if_absent_leaves_what_is_there(store: &Store) {
     assert_eq!(ground.get(&key).await.state().get("there"), Some(&json!(1)));
 }
 
-/// A guard that holds lets the commit through and is no change; one that does not refuses all of it as `Conflict`.
+/// A guard that holds lets the commit pass and is not a change; a failed one refuses all of it with `Conflict`.
 pub async fn guards_refuse_the_whole_commit(store: &Store) {
     let ground = Ground::new(store);
     let initial = json!({"s": "open", "m": {"a": 1, "b": [2.0]}, "null": null, "user:n": 1, "app:n": 1});
@@ -200,7 +201,7 @@ pub async fn guards_refuse_the_whole_commit(store: &Store) {
     assert_unchanged(&ground, &before).await;
 }
 
-/// Every guard that does not hold is told of.
+/// Every failed guard is reported.
 pub async fn every_failed_guard_is_named(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"a": 1, "user:b": 2, "app:c": 3})).await;
@@ -211,7 +212,7 @@ pub async fn every_failed_guard_is_named(store: &Store) {
     assert_eq!(keys, ["a", "app:c"]);
 }
 
-/// Operations on one key follow one another, as do those on what the delta has set or removed before.
+/// Operations on one key are applied in order, also after a set or a removal in the same delta.
 pub async fn operations_follow_one_another(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"n": 40, "gone": 7, "list": [0]})).await.key().clone();
@@ -239,7 +240,7 @@ pub async fn operations_follow_one_another(store: &Store) {
     for (name, value) in expected.as_object().unwrap() {
         assert_same(now.state().get(name), value, name);
     }
-    // A guard is not forgotten for what the delta does to its key after it.
+    // A guard stays when the delta later changes its key.
     let event = doing(|delta| delta.with_expect("n", 1)?.with("n", 2));
     assert_refused(ground.try_append(&key, event).await, ErrorKind::Conflict, "a guard before a set");
     let event = doing(|delta| delta.with_increment("list", 1)?.with("list", 2));
@@ -247,7 +248,7 @@ pub async fn operations_follow_one_another(store: &Store) {
     assert_unchanged(&ground, &now).await;
 }
 
-/// What is committed, given back, read and logged holds values and removals alone: replaying needs no operations.
+/// Committed, returned, read and logged events contain only values and removals: replaying them needs no operations.
 pub async fn stored_events_hold_values_alone(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"n": 1, "user:n": 10, "app:list": ["a"]})).await;
@@ -271,7 +272,7 @@ pub async fn stored_events_hold_values_alone(store: &Store) {
     assert_eq!(json!(folded), expected);
 }
 
-/// Operations are carried out on what is committed, not on what the writer has read.
+/// Operations are applied to the committed values, not to the values that the writer has read.
 pub async fn operations_see_what_others_committed(store: &Store) {
     let ground = Ground::new(store);
     let mut stale = ground.create("alice", json!({"n": 1})).await;
@@ -291,7 +292,8 @@ pub async fn operations_see_what_others_committed(store: &Store) {
     assert_eq!(state(&ground.get(stale.key()).await), expected);
 }
 
-/// An operation that is not for the value found is `FailedPrecondition`, told by key and kind, never by value.
+/// An operation that does not fit the value found is `FailedPrecondition`; the message has the key and the kind, never
+/// the value.
 pub async fn operations_on_other_kinds_are_refused(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"text": "s3cret", "null": null, "map": {"s3cret": 1}, "n": 5})).await;
@@ -307,14 +309,14 @@ pub async fn operations_on_other_kinds_are_refused(store: &Store) {
     }
     let result = ground.try_append(session.key(), doing(|delta| delta.with_append("n", 1))).await;
     assert_refused(result, ErrorKind::FailedPrecondition, "an append to a number");
-    // Where a guard does not hold either, that is what is told: things are not as the writer thinks.
+    // A failed guard takes precedence: the state differs from what the writer expects.
     let both = doing(|delta| delta.with_increment("text", 1)?.with_expect("n", 6));
     assert_refused(ground.try_append(session.key(), both).await, ErrorKind::Conflict, "a guard beside it");
     assert_unchanged(&ground, &session).await;
 }
 
-/// An event with operations that is sent again is answered as stored, and they are not carried out again. What was sent
-/// is what is compared: other operations, or the values they came to, are another event.
+/// A retried event with operations is answered as stored, and its operations are not applied again. The comparison is
+/// with what was sent: other operations, or the resulting values, are a different event.
 pub async fn operations_count_once_on_a_retry(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -326,7 +328,7 @@ pub async fn operations_count_once_on_a_retry(store: &Store) {
         event.with_id("e").with_timestamp(5.0)
     };
     let first = ground.append(&key, sent(1)).await;
-    // By now the guard would not hold.
+    // The guard would fail now.
     ground.set(&key, json!({"app:closed": true})).await;
     let again = ground.append(&key, sent(1)).await;
     assert_eq!((again.outcome, &again.event), (Outcome::Replayed, &first.event));
@@ -341,7 +343,7 @@ pub async fn operations_count_once_on_a_retry(store: &Store) {
     assert_eq!(state(&ground.get(&key).await), expected);
 }
 
-/// `put_state` carries operations out, and logs what they come to; a guard refuses all of it.
+/// `put_state` applies operations, and logs their results; a failed guard refuses all of it.
 pub async fn put_state_carries_operations_out(store: &Store) {
     let ground = Ground::new(store);
     for owner in [ground.user("alice"), ground.app()] {
@@ -365,7 +367,7 @@ pub async fn put_state_carries_operations_out(store: &Store) {
     }
 }
 
-/// Events at creation carry their operations out one after the other; one that is refused, and nothing is created.
+/// The operations of initial events are applied one event after the other; if one is refused, nothing is created.
 pub async fn operations_at_creation_are_carried_out_in_order(store: &Store) {
     let ground = Ground::new(store);
     ground.sessions().put_state(&ground.user("alice"), delta(json!({"n": 10})), "admin".into()).await.unwrap();
@@ -381,7 +383,7 @@ pub async fn operations_at_creation_are_carried_out_in_order(store: &Store) {
     };
     let config =
         |events| CreateSessionConfig::default().with_state(json!({"n": 5, "app:list": ["a"]})).with_events(events);
-    // The same event twice is a retry.
+    // A duplicate event is a retry.
     let session = ground.create_as("alice", config(vec![event("1"), event("1"), event("2")])).await;
     let expected = json!({"n": 7, "list": [1, 1], "user:n": 12, "app:list": ["a", "1", "2"]});
     assert_eq!(state(&session), expected);
@@ -403,7 +405,7 @@ pub async fn operations_at_creation_are_carried_out_in_order(store: &Store) {
     assert_eq!(ground.app_state().await, json!({"list": ["a", "1", "2"]}));
 }
 
-/// Operations on `temp:` keys are carried out on the caller's copy, and no store keeps anything of them.
+/// Operations on `temp:` keys are applied to the caller's snapshot, and no store keeps anything of them.
 pub async fn temp_operations_live_in_the_copy_alone(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({"n": 1})).await;
@@ -422,7 +424,7 @@ pub async fn temp_operations_live_in_the_copy_alone(store: &Store) {
     assert_eq!(ground.append(session.key(), temp).await.event, same.event, "temp: keys make no difference");
 }
 
-/// A bad operand is `InvalidArgument` before any store is asked, and an operation has no form in JSON.
+/// An invalid operand is `InvalidArgument` before any store is involved, and an operation has no JSON form.
 pub async fn bad_operands_are_refused(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -454,7 +456,7 @@ pub async fn bad_operands_are_refused(store: &Store) {
     );
 }
 
-/// Increments and appends of many writers at once all count, in every scope.
+/// Concurrent increments and appends of many writers all count, in every scope.
 pub async fn operations_of_many_writers_all_count(store: &Store) {
     const WRITERS: usize = 8;
     const ROUNDS: usize = 25;

@@ -1,4 +1,4 @@
-//! Pages that end by their bytes.
+//! Pages limited by bytes.
 
 use serde_json::{Value, json};
 
@@ -9,13 +9,13 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::store::Store;
 
-/// Each of the things that pages are made of has about this many bytes.
+/// The approximate size of each item in a page.
 const ITEM: usize = 10_000;
 
-/// A page has room for two of them, and some more.
+/// A page has room for two items, and some more.
 const ROOM: u64 = 25_000;
 
-/// A text that no compression makes much shorter: what counts is what the store keeps.
+/// A text that compresses badly: the stored size is what counts.
 fn noise(length: usize) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -43,8 +43,8 @@ async fn pages(ground: &Ground, config: ListSessionsConfig) -> Vec<Vec<Session>>
     }
 }
 
-/// A page of sessions has no more bytes than it may have, or one session; a token says that there are more, and asks for
-/// them.
+/// A page of sessions stays within its bytes or has one session; its token shows that there are more, and continues the
+/// list.
 pub async fn a_list_of_sessions_ends_by_its_bytes(store: &Store) {
     let ground = Ground::new(store);
     for n in 0..7 {
@@ -68,7 +68,7 @@ pub async fn a_list_of_sessions_ends_by_its_bytes(store: &Store) {
     }
 }
 
-/// The state of a user and of the app, which is one for all sessions of a page, does not end it.
+/// The state of a user and of the app, which all sessions of a page share, does not use up the page.
 pub async fn the_state_that_sessions_share_takes_no_room_of_a_list(store: &Store) {
     let ground = Ground::new(store);
     let shared = json!({"user:profile": noise(10 * ITEM), "app:catalogue": noise(10 * ITEM)});
@@ -82,8 +82,7 @@ pub async fn the_state_that_sessions_share_takes_no_room_of_a_list(store: &Store
     assert!(pages[0].iter().all(|session| session.state().contains("user:profile")));
 }
 
-/// Events that are read have no more bytes than they may have, or there is one: the first after a number, otherwise the
-/// last.
+/// Events that are read stay within the page's bytes, or there is one: the first after a number, otherwise the last.
 pub async fn events_end_by_their_bytes(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"own": 1})).await;
@@ -110,7 +109,7 @@ pub async fn events_end_by_their_bytes(store: &Store) {
     assert_eq!(seqs(&few), [4, 5]);
 }
 
-/// The numbers of the events of a page, which follow one another.
+/// The numbers of the events of a page, which are consecutive.
 async fn read(ground: &Ground, key: &SessionKey, config: GetSessionConfig) -> Vec<u64> {
     let session = ground.read(key, config.with_page_bytes(ROOM)).await;
     assert_eq!((session.seq(), session.state().get("own")), (10, Some(&json!(1))));
@@ -120,7 +119,7 @@ async fn read(ground: &Ground, key: &SessionKey, config: GetSessionConfig) -> Ve
     seqs
 }
 
-/// A page of the state of a user or an app has no more bytes than it may have, or one key.
+/// A page of the state of a user or an app stays within its bytes, or has one key.
 pub async fn shared_state_ends_by_its_bytes(store: &Store) {
     let ground = Ground::new(store);
     for owner in [ground.user("alice"), ground.app()] {
@@ -140,7 +139,7 @@ pub async fn shared_state_ends_by_its_bytes(store: &Store) {
     }
 }
 
-/// A page of a log has no more than about 16 MiB, and going on after it gives every change once.
+/// A page of a log has no more than about 16 MiB, and continuing after it returns every change once.
 pub async fn a_log_ends_by_its_bytes(store: &Store) {
     let ground = Ground::new(store);
     let owner = ground.user("alice");

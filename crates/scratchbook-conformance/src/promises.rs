@@ -1,11 +1,11 @@
-//! The list of promises, and the macros that make tests of it.
+//! The list of promises, and the macros that turn it into tests.
 
 use super::Capability;
 
-/// Hands every promise of the suite, by theme, to a macro of yours.
+/// Passes every promise of the suite, by theme, to a macro of your own.
 ///
-/// The macro is called once, as `your_macro! { {ARGS} theme { promise ... } ... }`. For one test a promise,
-/// [`conformance_tests!`](crate::conformance_tests) is all it takes.
+/// The macro is called once, as `your_macro! { {ARGS} theme { promise ... } ... }`. To get one test for each promise,
+/// use [`conformance_tests!`](crate::conformance_tests).
 #[macro_export]
 macro_rules! for_each_promise {
     ($callback:path, $($args:tt)*) => {
@@ -391,11 +391,11 @@ macro_rules! for_each_promise {
     };
 }
 
-/// Makes a module with one test for every promise, each on a store of its own.
+/// Creates a module with one test for every promise, each on a store of its own.
 ///
-/// The first argument names the module. The second is an `async fn()` of yours that opens a fresh store and
-/// gives it with a guard that is dropped after the test: `()`, or the temporary folder the store is in. The
-/// tests run on `tokio`, which must be among your dev-dependencies with `macros` and `rt-multi-thread`.
+/// The first argument is the name of the module. The second is an `async fn()` that opens a fresh store and returns it
+/// with a guard that is dropped after the test: `()`, or the temporary folder of the store. The tests run on `tokio`,
+/// which has to be a dev-dependency with the features `macros` and `rt-multi-thread`.
 ///
 /// ```
 /// use scratchbook::{InMemorySessionService, Store};
@@ -435,17 +435,17 @@ macro_rules! __conformance_tests {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Promise {
-    /// What the promise is about: the module its function is in.
+    /// The theme, which is the module of its function.
     pub theme: &'static str,
     /// The name of its function.
     pub name: &'static str,
-    /// Runs it, and panics where the promise is broken.
+    /// Runs it, and panics if the promise is broken.
     pub run: fn(scratchbook_core::store::Store) -> futures_util::future::BoxFuture<'static, ()>,
 }
 
 impl Promise {
-    /// What a store has to be able to do, beyond keeping sessions, events and the state in them, for the promise to be
-    /// about it.
+    /// The capabilities that a store has to have for this promise, beyond keeping sessions, events and the state in
+    /// them.
     #[must_use]
     pub fn needs(&self) -> Vec<Capability> {
         Capability::needed(self.theme, self.name)
@@ -454,7 +454,7 @@ impl Promise {
 
 macro_rules! table {
     ({} $($theme:ident { $($promise:ident)* })*) => {
-        /// Every promise, those that close the store last.
+        /// Every promise; those that close the store come last.
         pub const PROMISES: &[Promise] = &[$($(Promise {
             theme: stringify!($theme),
             name: stringify!($promise),

@@ -1,4 +1,4 @@
-//! What is shown is the fold of what was committed, provably; what changed, and what was done to a key.
+//! Verification that the state is the fold of the event log; diffs and histories of keys.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionServiceE
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
-/// After every sort of write, sessions, users and apps verify.
+/// After every kind of write, sessions, users and apps pass verification.
 pub async fn what_is_shown_verifies(store: &Store) {
     let ground = Ground::new(store);
     let sessions = ground.sessions();
@@ -38,7 +38,7 @@ pub async fn what_is_shown_verifies(store: &Store) {
     assert_eq!(sessions.verify_session(&ground.key("alice", "missing")).await.unwrap(), None);
 }
 
-/// While others write, a session and an app verify as they were at some moment.
+/// During concurrent writes, a session and an app pass verification as of some moment.
 pub async fn what_moves_verifies(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -52,7 +52,7 @@ pub async fn what_moves_verifies(store: &Store) {
         }
     });
     while !writer.is_finished() {
-        // A store that never waits would otherwise never let the writer have its turn.
+        // A store that never waits would otherwise never let the writer run.
         tokio::task::yield_now().await;
         for found in [
             ground.sessions().verify_session(&key).await.map(drop),
@@ -66,7 +66,7 @@ pub async fn what_moves_verifies(store: &Store) {
     assert_eq!(ground.sessions().verify_session(&key).await.unwrap().unwrap().events, 60);
 }
 
-/// A diff has the keys that differ, with both values, in either direction.
+/// A diff has the changed keys, with both values, in either direction.
 pub async fn a_diff_has_what_changed(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"a": 1, "same": {"x": [1]}, "null": null})).await.key().clone();
@@ -128,8 +128,8 @@ pub async fn a_history_has_each_write(store: &Store) {
     );
 }
 
-/// What is left of a session verifies when the log of its user's state was pruned, and so does a user one of whose
-/// sessions was made anew with the same ids.
+/// A session passes verification after the log of its user's state was pruned, and so does a user with a session that
+/// was created again with the same ids.
 pub async fn what_was_let_go_verifies(store: &Store) {
     let ground = Ground::new(store);
     let sessions = ground.sessions();

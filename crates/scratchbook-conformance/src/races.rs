@@ -1,4 +1,4 @@
-//! Calls that race for the same thing, and calls that are given up.
+//! Concurrent calls for the same thing, and calls whose futures are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, Outcome, SessionServiceExt};
 use scratchbook_core::store::Store;
 
-/// Starts the calls together, each on a task of its own, and gives what they gave.
+/// Starts the calls together, each on a task of its own, and returns their results.
 pub(super) async fn race<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     calls: impl IntoIterator<Item = F>,
 ) -> Vec<T> {
@@ -35,7 +35,7 @@ fn sum<T>(results: &[Result<T>], kind: ErrorKind) -> (usize, usize) {
     (won, refused)
 }
 
-/// Of creations racing for one id exactly one wins; the others are `AlreadyExists` and leave nothing.
+/// Of concurrent creations of one id exactly one succeeds; the others are `AlreadyExists` and leave nothing behind.
 pub async fn racing_creates_have_one_winner(store: &Store) {
     let ground = Ground::new(store);
     for round in 0..10 {
@@ -56,7 +56,7 @@ pub async fn racing_creates_have_one_winner(store: &Store) {
     assert_eq!(ground.user_state("alice").await.as_object().unwrap().len(), 11, "one key a round and the shared one");
 }
 
-/// Retries of one event that race are stored once, and all are told the same.
+/// Concurrent retries of one event are stored once, and all of them get the same result.
 pub async fn racing_retries_are_stored_once(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -77,7 +77,7 @@ pub async fn racing_retries_are_stored_once(store: &Store) {
     assert_eq!(log.len(), 10, "a retry applied its changes again");
 }
 
-/// Of different events racing for one id exactly one is stored; the others are `AlreadyExists`.
+/// Of concurrent different events with one id exactly one is stored; the others are `AlreadyExists`.
 pub async fn racing_events_of_one_id_have_one_winner(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -91,7 +91,7 @@ pub async fn racing_events_of_one_id_have_one_winner(store: &Store) {
     assert_eq!((seqs(&read), read.state().len()), (vec![1], 1));
 }
 
-/// Appends that race a deletion are committed before it or `NotFound` after; none leaves an orphan.
+/// Appends concurrent with a deletion are committed before it or `NotFound` after it; none leaves an orphan.
 pub async fn appends_racing_a_delete_leave_no_orphan(store: &Store) {
     let ground = Ground::new(store);
     for round in 0..10 {
@@ -119,7 +119,7 @@ pub async fn appends_racing_a_delete_leave_no_orphan(store: &Store) {
     }
 }
 
-/// Sessions made and deleted again and again under one id, amid appends: each life has its own events alone.
+/// Sessions created and deleted repeatedly with one id, during appends: each of them has its own events only.
 pub async fn lives_of_one_id_do_not_mix(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.key("alice", "s");
@@ -155,7 +155,7 @@ pub async fn lives_of_one_id_do_not_mix(store: &Store) {
     assert_eq!(results.len(), 8);
 }
 
-/// An append whose future is dropped is committed whole or not at all, and a retry with its id is safe.
+/// An append whose future is dropped is committed completely or not at all, and a retry with its id is safe.
 pub async fn a_dropped_append_is_whole_or_nothing(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({})).await;

@@ -1,4 +1,4 @@
-//! Reading sessions: whole, or the part that is asked for.
+//! Reading sessions: completely, or in part.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
-/// Times that go to and fro, as those of several clocks do; the event with number n has the n-th.
+/// Times that go back and forth, as those of several clocks do; the event with number n has the n-th.
 const TIMES: [f64; 10] = [105.0, 101.0, 109.0, 101.0, 110.0, 102.0, 108.0, 103.0, 107.0, 104.0];
 
 async fn ten_events(ground: &Ground) -> SessionKey {
@@ -21,7 +21,7 @@ fn config() -> GetSessionConfig {
     GetSessionConfig::default()
 }
 
-/// Reading a session that is not there gives `None`, be it the app, the user or the id that is unknown.
+/// Reading a session that does not exist returns `None`, whether the app, the user or the id is unknown.
 pub async fn a_missing_session_is_none(store: &Store) {
     let (ground, elsewhere) = (Ground::new(store), Ground::new(store));
     let session = ground.create("alice", json!({})).await;
@@ -33,7 +33,7 @@ pub async fn a_missing_session_is_none(store: &Store) {
     }
 }
 
-/// Merged state is live: another session's committed `user:` and `app:` writes are there at once.
+/// Merged state is current: it includes the committed `user:` and `app:` writes of other sessions at once.
 pub async fn merged_state_is_live(store: &Store) {
     let ground = Ground::new(store);
     let (first, second) = (ground.create("alice", json!({})).await, ground.create("alice", json!({})).await);
@@ -45,7 +45,7 @@ pub async fn merged_state_is_live(store: &Store) {
     }
 }
 
-/// A session that was read is a snapshot: what is committed later does not change it.
+/// A session that was read is a snapshot: later commits do not change it.
 pub async fn a_read_session_is_a_snapshot(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"a": 1, "user:a": 1, "app:a": 1})).await;
@@ -63,7 +63,7 @@ pub async fn all_events_are_read_by_default(store: &Store) {
     assert_eq!(ground.seqs(&key, config()).await, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 }
 
-/// `num_recent_events` reads the last so many in the store's order: none for 0, all where there are fewer.
+/// `num_recent_events` reads the last this many in the store's order: none for 0, all if there are fewer.
 pub async fn recent_events_are_the_last_by_number(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -101,7 +101,7 @@ pub async fn after_timestamp_is_inclusive(store: &Store) {
     }
 }
 
-/// The time `-0.0` is where `0.0` is: before every other.
+/// The time `-0.0` equals `0.0`: it is before all others.
 pub async fn negative_zero_is_a_time_like_zero(store: &Store) {
     let ground = Ground::new(store);
     let events = [1.0, -0.0, 2.0].map(|time| saying("hello").with_timestamp(time)).to_vec();
@@ -112,7 +112,7 @@ pub async fn negative_zero_is_a_time_like_zero(store: &Store) {
     }
 }
 
-/// With both, the events from that time on are taken first, then the last so many of them.
+/// With both options, the events from that time on are selected first, then the last this many of them.
 pub async fn after_timestamp_comes_before_the_last_n(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -132,7 +132,7 @@ pub async fn after_timestamp_comes_before_the_last_n(store: &Store) {
     }
 }
 
-/// Events are read by cursor forwards, page after page to the end, each once.
+/// A cursor reads events forwards, page by page to the end, each event once.
 pub async fn a_cursor_reads_forwards(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -155,7 +155,7 @@ pub async fn a_cursor_reads_forwards(store: &Store) {
     assert_eq!(ground.seqs(&key, config().with_events_after(8, usize::MAX)).await, [9, 10]);
 }
 
-/// Events are read by cursor backwards, page before page to the beginning, each page in the store's order.
+/// A cursor reads events backwards, page by page to the beginning, each page in the store's order.
 pub async fn a_cursor_reads_backwards(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -178,7 +178,7 @@ pub async fn a_cursor_reads_backwards(store: &Store) {
     assert_eq!(ground.seqs(&key, config().with_events_before(3, usize::MAX)).await, [1, 2]);
 }
 
-/// The state alone can be read, without any event.
+/// The state can be read without any events.
 pub async fn the_state_can_be_read_alone(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -188,7 +188,7 @@ pub async fn the_state_can_be_read_alone(store: &Store) {
     assert_eq!(read.last_update_time(), 104.0);
 }
 
-/// Some keys of the state can be read alone; those that are missing are left out.
+/// Some keys of the state can be read alone; missing ones are left out.
 pub async fn some_keys_can_be_read_alone(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -208,7 +208,7 @@ pub async fn some_keys_can_be_read_alone(store: &Store) {
     assert_refused(refused, ErrorKind::InvalidArgument, "a key that can be none");
 }
 
-/// Whatever part is read, the copy's number and update time are the session's.
+/// Whatever part is read, the snapshot has the session's number and update time.
 pub async fn every_part_knows_where_the_session_stands(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -230,7 +230,7 @@ pub async fn every_part_knows_where_the_session_stands(store: &Store) {
     assert_eq!((read.seq(), read.last_update_time()), (11, 90.0));
 }
 
-/// Options that mean nothing together, and times that are none, are `InvalidArgument`.
+/// Contradictory options, and invalid times, are `InvalidArgument`.
 pub async fn options_that_mean_nothing_are_refused(store: &Store) {
     let ground = Ground::new(store);
     let key = ten_events(&ground).await;
@@ -247,7 +247,7 @@ pub async fn options_that_mean_nothing_are_refused(store: &Store) {
     }
 }
 
-/// The last N since a time are exactly those, whatever the clocks said: in order, in disorder, one far off.
+/// The last N since a time are exact, whatever the clocks said: in order, out of order, one far off.
 pub async fn the_last_n_since_a_time_are_exact_on_any_clock(store: &Store) {
     let ground = Ground::new(store);
     let in_order = (0..300).map(|n| n * 10).collect::<Vec<u64>>();

@@ -1,4 +1,4 @@
-//! What was removed is in the feed, so that a feed can be followed to a copy that is equal to the store.
+//! Removals are in the feed, so that a reader of the feed can maintain an exact copy of the store.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use scratchbook_core::store::Store;
 
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 
-/// What follows a place, to the end, and the place after it.
+/// Reads the feed after a position to its end; updates the position.
 async fn read(ground: &Ground, owner: &StateOwner, start: &mut FeedStart, limit: usize) -> Vec<FeedEntry> {
     let mut entries = Vec::new();
     loop {
@@ -44,7 +44,7 @@ fn named(id: &str) -> CreateSessionConfig {
     CreateSessionConfig::default().with_session_id(id)
 }
 
-/// Deletions, expiry and pruning are entries of the user's and of the app's feed, with how much went and when.
+/// Deletion, expiry and pruning are entries of the user's and of the app's feed, with the extent and the time.
 pub async fn what_is_removed_is_in_the_feed(store: &Store) {
     let ground = Ground::new(store);
     let (alice, app) = (ground.user("alice"), ground.app());
@@ -80,19 +80,19 @@ pub async fn what_is_removed_is_in_the_feed(store: &Store) {
             assert!(!format!("{removal:?}").contains("a value"), "{removal:?}");
         }
         assert!(entries.iter().all(|entry| entry.keys().is_empty()));
-        // After each of them reading goes on.
+        // Reading can continue after each of them.
         for (place, entry) in entries.iter().enumerate() {
             let rest = read(&ground, owner, &mut FeedStart::After(entry.cursor.clone()), 10).await;
             assert_eq!(in_short(&removals(&rest)), expected[place + 1..]);
         }
     }
     assert_eq!(read(&ground, &ground.user("bob"), &mut of_bob, 10).await.len(), 0, "it is nothing of bob's");
-    // From the beginning, what was removed is read as removed alone.
+    // Read from the beginning, removed data appears only as removals.
     let whole = read(&ground, &alice, &mut FeedStart::Beginning, 4).await;
     assert_eq!(in_short(&removals(&whole)), expected);
 }
 
-/// A session that is made under the id of another one comes after the removal of that.
+/// A session created with the id of a removed one comes after that removal.
 pub async fn a_session_made_again_comes_after_the_removal_of_the_first(store: &Store) {
     let ground = Ground::new(store);
     let (alice, key) = (ground.user("alice"), ground.key("alice", "s"));
@@ -129,21 +129,21 @@ pub async fn an_erased_user_leaves_one_entry(store: &Store) {
     }
     ground.sessions().delete_session(&ground.key("alice", "gone")).await.unwrap();
     ground.sessions().delete_user(&ground.app, "alice").await.unwrap();
-    // Another time there is nothing to erase.
+    // There is nothing to erase the second time.
     ground.sessions().delete_user(&ground.app, "alice").await.unwrap();
     for (owner, start) in [(&alice, of_alice.clone()), (&app, of_app.clone())] {
         let entries = read(&ground, owner, &mut start.clone(), 10).await;
         assert_eq!(in_short(&removals(&entries)), [(RemovalKind::Erased, None, 2)]);
         assert_eq!(entries.len(), 1, "{entries:?}");
     }
-    // A user of that name comes after it.
+    // A user created with the same name comes after it.
     ground.create_as("alice", named("new").with_state(json!({"user:u": 1, "a": 1}))).await;
     let entries = read(&ground, &alice, &mut of_alice, 10).await;
     assert!(matches!(entries[0].commit, FeedCommit::Removed(_)), "{entries:?}");
     assert_eq!(entries.len(), 3, "{entries:?}");
 }
 
-/// Of several erasures of one user at once, one counts the sessions, and the others have nothing to erase.
+/// Of several concurrent erasures of one user, one counts the sessions, and the others have nothing to erase.
 pub async fn a_user_who_is_erased_twice_at_once_is_counted_once(store: &Store) {
     let ground = Ground::new(store);
     let (app, mut start) = (ground.app(), FeedStart::Now);
@@ -161,7 +161,7 @@ pub async fn a_user_who_is_erased_twice_at_once_is_counted_once(store: &Store) {
     }
 }
 
-/// What was not there is not removed.
+/// Removing something that does not exist is not an entry.
 pub async fn what_was_not_removed_is_no_entry(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -178,7 +178,7 @@ pub async fn what_was_not_removed_is_no_entry(store: &Store) {
     assert_eq!(read(&ground, &ground.app(), &mut start, 10).await.len(), 0);
 }
 
-/// Those who follow a feed, eagerly, seldom, or at the end only, and apply what it shows have what the store has.
+/// Readers that follow a feed often, rarely or only at the end, and apply its entries, have an exact copy of the store.
 pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
     for seed in [1, 2, 3] {
         let ground = Ground::new(store);
@@ -194,7 +194,7 @@ pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
                 }
             }
         }
-        // Expired sessions are removed.
+        // Removes expired sessions.
         while ground.sessions().delete_expired(100).await.unwrap() > 0 {}
         followers.extend(owners.map(|owner| (0, Copy::new(owner))));
         for (pause, mut copy) in followers {
@@ -204,7 +204,7 @@ pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
     }
 }
 
-/// The same where several write at once, and those who follow read beside them.
+/// The same with several concurrent writers, and readers that follow meanwhile.
 pub async fn a_feed_of_many_writers_is_followed_to_an_exact_copy(store: &Store) {
     many_writers_are_followed(std::slice::from_ref(store)).await;
 }

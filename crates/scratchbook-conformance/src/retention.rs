@@ -1,4 +1,4 @@
-//! Sessions that end, and events and logs that are let go.
+//! Expiry of sessions, and pruning of events and logs.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{CreateSessionConfig, Expiry, FeedStart, ForkConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
-/// An hour ago or in an hour: no clock of a machine under test is that wrong.
+/// In the past, whatever the clock of the machine under test says.
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A session knows when it expires, and until then nothing is different.
+/// A session has its expiry time, and until then behaves like any other.
 pub async fn a_session_knows_when_it_expires(store: &Store) {
     let ground = Ground::new(store);
     let config = CreateSessionConfig::default().with_expire_time(4_000_000_000.25).with_state(json!({"a": 1}));
@@ -33,7 +33,7 @@ pub async fn a_session_knows_when_it_expires(store: &Store) {
     assert_eq!(ground.create("alice", json!({})).await.expire_time(), None);
 }
 
-/// An expired session is as if it had been deleted, for every call; the user's and the app's state stay.
+/// An expired session behaves as if deleted, in every call; the user's and the app's state stay.
 pub async fn an_expired_session_is_not_there(store: &Store) {
     let ground = Ground::new(store);
     let config = CreateSessionConfig::default().with_session_id("s").with_state(json!({"a": 1, "user:u": 1}));
@@ -60,7 +60,7 @@ pub async fn an_expired_session_is_not_there(store: &Store) {
     assert_eq!(json!(sessions.get_state(&ground.user("alice")).await.unwrap()), json!({"u": 1}));
 }
 
-/// The id of an expired session is free: a session made under it begins empty.
+/// The id of an expired session is free: a session created with it starts empty.
 pub async fn an_expired_sessions_id_is_free(store: &Store) {
     let ground = Ground::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
@@ -79,7 +79,7 @@ pub async fn an_expired_sessions_id_is_free(store: &Store) {
     assert_eq!(json!(fork.state()), json!({}));
 }
 
-/// Expired sessions are deleted for good, so many at a time; others stay.
+/// Expired sessions are permanently deleted, a limited number per call; others stay.
 pub async fn expired_sessions_are_deleted_in_steps(store: &Store) {
     let ground = Ground::new(store);
     for n in 0..5 {
@@ -99,7 +99,7 @@ pub async fn expired_sessions_are_deleted_in_steps(store: &Store) {
             break;
         }
     }
-    // Tests beside this one may have sessions that expire.
+    // Tests that run at the same time may have expired sessions.
     assert!(deleted >= 3, "{deleted}");
     assert_eq!(ground.list(None).await.len(), 2);
 }
@@ -115,7 +115,7 @@ async fn long_session(ground: &Ground) -> (SessionKey, Vec<Value>) {
     (key, shown)
 }
 
-/// Old events go; the state, the numbers of the others, and what they tell stay as they were.
+/// Old events are removed; the state, and the numbers and contents of the other events, stay unchanged.
 pub async fn pruning_keeps_the_state_and_the_rest(store: &Store) {
     let ground = Ground::new(store);
     let (key, shown) = long_session(&ground).await;
@@ -149,7 +149,7 @@ pub async fn pruning_keeps_the_state_and_the_rest(store: &Store) {
     assert_eq!(committed.event.seq, Some(11));
 }
 
-/// All events may go; the session is still there with its state, and goes on.
+/// All events may be pruned; the session keeps its state and continues.
 pub async fn a_session_without_its_events_goes_on(store: &Store) {
     let ground = Ground::new(store);
     let (key, shown) = long_session(&ground).await;
@@ -165,14 +165,15 @@ pub async fn a_session_without_its_events_goes_on(store: &Store) {
     assert_eq!(none.prune_events(&missing, 5, 5).await.unwrap(), 0);
 }
 
-/// Of a log what was overwritten goes; the state is still its fold, and what stood before is refused.
+/// Pruning a log removes overwritten values; the state is still its fold, and point-in-time states before that are
+/// refused.
 pub async fn pruning_a_log_keeps_its_fold(store: &Store) {
     let ground = Ground::new(store);
     let (key, shown) = long_session(&ground).await;
     let owner = ground.user("alice");
     ground.sessions().put_state(&owner, delta(json!({"once": 1})), "admin".into()).await.unwrap();
     let log = ground.sessions().list_state_changes(&owner, 0, usize::MAX).await.unwrap();
-    // u: 0, 2, 4, 6, 8, 10, then once. Before the change to 8 there are four.
+    // u: 0, 2, 4, 6, 8, 10, then once. There are four changes before the one to 8.
     let before = log[4].position;
     assert_eq!(ground.sessions().prune_state_log(&owner, before, 2).await.unwrap(), 2, "in steps");
     assert_eq!(ground.sessions().prune_state_log(&owner, before, 2).await.unwrap(), 1);
@@ -187,7 +188,7 @@ pub async fn pruning_a_log_keeps_its_fold(store: &Store) {
     assert_eq!(ground.sessions().prune_state_log(&ground.user("nobody"), 5, 5).await.unwrap(), 0);
 }
 
-/// What was pruned or deleted is not in the feed; a reader goes on with what is there.
+/// Pruned and deleted entries are not in the feed; a reader continues with the remaining ones.
 pub async fn a_feed_goes_on_over_what_was_pruned(store: &Store) {
     let ground = Ground::new(store);
     let (key, _) = long_session(&ground).await;
@@ -201,7 +202,7 @@ pub async fn a_feed_goes_on_over_what_was_pruned(store: &Store) {
     assert_eq!(numbers.collect::<Vec<_>>(), [9, 10]);
 }
 
-/// A log may be pruned up to now, whatever number says so; what is committed after that is known.
+/// A log may be pruned up to now with any number; later commits are kept.
 pub async fn what_comes_after_a_pruned_log_is_known(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -219,7 +220,7 @@ pub async fn what_comes_after_a_pruned_log_is_known(store: &Store) {
     assert_refused(refused, ErrorKind::FailedPrecondition, "state of a time whose log is gone");
 }
 
-/// The artifacts of a session go with it when it expires; the user's stay.
+/// The artifacts of an expired session are removed with it; the user's stay.
 pub async fn artifacts_expire_with_their_session(store: &Store) {
     let ground = Ground::new(store);
     let config = CreateSessionConfig::default().with_session_id("s");

@@ -1,4 +1,4 @@
-//! Retries: an event is stored once, however often it is sent.
+//! Idempotent appends: an event is stored once, however often it is sent.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::Outcome;
 use scratchbook_core::store::Store;
 
-/// An event whose id is in the session with the same content is answered with the stored one; nothing changes.
+/// An event whose id and content are already in the session is answered with the stored one; nothing changes.
 pub async fn the_same_event_is_stored_once(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -26,7 +26,7 @@ pub async fn the_same_event_is_stored_once(store: &Store) {
     assert_eq!(log.len(), 2, "{log:?}");
 }
 
-/// A retry without a timestamp is known, though the stored event has one.
+/// A retry without a timestamp is recognized, although the stored event has one.
 pub async fn a_retry_without_a_time_is_known(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -37,7 +37,7 @@ pub async fn a_retry_without_a_time_is_known(store: &Store) {
     assert_eq!(seqs(&ground.get(session.key()).await), [1]);
 }
 
-/// What differs in `temp:` keys alone is the same event.
+/// Events that differ only in `temp:` keys are the same.
 pub async fn temp_keys_make_no_difference(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -49,7 +49,7 @@ pub async fn temp_keys_make_no_difference(store: &Store) {
     }
 }
 
-/// An event whose id is in the session with other content is `AlreadyExists`, and nothing changes.
+/// An event whose id is in the session with different content is `AlreadyExists`, and nothing changes.
 pub async fn another_event_of_the_same_id_is_refused(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
@@ -77,7 +77,7 @@ pub async fn another_event_of_the_same_id_is_refused(store: &Store) {
     assert_eq!((seqs(&read), state(&read), read.last_update_time()), (vec![1], json!({"a": 1}), 100.0));
 }
 
-/// The same event id in another session is another event.
+/// The same event id in another session is a different event.
 pub async fn event_ids_are_a_sessions_own(store: &Store) {
     let ground = Ground::new(store);
     for user in ["alice", "alice", "bob"] {
@@ -100,7 +100,7 @@ pub async fn event_ids_are_compared_byte_by_byte(store: &Store) {
     assert_eq!(read.events().iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), names);
 }
 
-/// After a session was deleted its event ids are free again.
+/// After a session is deleted, its event ids are free again.
 pub async fn a_deleted_sessions_event_ids_are_free(store: &Store) {
     let ground = Ground::new(store);
     for text in ["first life", "second life"] {

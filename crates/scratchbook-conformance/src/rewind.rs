@@ -1,4 +1,4 @@
-//! Back to before an invocation.
+//! Rewinding a session to before an invocation.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ async fn with_invocations(ground: &Ground) -> SessionKey {
     key
 }
 
-/// The session's keys are what they were, the state of its creation included; new ones are gone, shared ones stay.
+/// The session's keys get their earlier values, including its initial state; new keys are removed, shared ones stay.
 pub async fn a_rewind_brings_the_sessions_keys_back(store: &Store) {
     let ground = Ground::new(store);
     let key = with_invocations(&ground).await;
@@ -33,7 +33,7 @@ pub async fn a_rewind_brings_the_sessions_keys_back(store: &Store) {
     expected.as_object_mut().unwrap().extend(shared.as_object().unwrap().clone());
     assert_eq!(ground.state(&key).await, expected);
     ground.sessions().verify_session(&key).await.unwrap();
-    // A rewind is an event like others: one can go behind it, and to before the first.
+    // A rewind is an event like any other: a later rewind can go back before it, and to before the first event.
     let again = store.rewind(&key, "first").await.unwrap();
     assert_eq!(again.seq, Some(6));
     let state = ground.state(&key).await;
@@ -44,7 +44,8 @@ pub async fn a_rewind_brings_the_sessions_keys_back(store: &Store) {
     assert_eq!(ground.get(&key).await.events().len(), 7, "nothing is taken out");
 }
 
-/// Artifacts of the session get the versions of then as new ones; what was not there becomes empty; the user's stay.
+/// Earlier versions of the session's artifacts are saved as new ones; artifacts that did not exist become empty; the
+/// user's stay.
 pub async fn a_rewind_brings_artifacts_back(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -71,7 +72,7 @@ pub async fn a_rewind_brings_artifacts_back(store: &Store) {
     assert_eq!(artifacts.load_artifact(&key, "a.txt", Some(1)).await.unwrap(), Some(Part::text("a1")));
 }
 
-/// A rewind to what is not there is refused and changes nothing.
+/// A rewind to an invocation that does not exist is refused and changes nothing.
 pub async fn a_rewind_that_cannot_be_is_refused(store: &Store) {
     let ground = Ground::new(store);
     let key = with_invocations(&ground).await;
@@ -84,7 +85,7 @@ pub async fn a_rewind_that_cannot_be_is_refused(store: &Store) {
     assert_eq!(rewind(&key, "third").await.unwrap().seq, Some(5));
 }
 
-/// Rewinds beside writers lose no write: what comes between is seen, and the rewind tried again.
+/// Rewinds with concurrent writers lose no write: a write in between is detected, and the rewind attempted again.
 pub async fn a_rewind_beside_writers_is_whole(store: &Store) {
     let ground = Ground::new(store);
     let key = with_invocations(&ground).await;
@@ -105,7 +106,7 @@ pub async fn a_rewind_beside_writers_is_whole(store: &Store) {
     ground.sessions().verify_session(&key).await.unwrap();
 }
 
-/// A rewind needs no log of what the user's and the app's keys were, and is refused where events are gone that it needs.
+/// A rewind needs no log of the user's and the app's keys, and is refused if events that it needs were pruned.
 pub async fn a_rewind_goes_by_the_events_that_are_left(store: &Store) {
     let ground = Ground::new(store);
     let key = with_invocations(&ground).await;

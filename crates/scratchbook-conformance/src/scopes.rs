@@ -1,4 +1,4 @@
-//! Keys: which scope a key is in, what its name is, and which names there are.
+//! Keys: their scopes, their names, and which names are valid.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use scratchbook_core::session::CreateSessionConfig;
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::Store;
 
-/// A key's prefix is its scope: none is the session's, `user:` the user's, `app:` the app's.
+/// A key's prefix is its scope: no prefix for the session's, `user:` for the user's, `app:` for the app's.
 pub async fn a_prefix_is_a_scope(store: &Store) {
     let ground = Ground::new(store);
     let first = ground.create("alice", json!({})).await;
@@ -22,7 +22,7 @@ pub async fn a_prefix_is_a_scope(store: &Store) {
     assert_eq!(state(&other), json!({"app:x": "app"}), "another user");
 }
 
-/// A `user:` key never crosses an app, and an `app:` key never reaches another one.
+/// A `user:` key is never visible in another app, and neither is an `app:` key.
 pub async fn no_key_crosses_an_app(store: &Store) {
     let (here, there) = (Ground::new(store), Ground::new(store));
     here.create("alice", json!({"x": 1, "user:x": 2, "app:x": 3})).await;
@@ -32,7 +32,7 @@ pub async fn no_key_crosses_an_app(store: &Store) {
     assert_eq!(there.app_state().await, json!({}));
 }
 
-/// Only `user:`, `app:` and `temp:` mean anything; every other prefix is part of a session key's name.
+/// Only `user:`, `app:` and `temp:` have a meaning; every other prefix is part of a session key's name.
 pub async fn other_prefixes_are_session_keys(store: &Store) {
     let ground = Ground::new(store);
     let keys =
@@ -45,7 +45,7 @@ pub async fn other_prefixes_are_session_keys(store: &Store) {
     assert_eq!(ground.app_state().await, json!({}));
 }
 
-/// One prefix is stripped for storage and put back when read, never two.
+/// One prefix is removed for storage and added again when read, never two.
 pub async fn one_prefix_is_stripped(store: &Store) {
     let ground = Ground::new(store);
     let sent = json!({"user:temp:x": 1, "user:user:x": 2, "user:app:x": 3, "app:user:x": 4, "app:temp:x": 5});
@@ -56,7 +56,7 @@ pub async fn one_prefix_is_stripped(store: &Store) {
     assert_eq!(ground.app_state().await, json!({"user:x": 4, "temp:x": 5}));
 }
 
-/// The empty name is a name, in every scope.
+/// The empty name is valid, in every scope.
 pub async fn an_empty_name_is_a_name(store: &Store) {
     let ground = Ground::new(store);
     let sent = json!({"": 1, "user:": 2, "app:": 3});
@@ -69,7 +69,7 @@ pub async fn an_empty_name_is_a_name(store: &Store) {
     assert_eq!(state(&created), json!({"": 4, "user:": 5, "app:": 6}));
 }
 
-/// Keys are compared byte by byte: neither case, nor accents, nor spaces at the end make two of them one.
+/// Keys are compared byte by byte: keys that differ in case, accents or trailing spaces are different.
 pub async fn keys_are_compared_byte_by_byte(store: &Store) {
     let ground = Ground::new(store);
     let names = NAMES.iter().copied().chain(["cart ", " cart", "cart\n", "cart\t", "cart\u{a0}", "\u{7f}"]);
@@ -117,7 +117,7 @@ pub async fn keys_have_at_most_1024_bytes(store: &Store) {
     assert_refused(refused, ErrorKind::InvalidArgument, "a name that with its prefix has 1,025 bytes");
 }
 
-/// A key with U+0000 is `InvalidArgument`; other control characters are part of a name like any.
+/// A key with U+0000 is `InvalidArgument`; other control characters are a normal part of a name.
 pub async fn keys_hold_no_nul(store: &Store) {
     let ground = Ground::new(store);
     for key in ["\0", "a\0b", "user:\0", "app:a\0"] {
@@ -128,7 +128,7 @@ pub async fn keys_hold_no_nul(store: &Store) {
     assert_eq!(state(&ground.create("alice", sent.clone()).await), sent);
 }
 
-/// No `temp:` key is stored, in state or in events, by whichever way it came.
+/// No `temp:` key is stored, in state or in events, however it was sent.
 pub async fn temp_keys_leave_no_trace(store: &Store) {
     let ground = Ground::new(store);
     let temp = json!({"temp:": 0, "temp:a": "TRACE", "temp:user:b": "TRACE", "kept": 1});

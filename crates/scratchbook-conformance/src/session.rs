@@ -1,4 +1,4 @@
-//! The caller's copy: `append_event` moves it by the event and by nothing else.
+//! The caller's snapshot: `append_event` advances it by the event and by nothing else.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, SessionServiceExt};
 use scratchbook_core::store::Store;
 
-/// `append_event` moves the caller's copy by this event: its number, its changes, its time.
+/// `append_event` advances the caller's snapshot by this event: its number, its changes, its time.
 pub async fn a_copy_moves_by_its_own_events(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({"a": 0, "gone": 1, "user:gone": 1})).await;
@@ -25,7 +25,7 @@ pub async fn a_copy_moves_by_its_own_events(store: &Store) {
     assert_eq!((session.seq(), session.last_update_time()), (read.seq(), read.last_update_time()));
 }
 
-/// An event's `temp:` keys are seen in the caller's copy and nowhere else, until it is read again.
+/// An event's `temp:` keys are visible only in the caller's snapshot, until it is read again.
 pub async fn temp_keys_are_seen_in_the_copy_alone(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({})).await;
@@ -40,7 +40,7 @@ pub async fn temp_keys_are_seen_in_the_copy_alone(store: &Store) {
     assert_eq!(state(&session), json!({"a": 1}));
 }
 
-/// What others committed meanwhile is not fetched; a gap in the numbers shows it, and `refresh` gets it.
+/// Commits of others are not fetched; a gap in the numbers shows them, and `refresh` reads them.
 pub async fn what_others_committed_shows_as_a_gap(store: &Store) {
     let ground = Ground::new(store);
     let mut mine = ground.create("alice", json!({"a": 0})).await;
@@ -55,7 +55,7 @@ pub async fn what_others_committed_shows_as_a_gap(store: &Store) {
     assert_eq!(state(&mine), json!({"a": 1, "theirs": 1, "mine": 1, "user:theirs": 1}));
 }
 
-/// A stale copy is no reason to refuse: both commits stay, and the later one wins the keys both wrote.
+/// A stale snapshot is not refused: both commits stay, and the later one wins the keys that both wrote.
 pub async fn stale_copies_merge_key_by_key(store: &Store) {
     let ground = Ground::new(store);
     let mut first = ground.create("alice", json!({"both": 0})).await;
@@ -72,7 +72,7 @@ pub async fn stale_copies_merge_key_by_key(store: &Store) {
     assert_eq!(read.events().len(), 10);
 }
 
-/// After an error the copy is as it was, and so is the store.
+/// After an error the snapshot is unchanged, and so is the store.
 pub async fn an_error_leaves_the_copy_unchanged(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({"a": 1})).await;
@@ -100,7 +100,7 @@ pub async fn an_error_leaves_the_copy_unchanged(store: &Store) {
     assert_refused(refreshed, ErrorKind::NotFound, "a refresh of a deleted session");
 }
 
-/// A partial event moves no copy.
+/// A partial event does not advance the snapshot.
 pub async fn a_partial_event_moves_no_copy(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({"a": 1})).await;
@@ -111,12 +111,12 @@ pub async fn a_partial_event_moves_no_copy(store: &Store) {
     assert_eq!((state(&session), session.seq(), session.events().len()), (json!({"a": 1}), 0, 0));
 }
 
-/// A retry brings the copy to where the first try would have brought it, and a second retry changes nothing.
+/// A retry advances the snapshot as the first attempt would have, and a second retry changes nothing.
 pub async fn a_retry_moves_the_copy_once(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({})).await;
     let event = || changing(json!({"a": 1, "temp:t": 1})).with_id("e").with_timestamp(5.0);
-    // The answer to the first try is lost.
+    // The response to the first attempt is lost.
     ground.append(session.key(), event()).await;
     for _ in 0..2 {
         ground.sessions().append_event(&mut session, event()).await.unwrap();
@@ -125,7 +125,7 @@ pub async fn a_retry_moves_the_copy_once(store: &Store) {
     }
 }
 
-/// A retry moves no copy that was read after the first try, whatever part of the session it holds.
+/// A retry does not change a snapshot that was read after the first attempt, whatever part of the session it has.
 pub async fn a_retry_moves_no_copy_that_has_seen_it(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -141,7 +141,7 @@ pub async fn a_retry_moves_no_copy_that_has_seen_it(store: &Store) {
     }
 }
 
-/// A retry that comes after a later append does not take back what that one wrote.
+/// A retry that comes after a later append does not undo the later changes.
 pub async fn a_late_retry_takes_nothing_back(store: &Store) {
     let ground = Ground::new(store);
     let mut session = ground.create("alice", json!({})).await;
@@ -156,7 +156,7 @@ pub async fn a_late_retry_takes_nothing_back(store: &Store) {
     assert_eq!((read.events(), read.last_update_time()), (session.events(), 6.0));
 }
 
-/// A copy that holds a part of the session moves like any.
+/// A snapshot of a part of the session advances like any other.
 pub async fn a_part_moves_like_the_whole(store: &Store) {
     let ground = Ground::new(store);
     let created = ground.create("alice", json!({"a": 1, "b": 1})).await;
@@ -167,7 +167,7 @@ pub async fn a_part_moves_like_the_whole(store: &Store) {
     assert_eq!((state(&part), seqs(&part), part.seq()), (json!({"a": 1, "c": 1}), vec![2], 2));
 }
 
-/// `refresh` reads what the copy has not seen, and keeps what it has: a copy made without events gets only the new ones.
+/// `refresh` reads unseen events and keeps the others: a snapshot read without events only gets the new ones.
 pub async fn refresh_reads_what_is_new(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -186,7 +186,7 @@ pub async fn refresh_reads_what_is_new(store: &Store) {
     assert_eq!(seqs(&some), [4, 5, 6], "nothing is new");
 }
 
-/// `refresh` of a session that was deleted and made anew shows the new one, and nothing of the old.
+/// `refresh` of a session that was deleted and created again shows the new one, and nothing of the old.
 pub async fn refresh_shows_a_session_made_anew(store: &Store) {
     let ground = Ground::new(store);
     let mut copy = ground.create("alice", json!({"old": 1})).await;

@@ -1,4 +1,4 @@
-//! How much of a session is stored. A store need not count it; one that does counts all of it.
+//! The stored size of a session. A store need not report it; a store that does counts everything.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::support::{Ground, changing};
 use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionKey};
 use scratchbook_core::store::Store;
 
-/// What a store says of a session now, in a read and in a list alike.
+/// The stored size of a session, the same in a read and in a list.
 async fn stored(ground: &Ground, key: &SessionKey) -> Option<u64> {
     let read = ground.get(key).await.stored_bytes();
     let listed = ground.list(None).await;
@@ -15,7 +15,7 @@ async fn stored(ground: &Ground, key: &SessionKey) -> Option<u64> {
     read
 }
 
-/// An event adds what it takes and a retry adds nothing, whatever keys there are; a session made again is counted from zero.
+/// An event adds its size and a retry adds nothing, whatever keys there are; a session created again starts at zero.
 pub async fn what_is_stored_of_a_session_is_told(store: &Store) {
     let ground = Ground::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
@@ -39,7 +39,7 @@ pub async fn what_is_stored_of_a_session_is_told(store: &Store) {
     assert!(begun > 0 && begun < all[1], "{begun} of the state that it was made with");
 }
 
-/// A fork has copies, which count: all of them, or those up to the event that it ends at.
+/// The copied events of a fork count: all of them, or those up to the last copied one.
 pub async fn a_fork_stores_what_it_has_taken_over(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"begin": "x".repeat(500)})).await;
@@ -60,7 +60,7 @@ pub async fn a_fork_stores_what_it_has_taken_over(store: &Store) {
     assert_eq!(stored(&ground, key).await, Some(all), "what is added to a fork is the fork's");
 }
 
-/// Pruned events give back what they took, and what they come to takes its place.
+/// Pruned events do not count any more; the initial state that replaces them does.
 pub async fn what_is_pruned_is_not_stored_any_more(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();

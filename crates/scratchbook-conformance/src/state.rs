@@ -8,7 +8,7 @@ use scratchbook_core::session::SessionServiceExt;
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
-/// The state of a user or an app is read with names unprefixed, in byte order; empty where there is none.
+/// The state of a user or an app is read with names without prefix, in byte order; it is empty if there is none.
 pub async fn shared_state_is_read_without_prefixes(store: &Store) {
     let ground = Ground::new(store);
     assert_eq!(ground.user_state("alice").await, json!({}));
@@ -22,7 +22,7 @@ pub async fn shared_state_is_read_without_prefixes(store: &Store) {
     assert_eq!(json!(ground.sessions().get_app_state(&ground.app).await.unwrap()), ground.app_state().await);
 }
 
-/// `put_state` changes a user's or an app's keys at once for all sessions, also before there is any.
+/// `put_state` changes a user's or an app's keys at once for all sessions, even before there is any.
 pub async fn put_state_reaches_every_session(store: &Store) {
     let ground = Ground::new(store);
     let put =
@@ -42,7 +42,7 @@ pub async fn put_state_reaches_every_session(store: &Store) {
     assert_eq!(ground.user_state("alice").await, json!({"a": 2}));
 }
 
-/// `put_state` takes names without prefix: one that looks prefixed is a name like any.
+/// `put_state` takes names without prefix: a name that looks prefixed has no special meaning.
 pub async fn put_state_takes_names_without_prefix(store: &Store) {
     let ground = Ground::new(store);
     let names = json!({"user:x": 1, "app:x": 2, "temp:x": 3, "": 4});
@@ -53,7 +53,7 @@ pub async fn put_state_takes_names_without_prefix(store: &Store) {
     assert_eq!(state(&session), expected);
 }
 
-/// A bad name or value in `put_state` is `InvalidArgument`, and nothing of the delta is written.
+/// An invalid name or value in `put_state` is `InvalidArgument`, and nothing of the delta is written.
 pub async fn a_bad_put_writes_nothing(store: &Store) {
     let ground = Ground::new(store);
     let name = "n".repeat(1022);

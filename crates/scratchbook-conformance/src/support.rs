@@ -1,4 +1,4 @@
-//! What the promises share: an app of their own on the store, and calls that must work.
+//! Helpers of the promises: a separate app on the store, and calls that have to succeed.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
 
-/// Names that some database or file system takes for one another, or for something else.
+/// Names that some database or file system confuses, or treats specially.
 pub(super) const NAMES: &[&str] = &[
     "cart",
     "Cart",
@@ -50,7 +50,7 @@ pub(super) const NAMES: &[&str] = &[
     "{cart}",
 ];
 
-/// An app that nobody else on the store uses.
+/// An app that no other test on the store uses.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
     pub(super) store: Store,
@@ -82,7 +82,7 @@ impl Ground {
         self.try_create(user, config).await.expect("create_session")
     }
 
-    /// Makes a session and appends events to it, one by one.
+    /// Creates a session and appends events to it, one by one.
     pub(super) async fn create_with(&self, user: &str, config: CreateSessionConfig, events: Vec<Event>) -> Session {
         let session = self.create_as(user, config).await;
         for event in events {
@@ -91,18 +91,18 @@ impl Ground {
         session
     }
 
-    /// The session, whole.
+    /// Reads the whole session.
     pub(super) async fn get(&self, key: &SessionKey) -> Session {
         self.read(key, GetSessionConfig::default()).await
     }
 
-    /// The part of the session that is asked for.
+    /// Reads a part of the session.
     pub(super) async fn read(&self, key: &SessionKey, config: GetSessionConfig) -> Session {
         let session = self.sessions().get_session(key, &config).await.expect("get_session");
         session.unwrap_or_else(|| panic!("the session {key} is not there"))
     }
 
-    /// The merged state as it is.
+    /// The current merged state.
     pub(super) async fn state(&self, key: &SessionKey) -> Value {
         state(&self.read(key, GetSessionConfig::state_only()).await)
     }
@@ -112,8 +112,8 @@ impl Ground {
         self.numbers(&self.read(key, config).await).await
     }
 
-    /// The numbers of a session's events. A store that tells them of whole sessions alone is asked for the whole, in which
-    /// an event is known by its id.
+    /// The numbers of a session's events. If the store only reports them for whole sessions, the whole session is read,
+    /// and the events are matched by id.
     pub(super) async fn numbers(&self, session: &Session) -> Vec<u64> {
         if session.events().iter().all(|event| event.seq.is_some()) {
             return seqs(session);
@@ -123,7 +123,7 @@ impl Ground {
         session.events().iter().map(|event| of(event).expect("an event that the whole session has")).collect()
     }
 
-    /// The number of an event that was appended, told or as the whole session has it.
+    /// The number of an appended event, as reported or as in the whole session.
     pub(super) async fn number(&self, key: &SessionKey, committed: &Committed) -> Option<u64> {
         match committed.event.seq {
             Some(number) => Some(number),
@@ -174,7 +174,7 @@ impl Ground {
         }
     }
 
-    /// The keys of a scope as a new session of a user has them: for a store that shows them in sessions alone.
+    /// The keys of a scope as a new session of a user shows them, for a store without shared state outside of sessions.
     async fn seen_by(&self, user: &str, scope: Scope) -> Value {
         let session = self.create(user, Value::Object(Map::new())).await;
         let seen = self.get(session.key()).await.state().scope_as(scope).expect("a scope");
@@ -183,7 +183,7 @@ impl Ground {
     }
 }
 
-/// Events without their numbers, which some stores tell of whole sessions alone.
+/// Events without their numbers, which some stores only report for whole sessions.
 pub(super) fn unnumbered<'a>(events: impl IntoIterator<Item = &'a Arc<Event>>) -> Vec<Event> {
     let unnumbered = |event: &Arc<Event>| {
         let mut event = event.as_ref().clone();
@@ -210,7 +210,7 @@ pub(super) fn changing(state: Value) -> Event {
     Event::new("agent").with_state_delta(delta(state))
 }
 
-/// An event that says something.
+/// An event with a text.
 pub(super) fn saying(text: &str) -> Event {
     Event::new("user").with_content(text)
 }
@@ -228,7 +228,7 @@ pub(super) fn ids(sessions: &[Session]) -> Vec<&str> {
     sessions.iter().map(Session::id).collect()
 }
 
-/// Holds two values to be the same to the last bit: `0.0` is not `-0.0`, `1` not `1.0`, and keys have an order.
+/// Asserts that two values are identical: `0.0` differs from `-0.0`, `1` from `1.0`, and the order of keys counts.
 #[track_caller]
 pub(super) fn assert_same(found: Option<&Value>, sent: &Value, what: &str) {
     let found = found.unwrap_or_else(|| panic!("{what}: it is not there"));
@@ -239,7 +239,7 @@ pub(super) fn assert_same(found: Option<&Value>, sent: &Value, what: &str) {
     }
 }
 
-/// Holds a call to be refused in this way.
+/// Asserts that a call is refused with this kind.
 #[track_caller]
 pub(super) fn assert_refused<T: Debug>(result: Result<T>, kind: ErrorKind, what: &str) -> Error {
     match result {

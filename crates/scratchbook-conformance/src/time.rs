@@ -1,4 +1,4 @@
-//! State as it stood, and who wrote it.
+//! Point-in-time state, and the writers of keys.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
-/// After each event a session's state is read, and read again at its number when much has happened since.
+/// The state of a session as read after each of its events; many changes follow before it is read again by number.
 async fn shown_as_it_went(ground: &Ground) -> (SessionKey, Vec<Value>) {
     let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:u": 1, "app:p": 1}));
     let key = ground.create_as("alice", config).await.key().clone();
@@ -27,14 +27,14 @@ async fn shown_as_it_went(ground: &Ground) -> (SessionKey, Vec<Value>) {
         };
         ground.append(&key, event).await;
         shown.push(ground.state(&key).await);
-        // What others do between two events is seen from the later one on.
+        // Changes of others between two events are included from the later event on.
         ground.append(other.key(), changing(json!({"user:other": n, "own": n}))).await;
         ground.sessions().put_state(&ground.app(), delta(json!({"put": n})), "admin".into()).await.unwrap();
     }
     (key, shown)
 }
 
-/// The state at an event is what was shown when that event was the last: keys of the session, the user and the app.
+/// The state at an event is the state shown when that event was the last: keys of the session, the user and the app.
 pub async fn the_state_at_an_event_is_what_was_shown_then(store: &Store) {
     let ground = Ground::new(store);
     let (key, shown) = shown_as_it_went(&ground).await;
@@ -44,7 +44,7 @@ pub async fn the_state_at_an_event_is_what_was_shown_then(store: &Store) {
     }
 }
 
-/// The same in a session of so many events that a store may keep something in between.
+/// The same in a session with enough events for a store to keep checkpoints.
 pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"n": 0, "first": true})).await.key().clone();
@@ -70,7 +70,7 @@ pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
     }
 }
 
-/// There is no state at an event that is not there, nor in a session that is not.
+/// The state at an event or in a session that does not exist is `NotFound`.
 pub async fn the_state_at_an_event_that_is_not_there_is_not_found(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"a": 1})).await.key().clone();
@@ -84,7 +84,7 @@ pub async fn the_state_at_an_event_that_is_not_there_is_not_found(store: &Store)
     assert_refused(ground.sessions().blame(&missing).await, ErrorKind::NotFound, "blame in a missing session");
 }
 
-/// A session made again under the same id has the states of its own life alone.
+/// A session created again with the same id only has states of its own events.
 pub async fn a_session_made_again_has_no_earlier_states(store: &Store) {
     let ground = Ground::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
@@ -137,7 +137,7 @@ pub async fn blame_names_the_writer_of_each_key(store: &Store) {
     assert_eq!((blame["user:put"].session.clone(), blame["user:put"].author.as_str()), (None, "admin"));
 }
 
-/// What was done to one key of a user or an app, the latest first, in pages.
+/// The changes to one key of a user or an app are listed, the latest first, in pages.
 pub async fn the_changes_of_one_key_are_listed(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"user:k": 0, "app:k": "app"})).await.key().clone();
@@ -166,7 +166,7 @@ pub async fn the_changes_of_one_key_are_listed(store: &Store) {
     assert_eq!(ground.sessions().list_key_changes(&owner, "never", u64::MAX, 9).await.unwrap(), []);
 }
 
-/// A user's or an app's state is listed in byte order, by prefix, in pages that hold every key once.
+/// A user's or an app's state is listed in byte order, by prefix, in pages that have every key once.
 pub async fn shared_state_is_listed_in_pages(store: &Store) {
     let ground = Ground::new(store);
     let names: BTreeMap<_, _> = super::support::NAMES.iter().map(|name| ((*name).to_owned(), json!(name))).collect();
@@ -205,7 +205,7 @@ pub async fn shared_state_is_listed_in_pages(store: &Store) {
     assert_eq!(ground.sessions().list_state(&ground.user("nobody"), &config()).await.unwrap().values.len(), 0);
 }
 
-/// What is read at an event depends on no option: a session read now shows the same at its last event.
+/// The state at the last event equals the state of the session as read now.
 pub async fn the_state_at_the_last_event_is_the_state(store: &Store) {
     let ground = Ground::new(store);
     let (key, _) = shown_as_it_went(&ground).await;

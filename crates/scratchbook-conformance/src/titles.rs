@@ -1,4 +1,4 @@
-//! Titles and labels of sessions, and lists of those that have them.
+//! Titles and labels of sessions, and lists filtered by them.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ async fn change(ground: &Ground, key: &SessionKey, update: SessionUpdate) {
     ground.sessions().update_session(key, update).await.expect("update_session");
 }
 
-/// Every session that a list finds, page by page.
+/// All sessions that a list returns, page by page.
 async fn find(ground: &Ground, config: ListSessionsConfig) -> Vec<Session> {
     let (mut config, mut found) = (config, Vec::new());
     for _ in 0..10_000 {
@@ -51,8 +51,8 @@ fn all() -> ListSessionsConfig {
     ListSessionsConfig::default()
 }
 
-/// A title and labels are kept to the byte, and every read of the session and every list shows them; one that was made
-/// without has none.
+/// A title and labels are kept exactly, and every read of the session and every list shows them; a session created
+/// without them has none.
 pub async fn titles_and_labels_come_back_as_they_were_given(store: &Store) {
     let ground = Ground::new(store);
     for (n, name) in NAMES.iter().copied().enumerate() {
@@ -77,8 +77,8 @@ pub async fn titles_and_labels_come_back_as_they_were_given(store: &Store) {
     }
 }
 
-/// A session may be made with a title, labels, state in every scope and events in one commit; with a taken id it is
-/// `AlreadyExists`, and the session that is there keeps its own.
+/// A session can be created with a title, labels, state in every scope and events in one commit; with a taken id it is
+/// `AlreadyExists`, and the existing session stays unchanged.
 pub async fn a_session_is_made_with_all_of_it_or_not_at_all(store: &Store) {
     let ground = Ground::new(store);
     let config = titled("s", "first").with_label("a", "1").with_state(json!({"own": 1, "user:u": 2, "app:a": 3}));
@@ -98,7 +98,7 @@ pub async fn a_session_is_made_with_all_of_it_or_not_at_all(store: &Store) {
     assert_eq!((again.title(), again.labels().len(), again.seq()), (Some("third"), 0, 0));
 }
 
-/// An update changes what it names: it sets and removes the title and single labels, or replaces all labels.
+/// An update changes only what it names: it sets and removes the title and single labels, or replaces all labels.
 pub async fn an_update_changes_what_it_names(store: &Store) {
     let ground = Ground::new(store);
     let config = titled("s", "one").with_label("a", "1").with_label("b", "2").with_label("c", "3");
@@ -125,8 +125,8 @@ pub async fn an_update_changes_what_it_names(store: &Store) {
     }
 }
 
-/// An update is no event: number, update time, state and expiry stay as they are, nothing is told in a feed, and an append
-/// by what was seen before goes on.
+/// An update is not an event: number, update time, state and expiry stay unchanged, no feed shows it, and it does not
+/// conflict with appends.
 pub async fn an_update_is_no_event(store: &Store) {
     let ground = Ground::new(store);
     let config = titled("s", "t").with_state(json!({"a": 1, "user:u": 1})).with_expire_time(4_000_000_000.0);
@@ -147,7 +147,7 @@ pub async fn an_update_is_no_event(store: &Store) {
     assert_eq!((now.title(), now.labels(), now.seq()), (Some("new"), &labels(&[("a", "b")]), 2));
 }
 
-/// Updates side by side are all done: each changes its own label, and appends go on beside them.
+/// Concurrent updates are all applied: each changes its own label, and appends continue meanwhile.
 pub async fn updates_side_by_side_are_all_done(store: &Store) {
     let ground = Ground::new(store);
     let key = &ground.create_as("alice", named("s")).await.key().clone();
@@ -164,7 +164,7 @@ pub async fn updates_side_by_side_are_all_done(store: &Store) {
     assert_eq!((session.labels(), session.seq()), (&expected, 24));
 }
 
-/// An update of a session that is not there, was deleted, has expired or is another user's is `NotFound`.
+/// An update of a session that does not exist, was deleted, has expired or belongs to another user is `NotFound`.
 pub async fn an_update_of_a_missing_session_is_not_found(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create_as("alice", titled("s", "mine")).await.key().clone();
@@ -184,7 +184,7 @@ pub async fn an_update_of_a_missing_session_is_not_found(store: &Store) {
     assert_eq!(again.title(), None, "a session made anew has the title of the one before");
 }
 
-/// A fork has the title and the labels that the session has now, and both are changed apart from then on.
+/// A fork copies the session's current title and labels; afterwards both change independently.
 pub async fn a_fork_takes_title_and_labels_over(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create_as("alice", titled("s", "before").with_label("a", "1")).await.key().clone();
@@ -200,7 +200,7 @@ pub async fn a_fork_takes_title_and_labels_over(store: &Store) {
     assert_eq!((fork.title(), fork.labels().len()), (Some("fork"), 0));
 }
 
-/// Pruning events leaves title and labels as they are.
+/// Pruning events does not change title and labels.
 pub async fn pruning_leaves_title_and_labels(store: &Store) {
     let ground = Ground::new(store);
     let config = titled("s", "kept").with_label("a", "1").with_events(vec![saying("1"), saying("2")]);
@@ -210,8 +210,8 @@ pub async fn pruning_leaves_title_and_labels(store: &Store) {
     assert_eq!((session.title(), session.labels()), (Some("kept"), &labels(&[("a", "1")])));
 }
 
-/// A title has at most 2,048 bytes; there are at most 64 labels, whose names have 1 to 256 bytes and whose values at most
-/// 512, and all of them 16 KiB; control characters are in none of them. What is refused changes nothing.
+/// A title has at most 2,048 bytes; there are at most 64 labels, with names of 1 to 256 bytes, values of at most 512
+/// bytes, and 16 KiB in total; none of them contains control characters. A refused update changes nothing.
 pub async fn titles_and_labels_have_limits(store: &Store) {
     let ground = Ground::new(store);
     let most = (0..64).fold(titled("most", &"\u{e9}".repeat(512)), |config, n| config.with_label(format!("l{n}"), "v"));
@@ -263,7 +263,7 @@ pub async fn titles_and_labels_have_limits(store: &Store) {
     assert_eq!(find(&ground, all()).await.len(), 2, "something of a refused session is there");
 }
 
-/// Sessions are found by a part of their title, in upper or lower case, whatever characters it has; nothing in it is a
+/// Sessions are found by a part of their title, ignoring case, whatever characters it has; nothing in the text is a
 /// pattern.
 pub async fn sessions_are_found_by_a_part_of_their_title(store: &Store) {
     let ground = Ground::new(store);
@@ -311,7 +311,7 @@ pub async fn sessions_are_found_by_a_part_of_their_title(store: &Store) {
     assert_eq!(ids(&find(&ground, all().with_title("")).await), ["untitled"]);
 }
 
-/// Sessions are found by all the labels that are asked for, names and values compared byte by byte.
+/// Sessions are found by all requested labels; names and values are compared byte by byte.
 pub async fn sessions_are_found_by_their_labels(store: &Store) {
     let ground = Ground::new(store);
     for (n, name) in NAMES.iter().copied().enumerate() {
@@ -335,7 +335,8 @@ pub async fn sessions_are_found_by_their_labels(store: &Store) {
     assert_eq!(find(&ground, all().with_label("all", "").with_title_containing("ODD")).await.len(), 0);
 }
 
-/// What is found has its state, its labels and no events; sessions of others, expired and deleted ones are never found.
+/// A found session has its state, its labels and no events; sessions of others, expired and deleted ones are never
+/// found.
 pub async fn what_is_found_is_live_and_ones_own(store: &Store) {
     let (ground, elsewhere) = (Ground::new(store), Ground::new(store));
     for (ground, user, id) in [(&ground, "alice", "1"), (&ground, "bob", "2"), (&elsewhere, "alice", "3")] {
@@ -359,11 +360,11 @@ pub async fn what_is_found_is_live_and_ones_own(store: &Store) {
     assert_eq!(ids(&find(&ground, all().with_label("a", "1")).await), ["1"]);
 }
 
-/// Pages of any size, in both orders, hold every session that is wanted once, however few those are among the others.
+/// Pages of any size, in both orders, together have every matching session once, however few match.
 pub async fn pages_hold_every_wanted_session_once(store: &Store) {
     let ground = Ground::new(store);
     for n in 0..17 {
-        // Three of each time, so that pages end among equals.
+        // Three sessions have the same time, so that pages end among equals.
         let config = titled(&format!("s{n:02}"), ["red", "green"][n % 2]).with_create_time((n / 3) as f64);
         ground.create_as(["alice", "bob"][n / 2 % 2], config.with_label("rare", (n % 7).to_string())).await;
     }
@@ -393,7 +394,7 @@ pub async fn pages_hold_every_wanted_session_once(store: &Store) {
     assert_eq!(ids(&rest), ids(&of_bob[seen..]), "a token of the app's list in that of a user");
 }
 
-/// A page for few sessions among many looks at no more than 1,000, and the pages after it find the rest.
+/// A page of a filtered list examines no more than 1,000 sessions, and the following pages find the rest.
 pub async fn a_page_looks_at_a_thousand_sessions(store: &Store) {
     let ground = Ground::new(store);
     let make = |n: usize| {
@@ -413,7 +414,7 @@ pub async fn a_page_looks_at_a_thousand_sessions(store: &Store) {
     assert_eq!(none.await.len(), 0);
 }
 
-/// The newest come first where that is asked for: in the order of the list, the other way round.
+/// The newest come first on request, in exactly the reverse order.
 pub async fn the_newest_may_come_first(store: &Store) {
     let ground = Ground::new(store);
     for (id, user, time) in [("b", "alice", 2.0), ("a", "bob", 2.0), ("c", "alice", 1.0), ("d", "alice", 3.0)] {
@@ -426,7 +427,7 @@ pub async fn the_newest_may_come_first(store: &Store) {
     assert_eq!(ids(&find(&ground, all().newest_first().with_user_id("alice")).await), ["c", "d", "b"]);
 }
 
-/// A copy of a session shows what was there when it was read, and what is there now when it is refreshed.
+/// A snapshot shows the metadata as of its read, and the current ones after a refresh.
 pub async fn a_refresh_shows_the_title(store: &Store) {
     use scratchbook_core::session::SessionServiceExt;
     let ground = Ground::new(store);

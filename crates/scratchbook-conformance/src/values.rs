@@ -1,4 +1,4 @@
-//! Values: what goes in comes out, to the last bit.
+//! Values come back exactly as they were sent.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig};
 use scratchbook_core::state::{REMOVED, StateDelta};
 use scratchbook_core::store::Store;
 
-/// Sends a value by every way there is, in every scope, and holds each to give it back as it was.
+/// Sends a value in every possible way, in every scope, and asserts that it comes back unchanged.
 async fn comes_back(store: &Store, value: &Value) {
     let ground = Ground::new(store);
     let sent = json!({"v": value, "user:v": value, "app:v": value});
@@ -36,7 +36,8 @@ async fn comes_back(store: &Store, value: &Value) {
     }
 }
 
-/// The keys of a state come by name, scope by scope, in whatever order they were set. An event's delta keeps its own order.
+/// The keys of a state are sorted by name, scope by scope, in whatever order they were set. An event's delta keeps its
+/// own order.
 pub async fn keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set(store: &Store) {
     let ground = Ground::new(store);
     let created = ground.create("alice", json!({"z": 1, "app:n": 1, "m": 1, "user:b": 1})).await;
@@ -49,7 +50,7 @@ pub async fn keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set(
     assert_eq!(set, ["user:a", "z", "b", "app:c"]);
 }
 
-/// What is put outside of any session comes back as what events write: from the state, from its log and from the state of
+/// Values put outside of any session come back like those of events: from the state, from its log and from the state of
 /// the app.
 pub async fn put_values_come_back(store: &Store) {
     let ground = Ground::new(store);
@@ -69,7 +70,7 @@ pub async fn put_values_come_back(store: &Store) {
     }
 }
 
-/// Every JSON value comes back as it went in: objects, lists, strings, numbers, booleans, null.
+/// Every JSON value comes back as it was sent: objects, lists, strings, numbers, booleans, null.
 pub async fn every_json_value_comes_back(store: &Store) {
     let all = json!([null, true, false, 0, -1, 1.5, "", "text", [], {}, [[]], [null], {"a": null}, {"": {"": []}}]);
     comes_back(store, &all).await;
@@ -127,14 +128,14 @@ pub async fn floats_come_back_bit_for_bit(store: &Store) {
     assert_eq!(bits(&read.state().get_as::<Vec<f64>>("floats").unwrap().unwrap()), bits(&floats));
 }
 
-/// A whole float stays a float and an integer an integer.
+/// A whole float stays a float, and an integer stays an integer.
 pub async fn floats_stay_floats(store: &Store) {
     comes_back(store, &json!([1.0, 1, -1.0, 100.0, 1e15, 1e16, 1e17, 1e300, 0.0, 0])).await;
     comes_back(store, &json!(1.0)).await;
     comes_back(store, &json!(1)).await;
 }
 
-/// Strings are kept exactly, whatever is in them, U+0000 included.
+/// Strings are kept exactly, whatever they contain, including U+0000.
 pub async fn strings_are_kept_exactly(store: &Store) {
     for text in [
         "\0",
@@ -178,7 +179,7 @@ pub async fn values_are_nested_at_most_100_levels_deep(store: &Store) {
     assert_refused(ground.try_create("alice", config).await, ErrorKind::InvalidArgument, "a value of 101 levels");
 }
 
-/// A delta may change very many keys at once.
+/// A delta may change thousands of keys at once.
 pub async fn a_delta_may_have_thousands_of_keys(store: &Store) {
     let ground = Ground::new(store);
     let sent: Value = (0..3000)
@@ -207,7 +208,7 @@ pub async fn null_is_a_value(store: &Store) {
     assert_eq!(ground.user_state("alice").await, json!({"a": null}));
 }
 
-/// After a removal the key is gone, in every scope, and can be set again; removing a missing key does nothing.
+/// After a removal the key is absent, in every scope, and can be set again; removing a missing key does nothing.
 pub async fn a_removed_key_is_gone(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"a": 1, "user:a": 1, "app:a": 1, "kept": 1})).await;
@@ -239,7 +240,7 @@ pub async fn a_removal_is_a_string_on_the_wire(store: &Store) {
     assert_eq!(written["actions"]["stateDelta"], json!({"a": REMOVED, "user:b": REMOVED}));
 }
 
-/// Setting the string that means removal on the wire is `InvalidArgument`; inside a value it is a string.
+/// Setting the string that means removal on the wire is `InvalidArgument`; inside a value it is a normal string.
 pub async fn the_removal_string_cannot_be_set(store: &Store) {
     let ground = Ground::new(store);
     for key in ["a", "user:a", "app:a"] {
@@ -252,7 +253,7 @@ pub async fn the_removal_string_cannot_be_set(store: &Store) {
     comes_back(store, &json!([REMOVED, { "a": REMOVED }])).await;
 }
 
-/// A delta is applied key by key, and a map value replaces the old one whole.
+/// A delta is applied key by key, and a map value replaces the old one completely.
 pub async fn a_map_replaces_the_old_one_whole(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"a": {"x": 1, "y": 2}, "user:a": {"x": 1}, "b": 1})).await;

@@ -1,4 +1,4 @@
-//! Following a feed, and taking it up again.
+//! Watching a feed, and resuming from a cursor.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn number(entry: &FeedEntry) -> u64 {
     }
 }
 
-/// A session's watch gives its events, those that are there and those that come, and ends where the session does.
+/// A session's watch returns its existing and its new events, and ends when the session is deleted.
 pub async fn a_session_is_followed(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -50,7 +50,7 @@ pub async fn a_session_is_followed(store: &Store) {
     assert_refused(gone, ErrorKind::NotFound, "a session that is gone");
 }
 
-/// By a prefix of keys only what changes such a key is given; the cursor moves over all.
+/// A watch with a key prefix only returns changes of such keys; its cursor advances over all entries.
 pub async fn a_key_prefix_is_followed(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -70,7 +70,8 @@ pub async fn a_key_prefix_is_followed(store: &Store) {
     assert_eq!(next(&mut again).await.keys(), ["user:cart"]);
 }
 
-/// What a watch would give is listed by pages as well; an empty page is the end only where its cursor is the one of before.
+/// The entries of a watch can also be listed in pages; an empty page is the end only if its cursor equals the previous
+/// one.
 pub async fn what_is_watched_is_listed_by_pages(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -98,7 +99,7 @@ pub async fn what_is_watched_is_listed_by_pages(store: &Store) {
     }
 }
 
-/// A watcher that breaks off and comes back a hundred times, while many write, gets every event once and in order.
+/// A watcher that disconnects and resumes a hundred times, while many write, gets every event once and in order.
 pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     const WRITERS: u64 = 4;
     const EACH: u64 = 100;
@@ -119,7 +120,7 @@ pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     while seen < WRITERS * EACH {
         let watched = Watched::app(&ground.app).unwrap();
         let mut watch = ground.sessions().watch(watched, start).await.unwrap();
-        // So many before it breaks off that it comes back a hundred times.
+        // The number of entries between two disconnects, for about a hundred of them.
         for _ in 0..WRITERS * EACH / 100 {
             let entry = next(&mut watch).await;
             let FeedCommit::Event { session, event } = &entry.commit else { panic!("{entry:?}") };
@@ -137,7 +138,7 @@ pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     assert!(timeout(Duration::from_millis(100), watch.next()).await.is_err(), "there is nothing more");
 }
 
-/// The same for one session, whose writers are many.
+/// The same for one session with many writers.
 pub async fn a_watcher_of_a_session_that_comes_back_misses_nothing(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -163,7 +164,8 @@ pub async fn a_watcher_of_a_session_that_comes_back_misses_nothing(store: &Store
     writers.join_all().await;
 }
 
-/// A cursor of a session made anew, or of another one, is refused; so is one over events that were pruned unread.
+/// A cursor of a session that was created again, or of another session, is refused; so is a cursor before events that
+/// were pruned unread.
 pub async fn a_cursor_that_leads_nowhere_is_refused(store: &Store) {
     let ground = Ground::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
@@ -195,7 +197,7 @@ pub async fn a_cursor_that_leads_nowhere_is_refused(store: &Store) {
     assert_refused(watch(&key, &second).await, ErrorKind::InvalidArgument, "a session made anew, and as long");
 }
 
-/// A watch from the beginning that ended before it gave anything is taken up at the beginning.
+/// A watch that starts at the beginning and ends before it returns anything resumes at the beginning.
 pub async fn a_watch_that_gave_nothing_has_lost_nothing(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();

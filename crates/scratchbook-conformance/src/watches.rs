@@ -1,4 +1,4 @@
-//! Many who follow one thing, and read together.
+//! Many watches of one feed that share their reads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ async fn next(watch: &mut Watch<Sessions>) -> FeedEntry {
     timeout(SOON, watch.next()).await.expect("an entry comes soon").expect("an entry")
 }
 
-/// Takes events until each session has this many, and sees that none is missing or comes twice.
+/// Takes events until each session has this many, and asserts that none is missing or repeated.
 async fn take(
     watches: &Watches<Sessions>,
     what: Watched,
@@ -41,7 +41,7 @@ async fn take(
         assert_eq!(event.seq, Some(*last), "{session}");
         seen += 1;
         if pause > 0 && seen.is_multiple_of(pause) {
-            // One is slow, and one breaks off and comes back.
+            // One watch is slow, and one disconnects and resumes.
             if pause.is_multiple_of(2) {
                 tokio::time::sleep(Duration::from_millis(30)).await;
             } else {
@@ -52,7 +52,8 @@ async fn take(
     }
 }
 
-/// However many follow an app, a user or a session, quick, slow or breaking off, each gets every event once and in order.
+/// Any number of watches of an app, a user or a session, fast, slow or disconnecting, each get every event once and in
+/// order.
 pub async fn who_reads_together_misses_nothing(store: &Store) {
     const WRITERS: u64 = 3;
     const EACH: u64 = 60;
@@ -73,7 +74,7 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
         for (what, sessions) in whats {
             for start in [FeedStart::Beginning, FeedStart::Now] {
                 let (watches, what) = (Arc::clone(&watches), what.clone());
-                // Before anything is written: those that begin now are to get all of it.
+                // Before anything is written: watches that start now have to get all of it.
                 let watch = watches.start(what.clone(), start).await.expect("a watch");
                 followers.spawn(async move { take(&watches, what, watch, sessions, EACH, pause).await });
             }
@@ -92,7 +93,8 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
     timeout(SOON * 3, followers.join_all()).await.expect("all get all");
 }
 
-/// Each is given what begins as it has asked for, whatever the others follow, and all get the end as an error.
+/// Each watch returns the entries of its own prefix, whatever the others follow, and all of them get the end as an
+/// error.
 pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();

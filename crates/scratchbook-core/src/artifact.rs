@@ -1,4 +1,4 @@
-//! Artifacts: named, versioned data of a session or, with `user:` before the name, of a user.
+//! Artifacts: named, versioned data of a session or, with the prefix `user:` in the name, of a user.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::content::Part;
 use crate::error::{Error, Result};
 use crate::session::{SessionKey, check_id};
 
-/// Keeps artifacts. Versions count from 0; nothing is overwritten.
+/// Stores artifacts. Versions count from 0; nothing is overwritten.
 ///
-/// A name that starts with `user:` belongs to the user and is seen from all sessions of the user's in the
-/// app; any other belongs to the session and goes when the session is deleted.
+/// A name that starts with `user:` belongs to the user and is visible in all of the user's sessions in the app; any
+/// other name belongs to the session and is deleted with it.
 #[async_trait]
 pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
-    /// Saves data under a name and gives the version it got.
+    /// Saves data under a name and returns its version.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one with
-    /// `..` or `versions` in it, and for a part that holds neither text nor data. `PayloadTooLarge` for one that is larger
-    /// than [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
+    /// `..` or `versions` in it, and for a part without text or data. `PayloadTooLarge` if the artifact exceeds
+    /// [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
     async fn save_artifact(
         &self,
         session: &SessionKey,
@@ -32,32 +32,32 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64>;
 
-    /// Reads a version, or the newest; `None` where there is none.
+    /// Reads a version, by default the newest; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` names what cannot be read.
+    /// `DataCorrupted` names the artifact that cannot be read.
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>>;
 
-    /// The names of all artifacts the session sees, its own and its user's, in byte order.
+    /// Lists the names of all artifacts that the session sees, its own and its user's, in byte order.
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// No errors of its own.
     async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>>;
 
-    /// The versions of a name, oldest first; empty where there is none.
+    /// Lists the versions of a name, oldest first; empty if there are none.
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` names what cannot be read.
+    /// `DataCorrupted` names the artifact that cannot be read.
     async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>>;
 
-    /// Deletes all versions of a name; silent where there is none.
+    /// Deletes all versions of a name; does nothing if there are none.
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// No errors of its own.
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()>;
 }
 
@@ -91,29 +91,30 @@ impl<A: ArtifactService + ?Sized> ArtifactService for Arc<A> {
     }
 }
 
-/// What is known of one version of an artifact. In JSON it is ADK's `ArtifactVersion`.
+/// The metadata of one version of an artifact. In JSON it is ADK's `ArtifactVersion`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactVersion {
     /// The version, from 0.
     pub version: u64,
-    /// What the saver wanted kept beside it.
+    /// Custom metadata that was saved with it.
     pub custom_metadata: Map<String, Value>,
-    /// When it was saved, in seconds since 1970.
+    /// The time of the save, in seconds since 1970.
     pub create_time: f64,
-    /// What kind of data it is; text has none.
+    /// The MIME type; text has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
 
 impl ArtifactVersion {
-    /// A version as a store has read it, saved at a time in seconds; for stores, yours among them.
+    /// Creates the metadata of a version saved at a time, in seconds since 1970. For store implementations, including
+    /// your own.
     #[must_use]
     pub fn new(version: u64, create_time: f64) -> Self {
         Self { version, custom_metadata: Map::new(), create_time, mime_type: None }
     }
 
-    /// With what is known of the data.
+    /// Sets the MIME type and the custom metadata.
     #[must_use]
     pub fn with_metadata(mut self, mime_type: Option<String>, custom_metadata: Map<String, Value>) -> Self {
         self.mime_type = mime_type;
@@ -126,7 +127,7 @@ impl ArtifactVersion {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for names that not every store could hold.
+/// `InvalidArgument` for a name that some store could not hold.
 pub fn check_filename(filename: &str) -> Result<bool> {
     check_id("artifact name", filename)?;
     let user = filename.strip_prefix("user:");

@@ -1,20 +1,20 @@
-//! Where time and ids come from, so that a test can say what they are.
+//! The source of time and ids, which tests can replace.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-/// The clock and the source of ids that stores and runners use.
+/// The clock and the id source of stores and runners.
 pub trait Environment: fmt::Debug + Send + Sync + 'static {
-    /// The time now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     fn now(&self) -> f64;
 
-    /// A new id, different from every other.
+    /// Returns a new unique id.
     fn new_id(&self) -> String;
 }
 
-/// The system's clock, and UUIDs of version 7, which sort by the time they were made.
+/// The system's clock, and version 7 UUIDs, which sort by creation time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemEnvironment;
 

@@ -1,4 +1,4 @@
-//! Fields that this version does not know of.
+//! Fields unknown to this version.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 
 static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
-/// Fields of an object that this version does not know of, as they came, by name. They are given back where the object is
-/// written: a newer program may have made it.
+/// Fields of an object that are unknown to this version, by name, kept as received. They are written back with the
+/// object, since a newer program may have written them.
 ///
-/// It is a [`Map`] in all but its size: nearly every object has none, and there are many in an event.
+/// It behaves like a [`Map`] but is smaller: an event has many of these objects, and nearly all have no unknown fields.
 ///
 /// ```
 /// use scratchbook::Part;
@@ -89,10 +89,10 @@ impl<'de> Deserialize<'de> for ExtraFields {
     }
 }
 
-/// The unknown fields of one object, and what the object is.
+/// The unknown fields of one object, with a description of the object.
 pub(crate) type Extra<'a> = (&'static str, &'a ExtraFields);
 
-/// Refuses the first unknown field there is.
+/// Refuses the first unknown field.
 pub(crate) fn check_known<'a>(mut extras: impl Iterator<Item = Extra<'a>>) -> Result<()> {
     match extras.find_map(|(of, fields)| Some((of, fields.keys().next()?))) {
         None => Ok(()),

@@ -1,7 +1,7 @@
-//! Reading JSON without losing a number.
+//! Reading JSON without changing a number.
 //!
-//! `serde_json` turns an integer beyond 64 bits into a float without a word. Everything that comes in as
-//! text therefore passes [`from_str`] or [`from_slice`], which look at the raw numbers first.
+//! `serde_json` silently turns an integer beyond 64 bits into a float. All incoming text therefore passes [`from_str`]
+//! or [`from_slice`], which check the raw numbers first.
 
 mod texts;
 mod weight;
@@ -19,10 +19,10 @@ use crate::error::{Error, Result};
 pub use texts::{Field, texts};
 pub use weight::Weight;
 
-/// How many levels of arrays and objects a value may have, so that it can still be read inside an event.
+/// The maximum number of levels of arrays and objects in a value, so that it can still be read inside an event.
 pub const MAX_DEPTH: usize = 100;
 
-/// Reads a value from JSON text, refusing what could not be given back exactly.
+/// Reads a value from JSON text and refuses numbers that would not survive a round trip.
 ///
 /// ```
 /// use scratchbook::{ErrorKind, json};
@@ -36,8 +36,8 @@ pub const MAX_DEPTH: usize = 100;
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for malformed JSON, for a shape that is not `T`'s, for an integer beyond 64 bits and for
-/// a float beyond `f64`.
+/// `InvalidArgument` for malformed JSON, for a shape that does not match `T`, for an integer beyond 64 bits and for a
+/// float beyond `f64`.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T> {
     from_slice(text.as_bytes())
 }
@@ -46,14 +46,14 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T> {
 ///
 /// # Errors
 ///
-/// As [`from_str`]; bytes that are not UTF-8 are `InvalidArgument` too.
+/// As [`from_str`]; also `InvalidArgument` for bytes that are not UTF-8.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let parsed = serde_json::from_slice(bytes).map_err(|e| Error::invalid(describe(&e)))?;
     check_numbers(bytes)?;
     Ok(parsed)
 }
 
-/// What is wrong with JSON, and where, without the value that stands there: it may be a secret.
+/// Describes what is wrong with JSON, and where, without the value at that place, which may be a secret.
 #[doc(hidden)]
 pub fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();
@@ -63,7 +63,7 @@ pub fn describe(error: &serde_json::Error) -> String {
     }
 }
 
-/// `invalid type: string "hunter2", expected u64 at ...` without what is quoted.
+/// Removes what is quoted: `invalid type: string "hunter2", expected u64 at ...`.
 fn without_value(text: &str) -> String {
     let quotes = |part: &str| part.find(['"', '`']).map(|at| part[..at].trim_end().to_owned());
     match (text.starts_with("invalid "), text.rfind(", expected")) {
@@ -75,7 +75,7 @@ fn without_value(text: &str) -> String {
     }
 }
 
-/// Finds numbers that `serde_json` would read as others, in text that it has accepted.
+/// Finds numbers that `serde_json` would change, in text that it has accepted.
 fn check_numbers(bytes: &[u8]) -> Result<()> {
     let mut at = 0;
     while at < bytes.len() {
@@ -109,7 +109,7 @@ fn check_integer(digits: &[u8]) -> Result<()> {
     if digits == b"-0" {
         return Err(Error::invalid("the integer -0 would become a float; send 0, or -0.0"));
     }
-    // 18 digits and a sign fit i64 whatever they are.
+    // 18 digits and a sign always fit i64.
     if digits.len() <= 18 {
         return Ok(());
     }
@@ -121,7 +121,7 @@ fn check_integer(digits: &[u8]) -> Result<()> {
     Err(Error::invalid(format!("an integer of {count} digits does not fit 64 bits; send it as a string or as a float")))
 }
 
-/// Any decimal is read as the float next to it, but not as infinity or, unless it is zero, as zero.
+/// Any decimal is read as the nearest float, but infinity is refused, and so is zero unless the text says zero.
 fn check_float(digits: &[u8]) -> Result<()> {
     let text = String::from_utf8_lossy(digits);
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
@@ -132,12 +132,12 @@ fn check_float(digits: &[u8]) -> Result<()> {
     }
 }
 
-/// Refuses a value that is nested deeper than it could be read back.
+/// Refuses a value that is nested too deeply to be read back.
 pub(crate) fn check_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
     check_levels(value, MAX_DEPTH, what)
 }
 
-/// Refuses a value that could not be an item of a list.
+/// Refuses a value that is nested too deeply for an item of a list.
 pub(crate) fn check_item_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
     check_levels(value, MAX_DEPTH - 1, what)
 }
@@ -157,7 +157,7 @@ pub fn check_levels(value: &Value, levels: usize, what: impl Fn() -> String) -> 
     Err(Error::invalid(format!("{} is nested deeper than {levels} levels", what())))
 }
 
-/// A name in snake_case as proto-JSON spells it.
+/// Converts a snake_case name to the camelCase of proto-JSON.
 #[doc(hidden)]
 pub fn camel_case(name: &str) -> String {
     let mut words = name.split('_');
@@ -170,7 +170,7 @@ pub fn camel_case(name: &str) -> String {
     camel
 }
 
-/// Counts the bytes that are written to it.
+/// A writer that only counts bytes.
 #[derive(Debug, Default)]
 pub struct ByteCount(pub u64);
 
@@ -185,7 +185,7 @@ impl io::Write for ByteCount {
     }
 }
 
-/// How many bytes a value has as JSON text, of which nothing is kept.
+/// The length of a value as JSON text, in bytes, without building the text.
 ///
 /// ```
 /// use scratchbook::json;
@@ -195,12 +195,12 @@ impl io::Write for ByteCount {
 /// ```
 pub fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
     let mut count = ByteCount::default();
-    // What cannot be written is found when it is.
+    // A value that cannot be serialized is reported when it is written.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// How many bytes a value has as JSON text; `None` if there are more than `most`, beyond which nothing is counted.
+/// The length of a value as JSON text, in bytes; `None` if it exceeds `most`, after which counting stops.
 ///
 /// ```
 /// use scratchbook::json;
@@ -213,7 +213,7 @@ pub fn bytes_up_to(value: &(impl Serialize + ?Sized), most: u64) -> Option<u64> 
     serde_json::to_writer(&mut count, value).ok().map(|()| count.count.0)
 }
 
-/// Counts bytes, and fails beyond the most of them.
+/// A writer that counts bytes and fails above a maximum.
 struct CountUpTo {
     count: ByteCount,
     most: u64,
@@ -230,7 +230,7 @@ impl io::Write for CountUpTo {
     }
 }
 
-/// JSON text of something of ours that can be read back: no deeper than `serde_json` reads.
+/// Serializes one of our types to JSON text, no deeper than `serde_json` can read.
 #[doc(hidden)]
 pub fn to_text(value: &(impl Serialize + ?Sized), what: &str) -> Result<String> {
     let mut text = Vec::with_capacity(256);
@@ -238,7 +238,7 @@ pub fn to_text(value: &(impl Serialize + ?Sized), what: &str) -> Result<String> 
     String::from_utf8(text).map_err(|e| Error::internal("JSON that is not UTF-8").with_source(e))
 }
 
-/// Refuses something of ours whose JSON could not be read back; gives its bytes.
+/// Refuses one of our types whose JSON could not be read back; returns its length in bytes.
 pub(crate) fn check_writable(value: &(impl Serialize + ?Sized), what: &str) -> Result<u64> {
     let mut count = ByteCount::default();
     write(value, &mut count, what)?;
@@ -253,10 +253,11 @@ fn write(value: &(impl Serialize + ?Sized), to: impl io::Write, what: &str) -> R
     })
 }
 
-/// serde_json reads 127 levels.
+/// serde_json reads at most 127 levels.
 const MAX_TEXT_DEPTH: usize = 127;
 
-/// Compact JSON, ended by an error before it gets too deep to be read, or to be written without overflow.
+/// A formatter of compact JSON that returns an error before the text is too deep to be read, or its writing overflows
+/// the stack.
 struct Bounded {
     depth: usize,
 }
@@ -290,17 +291,17 @@ impl Formatter for Bounded {
     }
 }
 
-/// Reads a field that is an object. Serde alone would take an array for one, its fields in their order.
+/// Reads a field that is an object. Serde alone would also accept an array of the fields in order.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Object::deserialize(deserializer).map(|object| object.0)
 }
 
-/// Reads a field that is an object, `null` or absent: for `#[serde(deserialize_with)]`. Serde alone would take a list for
-/// a struct as well, its fields in their order.
+/// Reads a field that is an object, `null` or absent: for `#[serde(deserialize_with)]`. Serde alone would also accept
+/// an array of a struct's fields in order.
 ///
 /// # Errors
 ///
-/// Those of the deserializer, for what is something else.
+/// The deserializer's errors, for any other value.
 pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let object: Option<Object<T>> = Option::deserialize(deserializer)?;
     Ok(object.map(|object| object.0))
@@ -322,7 +323,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Gives a struct that asks for its fields a map of them, and nothing else.
+/// A deserializer that only accepts maps for structs.
 struct MapsOnly<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapsOnly<D> {

@@ -1,4 +1,4 @@
-//! A store: the session service and the artifact service of one place.
+//! A store: its session service and its artifact service.
 
 use std::sync::Arc;
 
@@ -6,31 +6,31 @@ use crate::artifact::ArtifactService;
 use crate::error::{Error, ErrorKind};
 use crate::session::{SessionKey, SessionService};
 
-/// The services of one store: its sessions and its artifacts.
+/// The services of one store: sessions and artifacts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Store {
-    /// Sessions and state.
+    /// The service for sessions and state.
     pub sessions: Arc<dyn SessionService>,
-    /// Artifacts.
+    /// The service for artifacts.
     pub artifacts: Arc<dyn ArtifactService>,
 }
 
 impl Store {
-    /// The services of a store that is both.
+    /// Creates a store from a service that implements both traits.
     #[must_use]
     pub fn new<S: SessionService + ArtifactService>(store: Arc<S>) -> Self {
         Self { sessions: Arc::<S>::clone(&store), artifacts: store }
     }
 
-    /// Sessions kept in one place and artifacts in another.
+    /// Creates a store that keeps sessions and artifacts in different places.
     #[must_use]
     pub fn of(sessions: Arc<dyn SessionService>, artifacts: Arc<dyn ArtifactService>) -> Self {
         Self { sessions, artifacts }
     }
 }
 
-/// The error of a service that was closed.
+/// The error of a closed service.
 #[doc(hidden)]
 #[must_use]
 pub fn closed() -> Error {

@@ -1,71 +1,72 @@
-//! Who stood in the way of a write, key by key.
+//! Conflicts of a write, key by key.
 
 use std::fmt::{self, Write};
 
 use serde_json::Value;
 
-/// How many keys a message names.
+/// The maximum number of keys that a message names.
 const NAMED: usize = 5;
 
-/// A key for whose sake a write was refused; [`Error::conflicts`](super::Error::conflicts) has them.
+/// A key that caused a write to be refused; [`Error::conflicts`](super::Error::conflicts) returns them.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeyConflict {
     /// The key, with its prefix.
     pub key: String,
-    /// What was in the way.
+    /// The kind of conflict.
     pub cause: ConflictCause,
-    /// The value the writer went by: what a guard expected, or what the writer's copy of the session shows. `None` where
-    /// that is absent, and where the store was not given a copy.
+    /// The value that the writer expected: that of a guard, or that of the writer's snapshot of the session. `None` if
+    /// it is absent, and if the store was not given a snapshot.
     pub read: Option<Value>,
-    /// The value that is stored, `None` where the key is absent.
+    /// The stored value; `None` if the key is absent.
     pub found: Option<Value>,
-    /// Who wrote what is stored; `None` where nobody did, or where it is not known any more.
+    /// The writer of the stored value; `None` if there is none or it is not known any more.
     pub writer: Option<KeyWriter>,
 }
 
 impl KeyConflict {
-    /// A key that is not as a write needs it; for stores, yours among them.
+    /// Creates a conflict. For store implementations, including your own.
     #[must_use]
     pub fn new(key: impl Into<String>, cause: ConflictCause, found: Option<Value>) -> Self {
         Self { key: key.into(), cause, read: None, found, writer: None }
     }
 }
 
-/// Why a key is in the way of a write.
+/// Why a key is in conflict with a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConflictCause {
-    /// It was written after the writer had read it.
+    /// The key was written after the writer had read it.
     Changed,
-    /// It is not what a guard of the write expects.
+    /// The key does not have the value that a guard of the write expects.
     Guard,
 }
 
-/// Who wrote a key last.
+/// The last writer of a key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyWriter {
-    /// The user and the id of the session that wrote it; `None` for a write outside of any session.
+    /// The user and the id of the session that wrote the key; `None` for a write outside of any session.
     pub session: Option<(String, String)>,
-    /// The number of the event in that session, 0 for the session's creation.
+    /// The number of the event in that session; 0 for the session's creation.
     pub seq: u64,
-    /// The event's id; empty where there was none.
+    /// The event's id; empty if no event wrote the key.
     pub event_id: String,
-    /// Who is said to have written it; empty where that is not known any more.
+    /// The author; empty if it is not known any more.
     pub author: String,
-    /// The invocation of the event; empty where there was none, and where the event is not there any more.
+    /// The invocation of the event; empty if there is none, and if the event no longer exists.
     pub invocation_id: String,
-    /// When, in seconds: the event's timestamp; 0 where that is not known.
+    /// The time, in seconds since 1970: the event's timestamp; 0 if it is unknown.
     pub time: f64,
 }
 
 impl KeyWriter {
-    /// A writer outside of any session.
+    /// A writer outside of any session, with the author's name.
     #[must_use]
     pub fn new(author: impl Into<String>) -> Self {
         Self { author: author.into(), ..Self::default() }
     }
 
-    /// An event of a session, or its creation: the user, the session's id, the event's number or 0, its id.
+    /// Sets the event or the session's creation: the user, the session's id, the event's number or 0, and the event's
+    /// id.
     #[must_use]
     pub fn with_event(
         mut self,
@@ -80,14 +81,14 @@ impl KeyWriter {
         self
     }
 
-    /// In an invocation; empty for none.
+    /// Sets the invocation; empty for none.
     #[must_use]
     pub fn with_invocation(mut self, invocation_id: impl Into<String>) -> Self {
         self.invocation_id = invocation_id.into();
         self
     }
 
-    /// At a time, in seconds.
+    /// Sets the time, in seconds since 1970.
     #[must_use]
     pub fn with_time(mut self, seconds: f64) -> Self {
         self.time = seconds;
@@ -95,7 +96,7 @@ impl KeyWriter {
     }
 }
 
-/// For messages: names alone, no values.
+/// For messages: names without values.
 impl fmt::Display for KeyConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.cause {
@@ -120,12 +121,12 @@ impl fmt::Display for KeyWriter {
     }
 }
 
-/// The keys in the way, as a part of a sentence.
+/// The conflicting keys as a part of a sentence.
 pub(super) fn listed(conflicts: &[KeyConflict]) -> String {
     let mut text = String::new();
     for (n, conflict) in conflicts.iter().take(NAMED).enumerate() {
         let comma = if n == 0 { "" } else { ", " };
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{comma}{conflict}");
     }
     if conflicts.len() > NAMED {

@@ -1,4 +1,4 @@
-//! One error type with kinds; status codes, exit codes and exceptions are functions of the kind.
+//! One error type with kinds; status codes, exit codes and exceptions are derived from the kind.
 
 mod conflict;
 
@@ -12,40 +12,40 @@ pub use conflict::{ConflictCause, KeyConflict, KeyWriter};
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, as a class a program can act on.
+/// The class of an error, which programs can handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The caller passed something that can never be right: a bad key, id, number or shape.
+    /// The arguments are invalid and can never be accepted: a key, id, number or shape.
     InvalidArgument,
-    /// The session, template key, artifact or file named does not exist.
+    /// The named session, template key, artifact or file does not exist.
     NotFound,
-    /// The thing to be made is there already, with other content.
+    /// The object to be created already exists with different content.
     AlreadyExists,
-    /// The write was refused because somebody else's came first.
+    /// The write was refused because of a concurrent write.
     Conflict,
-    /// The system is not in a state in which the call can work: closed, a newer schema, not a database of ours.
+    /// The system is in a state in which the call cannot work: closed, a newer schema, not a scratchbook database.
     FailedPrecondition,
-    /// Something ran out that may be there again later: disk space, a queue, a quota.
+    /// A resource is exhausted but may be available again later: disk space, a queue, a quota.
     ResourceExhausted,
-    /// A value, event, delta, artifact, body or answer has more bytes than a limit allows; it never gets smaller by itself.
+    /// A value, event, delta, artifact, request body or response exceeds a limit in bytes; a retry does not help.
     PayloadTooLarge,
-    /// The caller is not known.
+    /// The caller is not authenticated.
     Unauthenticated,
-    /// The caller, or the file system, does not allow it.
+    /// The caller lacks permission, or the file system denies access.
     PermissionDenied,
-    /// The store cannot be reached just now; the same call may work later.
+    /// The store cannot be reached at the moment; a retry may work later.
     Unavailable,
-    /// This store cannot do what was asked.
+    /// This store does not support the call.
     Unsupported,
     /// Stored data cannot be read back.
     DataCorrupted,
-    /// A defect, ours or that of code called by us.
+    /// A defect, in this library or in code that it calls.
     Internal,
 }
 
 impl ErrorKind {
-    /// The kind's name in snake case, as logs and JSON answers show it.
+    /// The name in snake case, as in logs and JSON responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -72,9 +72,9 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error: its kind, a message that says what would be right, and what caused it.
+/// An error: its kind, a message that says how to fix it, and its cause.
 ///
-/// `Display` prints the message alone; the cause is in [`source`](StdError::source).
+/// `Display` prints only the message; the cause is in [`source`](StdError::source).
 ///
 /// ```
 /// use scratchbook::{ErrorKind, SessionKey};
@@ -92,19 +92,19 @@ struct Inner {
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     conflicts: Vec<KeyConflict>,
-    /// Whether the call may have been done, so that doing it again could do it twice.
+    /// Whether the call may have taken effect, so that a retry could repeat it.
     may_be_done: bool,
-    /// Whether its reason concerns who runs the program, and not who called.
+    /// Whether the reason concerns the operator of the program and not its caller.
     for_operator: bool,
-    /// Whether an event of the run tells of it already.
+    /// Whether an event of the run already reports it.
     told: bool,
 }
 
 impl Error {
-    /// An error of this kind, for stores, tools and agents of your own.
+    /// Creates an error of this kind, also for stores, tools and agents of your own.
     ///
-    /// The message starts in lower case and names the value that was wrong and what would be right;
-    /// it holds no secret and no state value.
+    /// The message starts in lower case and names the invalid value and a valid one; it contains no secrets and no
+    /// state values.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
@@ -120,14 +120,14 @@ impl Error {
         Self { inner: Box::new(inner) }
     }
 
-    /// The same error with the cause it came from.
+    /// Sets the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.inner.source = Some(source.into());
         self
     }
 
-    /// The same error with `context: ` before its message.
+    /// Adds `context: ` before the message.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.inner.message = format!("{context}: {}", self.inner.message);
@@ -140,8 +140,8 @@ impl Error {
         self.inner.kind
     }
 
-    /// Whether the same call may succeed later without a change. It is not said of a call that may have been done, in a
-    /// store where a second one would do it twice.
+    /// Whether a retry without changes may succeed later. `false` for a call that may have taken effect, in a store in
+    /// which a retry would repeat it.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let may_pass =
@@ -149,10 +149,10 @@ impl Error {
         may_pass && !self.inner.may_be_done
     }
 
-    /// The same error, whose reason is for those who run the program: a store, a disk, a setting or an account of theirs has
-    /// failed, and the message may name an address, a path or a user. What others asked for was not at fault.
+    /// Marks the reason as one for the operator of the program: the program's store, disk, setting or account has
+    /// failed, and the message may name an address, a path or a user. The caller's request was not at fault.
     ///
-    /// A server answers callers [`public_message`](Self::public_message) and logs the rest.
+    /// A server responds with [`public_message`](Self::public_message) and logs the rest.
     ///
     /// ```
     /// use scratchbook::{Error, ErrorKind};
@@ -168,14 +168,14 @@ impl Error {
         self
     }
 
-    /// Whether its reason is [for those who run the program](Self::for_operator).
+    /// Whether the reason is [for the operator](Self::for_operator).
     #[must_use]
     pub fn is_for_operator(&self) -> bool {
         self.inner.for_operator
     }
 
-    /// The message as callers of the program may read it: the whole, unless its reason is
-    /// [for those who run the program](Self::for_operator).
+    /// The message for callers of the program: the whole message, unless the reason is [for the
+    /// operator](Self::for_operator).
     #[must_use]
     pub fn public_message(&self) -> &str {
         match self.inner.for_operator {
@@ -185,9 +185,9 @@ impl Error {
         }
     }
 
-    /// The kind as callers of the program may know it: its own, unless its reason is
-    /// [for those who run the program](Self::for_operator). Then it is `Unavailable` if the same call may succeed later,
-    /// `DataCorrupted` if stored data is damaged, and otherwise `Internal`: a caller cannot mend it.
+    /// The kind for callers of the program: its own, unless the reason is [for the operator](Self::for_operator). It is
+    /// then `Unavailable` if a retry may succeed later, `DataCorrupted` if stored data is damaged, and otherwise
+    /// `Internal`, because a caller cannot fix it.
     #[must_use]
     pub fn public_kind(&self) -> ErrorKind {
         match self.kind() {
@@ -198,7 +198,7 @@ impl Error {
         }
     }
 
-    /// The same error once more, without its cause, which can be had only once, and without conflicts.
+    /// A copy of the error without its cause, which cannot be cloned, and without conflicts.
     #[doc(hidden)]
     pub fn again(&self) -> Self {
         let mut error = Self::new(self.kind(), self.inner.message.as_str());
@@ -207,15 +207,15 @@ impl Error {
         error
     }
 
-    /// The same error, [not retryable](Self::is_retryable) whatever its kind: the call may have been done, and a second one
-    /// would do it twice.
+    /// Marks the error as [not retryable](Self::is_retryable), whatever its kind: the call may have taken effect, and a
+    /// retry would repeat it.
     #[must_use]
     pub fn not_retryable(mut self) -> Self {
         self.inner.may_be_done = true;
         self
     }
 
-    /// The keys for whose sake a write was refused as a `Conflict`; empty for every other error.
+    /// The keys that caused a write to be refused with `Conflict`; empty for every other error.
     ///
     /// ```
     /// use scratchbook::*;
@@ -238,7 +238,7 @@ impl Error {
         &self.inner.conflicts
     }
 
-    /// A write that was refused for the sake of these keys. The message names keys and writers, never values.
+    /// A write refused because of these keys. The message names keys and writers, never values.
     #[must_use]
     pub fn conflict(conflicts: Vec<KeyConflict>) -> Self {
         let listed = conflict::listed(&conflicts);
@@ -247,7 +247,7 @@ impl Error {
         error
     }
 
-    /// The same error with the values that its writer had read, where they are not known yet.
+    /// Sets the values that the writer had read, unless they are already known.
     pub(crate) fn with_read(mut self, read: impl Fn(&str) -> Option<Value>) -> Self {
         for conflict in self.inner.conflicts.iter_mut().filter(|conflict| conflict.cause == ConflictCause::Changed) {
             conflict.read = read(&conflict.key);
@@ -255,7 +255,7 @@ impl Error {
         self
     }
 
-    /// The same error, of which an event of the run tells already.
+    /// Marks the error as reported by an event of the run.
     #[doc(hidden)]
     pub fn told(mut self) -> Self {
         self.inner.told = true;
@@ -267,7 +267,7 @@ impl Error {
         self.inner.told
     }
 
-    /// An `InvalidArgument`: something that can never be right. As [`new`](Self::new).
+    /// An `InvalidArgument`: the arguments can never be accepted. As [`new`](Self::new).
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
@@ -285,7 +285,7 @@ impl Error {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// The same error with what each conflict becomes.
+    /// Replaces each conflict by the result of a function.
     #[doc(hidden)]
     pub fn map_conflicts(mut self, change: impl Fn(&mut KeyConflict) -> Result<()>) -> Result<Self> {
         self.inner.conflicts.iter_mut().try_for_each(change)?;
@@ -313,7 +313,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Conflicts hold values, which belong into no log; the message names their keys.
+        // Conflicts contain values, which must not get into logs; the message names their keys.
         let mut out = f.debug_struct("Error");
         out.field("kind", &self.inner.kind).field("message", &self.inner.message);
         if let Some(source) = &self.inner.source {

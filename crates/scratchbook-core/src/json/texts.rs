@@ -1,4 +1,4 @@
-//! Texts of an object by their names, without anything else of it.
+//! Reads some text fields of a JSON object and skips the rest.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,26 +9,26 @@ use serde::{Deserializer, de};
 use super::describe;
 use crate::error::{Error, Result};
 
-/// What stands under a name of an object.
+/// A field of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Field<'a> {
-    /// Nothing.
+    /// The field is absent.
     #[default]
     Absent,
-    /// A text.
+    /// The field is a string.
     Text(Cow<'a, str>),
-    /// A value of another kind.
+    /// The field is a value of another kind.
     Other,
 }
 
 impl<'a> Field<'a> {
-    /// This field if anything stands there, the other one otherwise: for a name with two spellings.
+    /// This field if it is present, otherwise the other one: for a name with two spellings.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if self == Self::Absent { other } else { self }
     }
 
-    /// The same without a border to the bytes it was read from.
+    /// Copies the text, so that it no longer borrows from the input.
     #[must_use]
     pub fn into_owned(self) -> Field<'static> {
         match self {
@@ -38,7 +38,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The text, if it is one.
+    /// The text, if the field is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -48,8 +48,9 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Reads what stands under some names of a JSON object, and builds nothing else. Of a name that is there twice the last one
-/// counts, as for [`Value`](serde_json::Value). All is [`Absent`](Field::Absent) in what is no object.
+/// Reads the fields with these names from a JSON object, and builds nothing else. If a name occurs twice, the last one
+/// counts, as for [`Value`](serde_json::Value). All fields of a value that is not an object are
+/// [`Absent`](Field::Absent).
 ///
 /// ```
 /// use scratchbook::json;
@@ -61,7 +62,7 @@ impl<'a> Field<'a> {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for what is not JSON.
+/// `InvalidArgument` for invalid JSON.
 pub fn texts<'a, const N: usize>(bytes: &'a [u8], names: [&str; N]) -> Result<[Field<'a>; N]> {
     let mut found = [const { Field::Absent }; N];
     let mut reader = serde_json::Deserializer::from_slice(bytes);
@@ -121,7 +122,7 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
     }
 }
 
-/// Which of the names a name is.
+/// The index of a name in the list of names.
 struct Name<'n>(&'n [&'n str]);
 
 impl<'a> DeserializeSeed<'a> for Name<'_> {
@@ -144,7 +145,7 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// A string as it stands in the JSON, or that the value is no string.
+/// A string as in the JSON, or an error if the value is not a string.
 struct Text;
 
 impl<'a> DeserializeSeed<'a> for Text {
@@ -205,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// What the whole text says of a name.
+    /// The expected field, computed from the whole text.
     fn whole(text: &str, name: &str) -> Field<'static> {
         match serde_json::from_str::<Value>(text).unwrap().get(name) {
             None => Field::Absent,

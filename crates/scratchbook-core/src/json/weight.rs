@@ -1,25 +1,26 @@
-//! How much JSON text holds, before anything of it is built.
+//! Estimates the size of JSON text before it is parsed.
 
 use std::mem::size_of;
 
 use serde_json::Value;
 
-/// What a small allocation takes at least, with what the allocator keeps beside it.
+/// The minimum size of an allocation, with the allocator's overhead.
 const ALLOCATION: u64 = 32;
-/// An array makes room for four values at its first.
+/// An array allocates room for four values at first.
 const ARRAY: u64 = 3 * VALUE + ALLOCATION;
-/// An object that holds something: its table, and room for three entries.
+/// A non-empty object: its table, and room for three entries.
 const OBJECT: u64 = 512;
-/// An object that holds nothing: as a value it takes no more than any, read as a part of a message it takes this.
+/// An empty object: as a value it needs no more than any other value, but read as a part of a message it needs this
+/// much.
 const EMPTY_OBJECT: u64 = 256;
-/// A name with its entry in an object, beside the value.
+/// A name with its entry in an object, without the value.
 const NAME: u64 = 32 + ALLOCATION;
 const VALUE: u64 = size_of::<Value>() as u64;
 
-/// How much JSON text holds, and about how much memory it takes once it is read.
+/// The number of values in JSON text, their depth, and about how much memory they take once parsed.
 ///
-/// One pass over the bytes that allocates nothing. It does not look whether the text is JSON: of JSON the counts are
-/// exact, and of anything else they are at least those of what a reader has built when it finds out.
+/// It takes one pass over the bytes and allocates nothing. It does not validate: for JSON the counts are exact, and for
+/// anything else they are at least those of what a parser has built when it finds the error.
 ///
 /// ```
 /// use scratchbook::json::Weight;
@@ -32,15 +33,15 @@ const VALUE: u64 = size_of::<Value>() as u64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Weight {
-    /// Strings, numbers, words, arrays and objects; names of objects are not counted.
+    /// Strings, numbers, literals, arrays and objects; names of objects are not counted.
     pub values: u64,
-    /// How many arrays and objects are around the innermost, itself included.
+    /// The maximum nesting of arrays and objects.
     pub depth: u64,
-    /// About how many bytes of memory it takes as a [`Value`], or read as events and their parts.
+    /// About how many bytes of memory it takes as a [`Value`], or parsed as events and their parts.
     pub memory: u64,
 }
 
-/// An array or an object that has just begun.
+/// An array or an object whose end has not been reached.
 #[derive(Clone, Copy)]
 enum Begun {
     Array,
@@ -48,7 +49,7 @@ enum Begun {
 }
 
 impl Weight {
-    /// Weighs a text.
+    /// Estimates the size of a text.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut weight = Self::default();
@@ -78,7 +79,7 @@ impl Weight {
                     weight.values += 1;
                     weight.memory += ALLOCATION + length as u64;
                 }
-                // What stood before it was a name.
+                // The string before it was a name.
                 b':' => {
                     weight.values = weight.values.saturating_sub(1);
                     weight.memory += NAME;
@@ -95,7 +96,7 @@ impl Weight {
     }
 }
 
-/// How many bytes a string has from behind its first quote to behind its last.
+/// The length of a string in bytes, from after its first quote to after its last.
 fn string(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -108,7 +109,7 @@ fn string(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// How many bytes the rest of a number or a word has.
+/// The length of the rest of a number or a literal, in bytes.
 fn word(bytes: &[u8]) -> usize {
     let ends = |byte: &u8| byte.is_ascii_whitespace() || b",:\"[]{}".contains(byte);
     bytes.iter().position(ends).unwrap_or(bytes.len())
@@ -120,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// The values and the depth of what was built.
+    /// The number and the depth of parsed values.
     fn built(value: &Value) -> (u64, u64) {
         let inner: Vec<_> = match value {
             Value::Array(items) => items.iter().map(built).collect(),

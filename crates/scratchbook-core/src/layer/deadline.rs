@@ -1,4 +1,4 @@
-//! A bound on how long a call may take, as a wrapper on the trait.
+//! A deadline for every call of a service.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,11 +18,11 @@ use crate::session::{
 };
 use crate::state::{StateDelta, StateMap};
 
-/// A service whose every call ends within a time: with its answer, or as `Unavailable`.
+/// A service whose calls all end in time: with their result, or as `Unavailable`.
 ///
-/// A write that runs into its deadline is not taken back: whether it was committed is unknown, and trying
-/// again with the same ids is safe. Needs a Tokio runtime with its timer, as `#[tokio::main]` makes one. Wrap a
-/// shared service for one call, or once for all.
+/// A write that exceeds its deadline is not rolled back: its outcome is unknown, and a retry with the same ids is safe.
+/// This needs a Tokio runtime with a timer, such as that of `#[tokio::main]`. Wrap a shared service for one call, or
+/// once for all calls.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct WithDeadline<S> {
 }
 
 impl<S> WithDeadline<S> {
-    /// Gives every call of a service, for sessions or artifacts, this long.
+    /// Limits every call of a service, for sessions or artifacts, to this time.
     #[must_use]
     pub fn new(service: S, deadline: Duration) -> Self {
         Self { service, deadline }

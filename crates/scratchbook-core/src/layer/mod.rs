@@ -1,6 +1,6 @@
-//! Layers: services around a service, which give its calls something that no store has to know of.
+//! Layers: services around a service that add a feature of which stores need not know.
 //!
-//! Each forwards every method, so that a method that is new in a trait is not forgotten.
+//! Each layer forwards every method explicitly, so that a new method of a trait is not forgotten.
 
 pub mod deadline;
 mod read_only;

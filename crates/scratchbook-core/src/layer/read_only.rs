@@ -1,4 +1,4 @@
-//! A service that can be read and not be written to.
+//! A read-only service.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,10 @@ use crate::session::{
 };
 use crate::state::{StateDelta, StateMap};
 
-/// A service whose every write is `PermissionDenied`: for viewers, reports and whoever is only to look.
+/// A service that refuses every write with `PermissionDenied`: for viewers and reports.
 ///
-/// It guards against mistakes. Whoever has the address of the database can write to it: give them a role that cannot.
+/// It protects against mistakes only. A program with the database's address and credentials can still write: use a
+/// database role without that permission.
 ///
 /// ```
 /// use scratchbook::*;
@@ -39,7 +40,7 @@ pub struct ReadOnly<S> {
 }
 
 impl<S> ReadOnly<S> {
-    /// Lets the reads of a service, for sessions or artifacts, through.
+    /// Passes on the reads of a service, for sessions or artifacts.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self { service }
@@ -91,7 +92,7 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
     }
 
     async fn append(&self, _: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
-        // A piece of a stream is no write.
+        // A piece of a stream is never written.
         match event.is_partial() {
             true => Ok(Committed::new(event.into(), Outcome::Partial)),
             false => denied("append an event"),
@@ -161,7 +162,7 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
     }
 
     async fn check_writable(&self) -> Result<()> {
-        // No write is wanted of it.
+        // A read-only service need not be writable.
         Ok(())
     }
 

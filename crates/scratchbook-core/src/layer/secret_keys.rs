@@ -1,4 +1,4 @@
-//! Marked keys: kept out of feeds, logs and templates.
+//! Secret keys: their values are kept out of feeds, logs and templates.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use crate::session::{
 };
 use crate::state::{StateDelta, StateMap};
 
-/// A service with marked keys. Their values can be read and written as any other, by whoever asks for the session or the
-/// state. They are left out where they would get to somebody who did not ask for them:
+/// A service with secret keys. Their values can be read and written like any other by reading the session or the state.
+/// They are hidden from readers who did not ask for them:
 ///
-/// - feeds and watchers name the key; in the place of its value is the string `[secret]`, unless the keys are
+/// - feeds and watchers name the key, with the string `[secret]` instead of its value, unless the keys are
 ///   [`shown_in_feeds`](SecretKeys::shown_in_feeds);
-/// - instruction templates refuse to insert them, unless the run allows it by
-///   `RunConfig::with_secrets_in_templates` (feature `agent`);
+/// - instruction templates refuse to insert them, unless the run allows it by `RunConfig::with_secrets_in_templates`
+///   (feature `agent`);
 /// - `Debug` of a session does not show them.
 ///
-/// What an agent says or a tool is called with is not searched for them. In the database they are as any other key; see
-/// `WithEncryption`. Stack it outermost.
+/// Messages of agents and arguments of tools are not searched for these values. In the database they are stored like
+/// any other key; see `WithEncryption`. This has to be the outermost layer.
 ///
 /// ```
 /// use scratchbook::*;
@@ -49,7 +49,7 @@ pub struct WithSecretKeys<S> {
 }
 
 impl<S> WithSecretKeys<S> {
-    /// Marks keys of a service.
+    /// Marks keys of a service as secret.
     #[must_use]
     pub fn new(service: S, secret: SecretKeys) -> Self {
         Self { service, secret }

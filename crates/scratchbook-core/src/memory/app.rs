@@ -1,4 +1,4 @@
-//! What is kept of an app, and what a commit does to it. The caller holds the app's lock.
+//! The data of an app, and how commits change it. The caller holds the app's lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use super::feed::Item;
 use super::removal::Removed;
 
-/// Every so many events a session's state is kept as it stood, which costs next to nothing with persistent maps.
+/// The state of a session is kept every this many events, which costs next to nothing with persistent maps.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 
 #[derive(Debug, Default)]
@@ -28,13 +28,13 @@ pub(super) struct App {
     pub(super) by_update: BTreeSet<ListPosition>,
     /// The ids of sessions, each with its user.
     by_id: BTreeSet<(Arc<str>, Arc<str>)>,
-    /// What was committed, by its position.
+    /// The commits, by position.
     pub(super) feed: BTreeMap<u64, Item>,
-    /// Removals in it, by the user and the session; no session for a user's.
+    /// Their removals, by user and session; without a session for the removal of a user.
     pub(super) removed: BTreeMap<(Arc<str>, Arc<str>), Removed>,
-    /// Those of sessions and users by their positions, and so by their age.
+    /// The removals of sessions and users by position, and so by age.
     pub(super) removed_at: BTreeMap<u64, (Arc<str>, Arc<str>)>,
-    /// Up to which position removals of sessions and users were let go.
+    /// The position up to which removals of sessions and users were dropped.
     pub(super) let_go: u64,
 }
 
@@ -44,62 +44,62 @@ pub(super) struct User {
     pub(super) sessions: HashMap<Arc<str>, Stored>,
     pub(super) by_update: BTreeSet<ListPosition>,
     pub(super) artifacts: BTreeMap<ArtifactName, Versions>,
-    /// Where in the feed of the app the user's own is.
+    /// The positions of the user's own commits in the app's feed.
     pub(super) feed: BTreeSet<u64>,
 }
 
 /// The versions of an artifact, each with the time it was saved.
 pub(super) type Versions = Vec<(PreparedArtifact, f64)>;
 
-/// The session an artifact belongs to, `None` for the user's, and its name.
+/// The session of an artifact, `None` for the user's, and its name.
 pub(super) type ArtifactName = (Option<Arc<str>>, String);
 
-/// State of a user or an app, with the log it is the fold of.
+/// State of a user or an app, with the log whose fold it is.
 #[derive(Debug, Default)]
 pub(super) struct OwnedState {
     pub(super) values: ScopeMap,
     /// The version of every key ever written, and the position of its last write.
     pub(super) versions: HashMap<String, (u64, u64)>,
     pub(super) log: Vec<StateChange>,
-    /// Below this position the log was pruned.
+    /// The log was pruned below this position.
     pub(super) pruned: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) key: SessionKey,
-    /// The state with which the fold begins, after the event with the number `base`: the last that was pruned, or 0.
+    /// The state from which the fold starts, after the event with the number `base`: the last pruned one, or 0.
     pub(super) initial: ScopeMap,
     pub(super) base: u64,
-    /// Where the fold begins in the logs of the user and the app.
+    /// The position in the logs of the user and the app at which the fold starts.
     pub(super) position: u64,
     pub(super) state: ScopeMap,
-    /// The number of the event that wrote a key last, 0 for the session's creation.
+    /// The number of the event that last wrote a key, 0 for the session's creation.
     pub(super) written: HashMap<String, u64>,
     pub(super) events: Events,
-    /// Where each event's commit stands in the logs.
+    /// The position of each event's commit in the logs.
     pub(super) positions: VecDeque<u64>,
-    /// What each event takes as JSON.
+    /// The size of each event as JSON, in bytes.
     pub(super) sizes: VecDeque<u64>,
-    /// What all of them take, with the state that the fold begins with.
+    /// The size of all of them, with the initial state.
     pub(super) bytes: u64,
-    /// The state after some of the events, by their numbers.
+    /// The state after some of the events, by number.
     pub(super) checkpoints: BTreeMap<u64, ScopeMap>,
     pub(super) ids: HashMap<String, Known>,
-    /// Timestamps in their order, with the number of the event.
+    /// Timestamps in order, each with the number of its event.
     pub(super) by_time: BTreeSet<(u64, u64)>,
-    /// When it was made, and when it was updated last, in microseconds since 1970.
+    /// The times of creation and of the last update, in microseconds since 1970.
     pub(super) made: i64,
     pub(super) micros: i64,
     pub(super) expires: Option<i64>,
     pub(super) metadata: Arc<SessionMetadata>,
     /// The position of its creation in the feed.
     pub(super) created: u64,
-    /// The number of the last event that was taken over from the session it was forked from.
+    /// The number of the last event copied from the session from which it was forked.
     pub(super) forked_at: Option<u64>,
 }
 
-/// An event by its id.
+/// An event, found by its id.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     hash: [u8; 32],
@@ -107,7 +107,7 @@ pub(super) struct Known {
     position: u64,
 }
 
-/// What the log says of a write, beside the change itself.
+/// The origin of a write as logged, without the change itself.
 pub(super) struct Origin<'a> {
     pub(super) position: u64,
     pub(super) session: Option<(&'a SessionKey, u64)>,
@@ -140,14 +140,14 @@ impl User {
         !self.sessions.is_empty() || !self.state.log.is_empty() || !self.artifacts.is_empty()
     }
 
-    /// Whether nothing is kept of the user any more.
+    /// Whether no data of the user is left.
     pub(super) fn is_nobody(&self) -> bool {
         !self.has_something() && self.state.versions.is_empty() && self.feed.is_empty()
     }
 }
 
 impl App {
-    /// The app, where it or a user has something, and those users; in no order.
+    /// The app, if it or one of its users has data, and those users; in no order.
     pub(super) fn owners(&self, app_name: &Arc<str>) -> Vec<StateOwner> {
         let users = self.users.iter().filter(|(_, user)| user.has_something());
         let user = |user_id: &Arc<str>| StateOwner::User { app_name: app_name.clone(), user_id: user_id.clone() };
@@ -181,14 +181,14 @@ impl App {
         Some((user, user.sessions.get(key.session_id())?))
     }
 
-    /// The users who have a session with an id, those whose session has expired among them.
+    /// The users who have a session with this id, expired ones included.
     pub(super) fn users_with(&self, session_id: &str) -> impl Iterator<Item = (&str, &Stored)> {
         let from = (Arc::from(session_id), Arc::from(""));
         let same = self.by_id.range(from..).take_while(move |(id, _)| **id == *session_id);
         same.filter_map(|(id, user_id)| Some((user_id.as_ref(), self.users.get(user_id)?.sessions.get(id)?)))
     }
 
-    /// Puts a new session where it is found.
+    /// Adds a new session to all indexes.
     pub(super) fn keep(&mut self, stored: Stored) {
         let (place, key) = (stored.list_position(), stored.key.clone());
         self.by_id.insert((key.session_id().into(), key.user_id().into()));
@@ -199,8 +199,8 @@ impl App {
         user.sessions.insert(key.session_id().into(), stored);
     }
 
-    /// Removes a user with all that is theirs, but for what the app's log holds; how many sessions there were, if there was
-    /// such a user.
+    /// Removes a user with all data, except for entries in the app's log; returns the number of sessions, if the user
+    /// existed.
     pub(super) fn remove_user(&mut self, user_id: &str) -> Option<u64> {
         let has_something = self.users.get(user_id)?.has_something();
         let had_something = self.forget_removals(user_id) > 0;
@@ -233,7 +233,7 @@ impl App {
         )
     }
 
-    /// Commits a prepared event to a session that is there; the position is taken where it is needed.
+    /// Commits a prepared event to an existing session; the position is taken when it is needed.
     pub(super) fn append(
         &mut self,
         key: &SessionKey,
@@ -262,14 +262,14 @@ impl App {
         self.commit(key, prepared, next_position())
     }
 
-    /// Refuses a session that would leave more keys of the user or the app than there may be.
+    /// Refuses a session that would exceed the limit on keys of the user or the app.
     pub(super) fn check_created(&self, prepared: &PreparedSession) -> Result<()> {
         self.check_owned(prepared.key.user_id(), |scope, values| {
             prepared.check_keys(scope, values.len(), |name| values.contains_key(name))
         })
     }
 
-    /// Refuses changes that leave more keys of the user or the app than there may be.
+    /// Refuses changes that would exceed the limit on keys of the user or the app.
     pub(super) fn check_shared(&self, user_id: &str, changes: &[KeyChange], limits: &Limits) -> Result<()> {
         self.check_owned(user_id, |scope, values| {
             limits.check_changes(scope, changes, values.len(), |name| values.contains_key(name))
@@ -299,7 +299,7 @@ impl App {
         stored.bytes += size;
         for change in changes.iter().filter(|change| change.scope == Scope::Session) {
             change_scope(&mut stored.state, &change.name, &change.change);
-            // Mostly the key is known, and nothing is copied.
+            // Usually the key exists already, and nothing is copied.
             match stored.written.get_mut(&change.name) {
                 Some(written) => *written = seq,
                 None => drop(stored.written.insert(change.name.clone(), seq)),
@@ -321,7 +321,7 @@ impl App {
         Ok(Committed::new(event, Outcome::Stored).with_log_positions(LogPositions::of_feed(position)))
     }
 
-    /// Removes a session; the number of its last event, if there was one.
+    /// Removes a session; returns the number of its last event, if it existed.
     pub(super) fn remove_session(&mut self, key: &SessionKey) -> Option<u64> {
         let user = self.users.get_mut(key.user_id())?;
         let stored = user.sessions.remove(key.session_id())?;
@@ -331,7 +331,7 @@ impl App {
         self.by_update.remove(&position);
         self.by_id.remove(&(key.session_id().into(), key.user_id().into()));
         self.leave_feed(key, &stored.positions);
-        // The keys of the user and the app that it was made with stay.
+        // The keys of the user and the app that its creation wrote stay.
         if self.changes_at(stored.created, key.user()).or_else(|| self.changes_at(stored.created, key.app())).is_none()
         {
             self.drop_from_feed(key.user_id(), stored.created);
@@ -340,7 +340,7 @@ impl App {
     }
 }
 
-/// The bits of a time that is not negative, which order as the numbers do; `-0.0` is where `0.0` is.
+/// The bits of a time that is not negative, which sort like the numbers; `-0.0` equals `0.0`.
 pub(super) fn time_order(seconds: f64) -> u64 {
     (seconds + 0.0).to_bits()
 }
@@ -354,7 +354,7 @@ impl Stored {
         }
     }
 
-    /// The session as it is; the position is the last that was given out.
+    /// The current session; the position is the last one assigned.
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
             .with_events(events)
@@ -372,7 +372,7 @@ impl Stored {
         self.base + self.events.len() as u64
     }
 
-    /// How many of the events that are here have a number up to this one.
+    /// The number of existing events with a number up to this one.
     pub(super) fn count_up_to(&self, seq: u64) -> usize {
         usize::try_from(seq.saturating_sub(self.base)).map_or(self.events.len(), |count| count.min(self.events.len()))
     }
@@ -381,7 +381,7 @@ impl Stored {
         if seq <= self.base { None } else { self.events.get(self.count_up_to(seq - 1)) }
     }
 
-    /// The clock is asked where there is an end alone.
+    /// The clock is read only if the session has an expiry time.
     pub(super) fn is_expired(&self, now: impl FnOnce() -> i64) -> bool {
         self.expires.is_some_and(|expires| expires <= now())
     }
@@ -411,8 +411,8 @@ impl Stored {
 
     /// Events from a time on, the last `count` of them in the store's order.
     ///
-    /// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way
-    /// back by number, unless the clock was very wrong.
+    /// If there are few, the index on time finds them; if there are many, a search backwards by number soon meets the
+    /// last ones, unless the clock was very wrong.
     pub(super) fn since(&self, seconds: f64, count: usize) -> Events {
         let matching = || self.by_time.range((time_order(seconds), 0)..);
         if let Some((many, far)) = since_bounds(count)

@@ -1,4 +1,4 @@
-//! Artifacts in memory: beside the sessions of their user.
+//! Artifacts in memory, stored with the sessions of their user.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -23,7 +23,7 @@ fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
 }
 
 impl InMemorySessionService {
-    /// The versions of an artifact; those of an expired session are not there.
+    /// The versions of an artifact; none if its session has expired.
     fn versions<'a>(&self, app: &'a App, session: &SessionKey, name: &ArtifactName) -> Option<&'a Versions> {
         let is_gone = name.0.is_some() && self.has_expired(app, session);
         app.users.get(session.user_id()).filter(|_| !is_gone)?.artifacts.get(name)
@@ -44,7 +44,7 @@ impl ArtifactService for InMemorySessionService {
         let held = hold(self, session, Usage::artifact(prepared.bytes)).await?;
         let app = self.app_or_new(session.app_name())?;
         let mut app = write(&app);
-        // What an expired session had must not come back with it.
+        // Artifacts of an expired session must not return with a new session of the same id.
         self.drop_expired(&mut app, session);
         let versions = app.user(session.user_id()).artifacts.entry(name).or_default();
         versions.push((prepared, self.environment.now()));

@@ -1,4 +1,4 @@
-//! The feed of an app and of its users. The caller holds the app's lock.
+//! The feeds of an app and of its users. The caller holds the app's lock.
 
 use super::app::{App, owned};
 use super::to_map;
@@ -8,16 +8,16 @@ use crate::plan::feed::{Feed, FeedPlace};
 use crate::plan::room::Room;
 use crate::session::{FeedCommit, FeedPage, FeedStart, PAGE_BYTES, Removal, SessionKey, StateChange, StateOwner};
 
-/// What was committed at a position.
+/// A commit at a position.
 #[derive(Debug)]
 pub(super) enum Item {
     /// An event with its number.
     Event(SessionKey, u64),
-    /// A session, and with it perhaps keys of its user and its app.
+    /// The creation of a session, perhaps with keys of its user and its app.
     Created(SessionKey),
-    /// Keys of a user or an app.
+    /// A change to keys of a user or an app.
     State(StateOwner),
-    /// Something that was removed.
+    /// A removal.
     Removed(Removal),
 }
 
@@ -48,7 +48,7 @@ impl App {
         };
         let mut page = match owner.user_id() {
             None => feed.page(after, self.feed.range(after.position..).flat_map(commits), limit),
-            // What others have committed is not looked at.
+            // Commits of other users are skipped.
             Some(user_id) => {
                 let own = self.users.get(user_id).into_iter().flat_map(|user| user.feed.range(after.position..));
                 let items = own.filter_map(|position| self.feed.get_key_value(position));
@@ -62,13 +62,13 @@ impl App {
             page.cursor = page.entries.last().map_or(page.cursor, |last| last.cursor.clone());
         }
         if page.entries.is_empty() {
-            // Whoever goes on from here need not look again at all that others have committed meanwhile.
+            // So that the next read need not skip the same commits of other users again.
             page.cursor = feed.cursor(&FeedPlace::after(last).to_string());
         }
         Ok(page)
     }
 
-    /// What an owner's feed shows of a commit.
+    /// The entries of a commit that an owner's feed shows.
     fn commits_of(&self, position: u64, item: &Item, of: &StateOwner) -> Vec<FeedCommit> {
         let is_of = |user_id: Option<&str>| of.user_id().is_none() || of.user_id() == user_id;
         match item {
@@ -98,7 +98,7 @@ impl App {
         }
     }
 
-    /// Takes a session's events out. Those that a fork has taken over stand at their positions for the original.
+    /// Removes a session's events. Events copied by a fork remain at the positions of the original.
     pub(super) fn leave_feed<'p>(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = &'p u64>) {
         for position in positions {
             if matches!(self.feed.get(position), Some(Item::Event(of, _)) if of == key) {
@@ -107,7 +107,7 @@ impl App {
         }
     }
 
-    /// Puts a commit into the feeds that show it.
+    /// Adds a commit to the feeds that show it.
     pub(super) fn enter_feed(&mut self, position: u64, item: Item) {
         if let Some(user_id) = item.user_id() {
             self.user(user_id).feed.insert(position);
@@ -140,7 +140,7 @@ impl App {
 
 const REMOVAL_BYTES: u64 = 200;
 
-/// About how many bytes a commit has as JSON text.
+/// About how many bytes a commit takes as JSON text.
 fn bytes(commit: &FeedCommit) -> u64 {
     match commit {
         FeedCommit::Event { event, .. } => bytes_of(event.as_ref()),

@@ -1,4 +1,4 @@
-//! State as it stood, who wrote it, and sessions that go on from there. The caller holds the app's lock.
+//! Point-in-time state, the writers of keys, and forks. The caller holds the app's lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl App {
         Some(event.invocation_id.clone())
     }
 
-    /// Makes a session of the events of another up to one of them, by default the last.
+    /// Creates a session from the events of another up to one of them, by default the last.
     pub(super) fn fork(
         &mut self,
         key: &SessionKey,
@@ -76,7 +76,7 @@ impl App {
 }
 
 impl Stored {
-    /// A session without events.
+    /// Creates a session without events.
     pub(super) fn new(key: &SessionKey, initial: ScopeMap, position: u64, micros: i64) -> Self {
         Self {
             key: key.clone(),
@@ -101,13 +101,14 @@ impl Stored {
         }
     }
 
-    /// Where the commit of an event stands in the logs; for the one the fold begins with, where that is.
+    /// The position of an event's commit in the logs; for the event before the fold, the position at which the fold
+    /// starts.
     fn position_at(&self, seq: u64) -> u64 {
         let last = self.count_up_to(seq).checked_sub(1);
         last.and_then(|place| self.positions.get(place)).copied().unwrap_or(self.position)
     }
 
-    /// The session's own keys after an event that is here, or after all that were pruned.
+    /// The session's own keys after an existing event, or after all pruned ones.
     pub(super) fn state_at(&self, seq: u64) -> ScopeMap {
         if seq == self.last() {
             return self.state.clone();
@@ -133,7 +134,7 @@ impl Stored {
         let mut written = HashMap::new();
         for name in state.keys() {
             let last = self.written.get(name.as_ref()).copied().filter(|last| *last <= at);
-            // Where a later event wrote it as well, the one before that is among those that are taken over.
+            // If a later event wrote it as well, the previous write is among the copied events.
             let seq = last.or_else(|| last_write(&events, name)).unwrap_or(self.base);
             written.insert(name.to_string(), seq);
         }
@@ -163,7 +164,7 @@ impl Stored {
     }
 }
 
-/// What the state that a fold begins with takes as JSON. It was checked when it was written.
+/// The size of an initial state as JSON, in bytes. It was checked when it was written.
 pub(super) fn initial_bytes(initial: &ScopeMap) -> u64 {
     state_bytes(initial.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))).unwrap_or_default()
 }
@@ -176,7 +177,7 @@ fn last_write(events: &Events, name: &str) -> Option<u64> {
 }
 
 impl OwnedState {
-    /// The values as they stood at a position; `None` where the log does not reach back so far.
+    /// The values as of a position; `None` if the log does not reach back far enough.
     fn at(&self, position: u64) -> Option<ScopeMap> {
         if self.log.last().is_none_or(|change| change.position <= position) {
             return Some(self.values.clone());

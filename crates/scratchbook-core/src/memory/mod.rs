@@ -1,7 +1,7 @@
-//! Everything in memory: for tests, demos and programs that need nothing to survive them.
+//! A store in memory: for tests, demos and programs whose data need not outlive them.
 //!
-//! One lock an app. A commit is made while it is held for writing and costs a few map operations; whatever is
-//! read is a snapshot taken in constant time, because events and values are kept in persistent structures.
+//! There is one lock per app. A commit holds it for writing and costs a few map operations; every read is a snapshot
+//! taken in constant time, because events and values are kept in persistent data structures.
 
 mod app;
 mod artifact;
@@ -44,7 +44,7 @@ use crate::session::{
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;
 
-/// Keeps sessions, state and artifacts in memory; they are gone when it is dropped.
+/// Stores sessions, state and artifacts in memory; they are lost when it is dropped.
 ///
 /// ```
 /// use scratchbook::{CreateSessionConfig, InMemorySessionService, SessionService};
@@ -66,7 +66,7 @@ pub struct InMemorySessionService {
     apps: RwLock<HashMap<String, Arc<RwLock<App>>>>,
     position: AtomicU64,
     closed: AtomicBool,
-    /// Tells cursors of its feeds from those of others.
+    /// Distinguishes cursors of its feeds from those of other stores.
     id: String,
     notifier: CommitNotifier,
 }
@@ -78,13 +78,13 @@ impl Default for InMemorySessionService {
 }
 
 impl InMemorySessionService {
-    /// An empty service on the system's clock.
+    /// Creates an empty store with the system's clock.
     #[must_use]
     pub fn new() -> Self {
         Self::with_environment(Arc::new(SystemEnvironment))
     }
 
-    /// An empty service with a clock and ids of your own.
+    /// Creates an empty store with your own clock and id source.
     #[must_use]
     pub fn with_environment(environment: Arc<dyn Environment>) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl InMemorySessionService {
         }
     }
 
-    /// The same with limits on how large and how many things may be.
+    /// Sets the limits on sizes and numbers.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.quotas = Quotas::new(&limits);
@@ -107,8 +107,8 @@ impl InMemorySessionService {
         self
     }
 
-    /// The app, if anything was ever written to it. A lock poisoned by a panic elsewhere is still whole:
-    /// nothing between two commits can panic.
+    /// The app, if anything was ever written to it. The data behind a lock poisoned by a panic elsewhere is still
+    /// consistent: nothing between two commits can panic.
     fn app(&self, app_name: &str) -> Result<Option<Arc<RwLock<App>>>> {
         self.check_open()?;
         Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).get(app_name).cloned())
@@ -132,7 +132,7 @@ impl InMemorySessionService {
         Ok(Arc::clone(apps.entry(app_name.to_owned()).or_default()))
     }
 
-    /// The last position given out. While an app's lock is held, none is given out for that app.
+    /// The last assigned position. While an app's lock is held, no position is assigned for that app.
     fn position(&self) -> u64 {
         self.position.load(Ordering::Relaxed)
     }
@@ -145,14 +145,14 @@ impl InMemorySessionService {
         micros_of_seconds(self.environment.now())
     }
 
-    /// Before a session is written to: one that has expired is deleted.
+    /// Deletes an expired session before it is written to.
     fn drop_expired(&self, app: &mut App, key: &SessionKey) {
         if self.has_expired(app, key) {
             self.remove(app, key, RemovalKind::Expired);
         }
     }
 
-    /// Removes a session, if there is one.
+    /// Removes a session, if it exists.
     fn remove(&self, app: &mut App, key: &SessionKey, kind: RemovalKind) {
         if let Some(last) = app.remove_session(key) {
             let removal = Removal::of_session(kind, key.clone(), last, self.environment.now());
@@ -160,19 +160,19 @@ impl InMemorySessionService {
         }
     }
 
-    /// Whether there is a session that has expired.
+    /// Whether a session exists and has expired.
     fn has_expired(&self, app: &App, key: &SessionKey) -> bool {
         app.session(key).is_some_and(|(_, stored)| stored.is_expired(|| self.now_micros()))
     }
 
-    /// The users who have a session with an id that has not expired.
+    /// The users who have an unexpired session with this id.
     fn live_users_with<'a>(&self, app: &'a App, session_id: &str) -> impl Iterator<Item = &'a str> {
         let now = std::cell::OnceCell::new();
         let live = move |stored: &Stored| !stored.is_expired(|| *now.get_or_init(|| self.now_micros()));
         app.users_with(session_id).filter(move |(_, stored)| live(stored)).map(|(user_id, _)| user_id)
     }
 
-    /// A session to be read, unless it has expired.
+    /// A session for reading, unless it has expired.
     fn live<'a>(&self, app: &'a App, key: &SessionKey) -> Option<(&'a User, &'a Stored)> {
         app.session(key).filter(|(_, stored)| !stored.is_expired(|| self.now_micros()))
     }
@@ -335,7 +335,7 @@ impl SessionService for InMemorySessionService {
         if let Some(app) = self.app(key.app_name())? {
             self.remove(&mut write(&app), key, RemovalKind::Deleted);
             self.quotas.forget(&key.user());
-            // Whoever follows it is told that it is gone.
+            // Followers of the session learn that it was deleted.
             self.notifier.notify_session(key);
         }
         Ok(())
@@ -404,7 +404,7 @@ impl SessionService for InMemorySessionService {
         let mut room = Room::new(PAGE_BYTES);
         let page = log.iter().skip(from).take(limit);
         let mut to = from + page.take_while(|change| room.takes(change.bytes())).count();
-        // All changes of a commit have its position: a page that ended among them would lose the rest.
+        // All changes of a commit have the same position: a page that ended among them would lose the rest.
         while from < to && to < log.len() && log[to].position == log[to - 1].position {
             to += 1;
         }
@@ -489,7 +489,7 @@ impl SessionService for InMemorySessionService {
             return Ok(0);
         };
         let mut app = write(&app);
-        // What is committed from now on is known.
+        // A position ahead of the log would include future commits.
         let before = before.min(self.position() + 1);
         Ok(app.owned_mut(owner).map_or(0, |state| state.prune(before, limit)) as u64)
     }

@@ -6,7 +6,8 @@ use super::app::{App, User};
 use super::feed::Item;
 use crate::session::{Removal, RemovalKind};
 
-/// Where the removals of one address stand in the feed: that of the session or the user, and that of its events.
+/// The positions in the feed of the removals of one address: that of the session or user itself, and that of its
+/// events.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
     whole: Option<u64>,
@@ -14,7 +15,7 @@ pub(super) struct Removed {
 }
 
 impl App {
-    /// Puts a removal into the feed. It takes the place of an earlier one of the same address.
+    /// Adds a removal to the feed. It replaces an earlier one of the same address.
     pub(super) fn record(&mut self, position: u64, removal: Removal) {
         let Some(user_id) = removal.user.user_id().map(Arc::<str>::from) else {
             return;
@@ -36,7 +37,7 @@ impl App {
         self.enter_feed(position, Item::Removed(removal));
     }
 
-    /// Forgets the removals of a user's sessions; how many sessions they were of.
+    /// Drops the removals of a user's sessions; returns how many sessions they concerned.
     pub(super) fn forget_removals(&mut self, user_id: &str) -> usize {
         let from = (Arc::from(user_id), Arc::from(""));
         let addresses = self.removed.range(from..).map(|(address, _)| address);
@@ -53,8 +54,8 @@ impl App {
         gone.len()
     }
 
-    /// Lets the oldest removals of sessions and users go that are older than a time, in seconds, this many at most; says how
-    /// many.
+    /// Drops the oldest removals of sessions and users before a time, in seconds since 1970, at most this many; returns
+    /// how many.
     pub(super) fn let_removals_go(&mut self, before: f64, limit: usize) -> usize {
         let mut gone = 0;
         while gone < limit

@@ -1,4 +1,4 @@
-//! What a write that depends on what is stored finds in an app. The caller holds the app's lock.
+//! Resolves writes that depend on stored values. The caller holds the app's lock.
 
 use super::app::{App, OwnedState, Stored};
 use crate::error::{Error, KeyWriter, Result};
@@ -8,7 +8,7 @@ use crate::session::{AppendOptions, SessionKey, StateChange, StateOwner, event_w
 use crate::state::Scope;
 
 impl App {
-    /// An event with its operations carried out, or why it is refused.
+    /// Applies an event's operations, or refuses it.
     pub(super) fn resolve(&self, key: &SessionKey, prepared: &Prepared, options: &AppendOptions) -> Result<Prepared> {
         let (_, stored) = self.session(key).ok_or_else(|| no_session(key))?;
         let mut found = Found::new(stored.last()).with_create_time(stored.made);
@@ -28,7 +28,7 @@ impl App {
         resolved.map_err(|refusal| self.refused(refusal, key.user_id(), Some((key, stored))))
     }
 
-    /// A session with the operations of its events carried out, or why it is refused.
+    /// Applies the operations of a session's events, or refuses it.
     pub(super) fn resolve_session(&self, prepared: PreparedSession) -> Result<PreparedSession> {
         let key = prepared.key.clone();
         let mut found = Found::new(0);
@@ -37,7 +37,7 @@ impl App {
         prepared.resolve(found).map_err(|refusal| self.refused(refusal, key.user_id(), None))
     }
 
-    /// Changes to a user's or an app's state with their operations carried out, or why they are refused.
+    /// Applies the operations of changes to a user's or an app's state, or refuses them.
     pub(super) fn resolve_state(&self, owner: &StateOwner, prepared: &PreparedState) -> Result<Vec<KeyChange>> {
         let user_id = owner.user_id().unwrap_or_default();
         let mut found = Found::new(0);
@@ -81,7 +81,7 @@ impl Stored {
         found.insert(Scope::Session, name, value, self.written.get(name).copied().unwrap_or_default());
     }
 
-    /// Who wrote a key with this number; of an event that was pruned only the number is known.
+    /// The writer of a key with this number; for a pruned event only the number is known.
     pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
         self.event(seq).map(|event| event_writer(key, event))
     }

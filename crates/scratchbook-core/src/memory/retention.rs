@@ -1,4 +1,4 @@
-//! What is removed with time. The caller holds the app's lock.
+//! Removal of old data. The caller holds the app's lock.
 
 use std::collections::HashMap;
 
@@ -18,14 +18,14 @@ impl App {
         }
     }
 
-    /// Sessions that have expired, this many at most.
+    /// Expired sessions, at most this many.
     pub(super) fn expired(&self, now: i64, limit: usize) -> Vec<SessionKey> {
         let sessions = self.users.values().flat_map(|user| user.sessions.values());
         let expired = sessions.filter(|stored| stored.is_expired(|| now)).take(limit);
         expired.map(|stored| stored.key.clone()).collect()
     }
 
-    /// How many events were pruned, and the number of the last one that is gone.
+    /// Prunes events; returns how many, and the number of the last one removed.
     pub(super) fn prune_events(&mut self, key: &SessionKey, before: u64, limit: usize) -> (usize, u64) {
         let Some(stored) = self.session_mut(key) else {
             return (0, 0);
@@ -37,7 +37,7 @@ impl App {
 }
 
 impl Stored {
-    /// Removes the oldest events and gives their positions.
+    /// Removes the oldest events and returns their positions.
     fn prune(&mut self, before: u64, limit: usize) -> Vec<u64> {
         let count = self.count_up_to(before.saturating_sub(1)).min(limit);
         let base = self.base + count as u64;

@@ -1,4 +1,4 @@
-//! How much is stored, added up when a quota asks for it, and room that is made.
+//! Usage, summed up when a quota needs it, and the deletion of expired sessions to make room.
 
 use async_trait::async_trait;
 
@@ -38,7 +38,7 @@ impl Stock for InMemorySessionService {
             return Ok(Usage::default());
         };
         let app = read(&app);
-        // What cannot be forked is refused later.
+        // A session that cannot be forked is refused later.
         let Some((user, stored)) = app.session(key) else {
             return Ok(Usage::default());
         };

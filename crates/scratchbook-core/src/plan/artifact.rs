@@ -1,4 +1,4 @@
-//! What a save of an artifact saves, for every store.
+//! Preparing an artifact for storage, the same for every store.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use crate::content::Part;
 use crate::error::{Error, Result};
 use crate::json;
 
-/// An artifact made ready to be stored.
+/// A validated artifact, ready to be stored.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PreparedArtifact {
     /// The data.
     pub artifact: Arc<Part>,
-    /// What kind of data it is.
+    /// The MIME type.
     pub mime_type: Option<String>,
-    /// What the saver wants kept beside it.
+    /// The custom metadata.
     pub custom_metadata: Map<String, Value>,
-    /// What both take as JSON.
+    /// The length of both as JSON, in bytes.
     pub bytes: u64,
 }
 
-/// Makes an artifact ready to be saved under a name.
+/// Validates an artifact and prepares it for storage under a name.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a name that [`check_filename`] refuses, or that means something as a path: an absolute one, one
-/// with `..` in it, or one with `versions` in it, which the addresses of versions have. For a part without text, data or a
-/// file's URI, and for one that is nested too deep. `PayloadTooLarge` for what is larger than the limits say.
+/// `InvalidArgument` for a name that [`check_filename`] refuses, or that has a meaning as a path: an absolute one, one
+/// with `..`, or one with `versions`, which is used in the addresses of versions. Also for a part without text, data or
+/// a file's URI, and for one that is nested too deeply. `PayloadTooLarge` for an artifact above the limits.
 pub fn prepare_artifact(
     filename: &str,
     artifact: Part,
@@ -52,8 +52,8 @@ pub fn prepare_artifact(
     Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata, bytes })
 }
 
-/// Refuses a new name that would lead elsewhere as a path of a file or an address; the rules are those of ADK's store in
-/// files. What has such a name already can be read and deleted.
+/// Refuses a new name that would lead elsewhere as a file path or an address, by the rules of ADK's file store.
+/// Existing artifacts with such names can be read and deleted.
 fn check_new_filename(filename: &str) -> Result<()> {
     let user = check_filename(filename)?;
     let name = if user { &filename["user:".len()..] } else { filename }.trim();

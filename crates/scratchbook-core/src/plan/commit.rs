@@ -1,4 +1,4 @@
-//! What a write writes: one pure description that every store carries out.
+//! Writes: one pure description that every store carries out.
 
 use std::collections::{HashMap, HashSet};
 use std::iter;
@@ -19,9 +19,10 @@ use crate::session::{
 };
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
-/// An event made ready to be stored, and everything that is written with it but its number.
+/// An event prepared for storage, with everything that is written with it except its number.
 ///
-/// One with operations in its delta has to be [resolved](Self::resolve) first, with what the store finds.
+/// An event with operations in its delta has to be [resolved](Self::resolve) first, against the values that the store
+/// finds.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Prepared {
@@ -29,13 +30,14 @@ pub struct Prepared {
     pub event: Event,
     /// The event as JSON; empty while there are operations in it.
     pub text: String,
-    /// The hash of the event as it was sent, by which a retry is known.
+    /// The hash of the event as it was sent, which identifies a retry.
     pub hash: [u8; 32],
     /// The session's new update time, in microseconds since 1970.
     pub micros: i64,
-    /// The changes to stored keys, session before user before app, by name: the order of locks.
+    /// The changes to stored keys, session before user before app, by name: the order of locking.
     pub changes: Vec<KeyChange>,
-    /// The limits it was prepared under. A store holds to them the number of the event and the keys of each scope.
+    /// The limits it was prepared under. The store checks the event's number and the number of keys per scope against
+    /// them.
     pub limits: Limits,
 }
 
@@ -43,11 +45,11 @@ pub struct Prepared {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyChange {
-    /// Whose key it is; never `temp:`.
+    /// The scope of the key; never `temp:`.
     pub scope: Scope,
     /// The key without its prefix.
     pub name: String,
-    /// What happens to it.
+    /// The change.
     pub change: Change,
 }
 
@@ -56,12 +58,12 @@ impl KeyChange {
         Self { scope, name: name.into(), change }
     }
 
-    /// The value as JSON text, `None` for a removal.
+    /// The value as JSON text; `None` for a removal.
     ///
     /// # Errors
     ///
-    /// `Internal` for operations, which a store has to resolve before it writes. None else in practice: the value was
-    /// checked when the change was prepared.
+    /// `Internal` for operations, which a store has to resolve before it writes. No other errors in practice: the value
+    /// was checked when the change was prepared.
     pub fn text(&self) -> Result<Option<String>> {
         if self.change.operations().is_some() {
             let key = self.scope.key(&self.name);
@@ -71,11 +73,11 @@ impl KeyChange {
     }
 }
 
-/// Makes an event ready: checked, with id and timestamp, without `temp:` keys. A partial event is not for this.
+/// Prepares an event: checks it, sets id and timestamp, and drops `temp:` keys. Not for partial events.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad ids, keys, values or timestamps; `PayloadTooLarge` for what is larger than the limits.
+/// `InvalidArgument` for invalid ids, keys, values or timestamps; `PayloadTooLarge` if a limit is exceeded.
 pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &Limits) -> Result<Prepared> {
     event.check()?;
     check_id("event id", &event.id)?;
@@ -106,13 +108,13 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
 }
 
 impl Prepared {
-    /// What it takes of quotas; of one with operations about that, since nobody knows yet what they come to.
+    /// What it adds to quotas; only an estimate for an event with operations, whose results are not known yet.
     pub(crate) fn usage(&self) -> Usage {
         let text = if self.text.is_empty() { self.text.capacity() } else { self.text.len() };
         Usage::bytes(text as u64)
     }
 
-    /// Takes the user's and the app's keys out of what is written. The event keeps them.
+    /// Removes the user's and the app's keys from what is written. The event keeps them.
     fn leave_shared_keys(&mut self) -> Result<()> {
         if let Some(change) = self.changes.iter().find(|change| change.change.operations().is_some()) {
             let (key, id) = (change.scope.key(&change.name), &self.event.id);
@@ -125,7 +127,7 @@ impl Prepared {
     }
 }
 
-/// Takes a delta with operations out of an event and leaves what has a form in JSON.
+/// Takes the delta out of an event with operations, and leaves only what has a JSON form.
 fn take_operations(event: &mut Event) -> Option<StateDelta> {
     if !event.actions.state_delta.has_operations() {
         return None;
@@ -135,24 +137,24 @@ fn take_operations(event: &mut Event) -> Option<StateDelta> {
     Some(delta)
 }
 
-/// The hash of an event as it was sent. Operations are covered by it: they are not in the event's text, and what they
-/// come to is not what was sent.
+/// The hash of an event as it was sent. It includes the operations, which are not in the event's text; their results
+/// are not what was sent.
 fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
     let mut hash = Sha256::new_with_prefix(text);
     let operations = operations.into_iter().flat_map(StateDelta::iter);
     for (key, operations) in operations.filter_map(|(key, change)| Some((key, change.operations()?))) {
-        // No JSON text has this byte, so that no event without operations has this hash.
+        // No JSON text contains this byte, so that no event without operations has the same hash.
         hash.update([0]);
         hash.update(json::to_text(&(key, operations), "an operation")?);
     }
     Ok(hash.finalize().into())
 }
 
-/// What becomes of an event whose id is in its session already, with this hash.
+/// The outcome of appending an event whose id is already in its session, with this hash.
 ///
 /// # Errors
 ///
-/// `AlreadyExists` where its content is other.
+/// `AlreadyExists` if the content differs.
 pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
     if prepared.hash == stored_hash {
         return Ok(Outcome::Replayed);
@@ -163,37 +165,37 @@ pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
     ))
 }
 
-/// A session made ready to be stored.
+/// A session prepared for storage.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PreparedSession {
-    /// Its address, with an id of the environment's where none was given.
+    /// Its address, with a generated id if none was given.
     pub key: SessionKey,
-    /// Among whose sessions its id has to be a new one.
+    /// Among which sessions its id has to be unique.
     pub id_scope: IdScope,
-    /// The session's own keys, with which its fold begins.
+    /// The session's own initial keys, from which its fold starts.
     pub initial: Map<String, Value>,
     /// The changes to the user's and the app's keys, by name.
     pub shared: Vec<KeyChange>,
     /// Its title and labels.
     pub metadata: SessionMetadata,
-    /// When it was made, in microseconds since 1970.
+    /// The creation time, in microseconds since 1970.
     pub created: i64,
-    /// When it expires, in microseconds since 1970.
+    /// The expiry time, in microseconds since 1970.
     pub expires: Option<i64>,
-    /// The events it begins with, whole ones alone; none is refused after another.
+    /// Its initial events, without partial ones; they are accepted together or not at all.
     pub events: Vec<Prepared>,
-    /// The limits it was prepared under. A store holds to them the keys of the user and the app.
+    /// The limits it was prepared under. The store checks the number of keys of the user and the app against them.
     pub limits: Limits,
     pub(crate) check: Option<Arc<dyn StateCheck>>,
 }
 
-/// Makes a session ready.
+/// Prepares a session for storage.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad ids, titles, labels, keys, values or timestamps; `AlreadyExists` for two events of one id with
-/// other content; `PayloadTooLarge` for what is larger and `ResourceExhausted` for what is more than the limits.
+/// `InvalidArgument` for invalid ids, titles, labels, keys, values or timestamps; `AlreadyExists` for two events with
+/// the same id and different content; `PayloadTooLarge` and `ResourceExhausted` if a limit is exceeded.
 pub fn prepare_session(
     app_name: &str,
     user_id: &str,
@@ -225,14 +227,14 @@ pub fn prepare_session(
     let (limits, check, id_scope) = (*limits, config.check, config.id_scope);
     let prepared =
         PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, check };
-    // What operations come to is not known yet.
+    // The results of operations are not known yet.
     if prepared.events.iter().all(|event| !event.text.is_empty()) {
         prepared.check_own_keys()?;
     }
     Ok(prepared)
 }
 
-/// The address of a session to be made: with the id given, or one of the environment's where that is empty or absent.
+/// The address of a new session: with the given id, or a generated one if it is empty or absent.
 pub(super) fn new_key(
     app_name: &str,
     user_id: &str,
@@ -248,28 +250,28 @@ pub(super) fn new_key(
 fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
     let values = changes.into_iter().filter_map(|KeyChange { name, change, .. }| match change {
         Change::Set(value) => Some((name, value)),
-        // Given as JSON, where there are no operations.
+        // The initial state is given as JSON, which has no operations.
         Change::Remove | Change::Apply(_) => None,
     });
     values.collect()
 }
 
-/// Changes to a user's or an app's state made ready to be stored.
+/// Changes to a user's or an app's state, prepared for storage.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PreparedState {
     /// The changes, by name.
     pub changes: Vec<KeyChange>,
-    /// The limits they were prepared under. A store holds to them the keys of the owner.
+    /// The limits they were prepared under. The store checks the number of the owner's keys against them.
     pub limits: Limits,
     pub(crate) check: Option<Arc<dyn StateCheck>>,
 }
 
-/// Makes changes to a user's or an app's state ready; the names are without prefix.
+/// Prepares changes to a user's or an app's state; the names are without prefix.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad names or values; `PayloadTooLarge` for what is larger than the limits.
+/// `InvalidArgument` for invalid names or values; `PayloadTooLarge` if a limit is exceeded.
 pub fn prepare_state(
     owner: &StateOwner,
     delta: StateDelta,
@@ -311,7 +313,7 @@ fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
     changes
 }
 
-/// Refuses, before anything is written, events of which one would be refused after another; gives how many there are.
+/// Refuses conflicting event ids before anything is written; returns the number of distinct events.
 fn check_event_ids(events: &[Prepared]) -> Result<u64> {
     let mut seen = HashMap::new();
     for event in events {
@@ -323,7 +325,7 @@ fn check_event_ids(events: &[Prepared]) -> Result<u64> {
 }
 
 impl PreparedSession {
-    /// What it takes of quotas, as [`Prepared::usage`] says it.
+    /// What it adds to quotas, as in [`Prepared::usage`].
     pub(crate) fn usage(&self) -> Result<Usage> {
         let initial = state_bytes(self.initial.iter().map(|(name, value)| (name.as_str(), value)))?;
         let mut ids = HashSet::new();
@@ -331,8 +333,8 @@ impl PreparedSession {
         Ok(Usage::session(initial + events.map(|event| event.usage().bytes).sum::<u64>()))
     }
 
-    /// Refuses a session that would leave more keys in the user's or the app's scope than there may be, for a store that
-    /// knows how many keys the scope has, and which. One that can take back what it has written may look at each write.
+    /// Refuses a session that would exceed the number of keys in the user's or the app's scope, for a store that knows
+    /// the keys of the scope and their number. A store that can roll back may check each write instead.
     ///
     /// # Errors
     ///
@@ -341,7 +343,7 @@ impl PreparedSession {
         check_writes(&self.limits, scope, count, has, &self.shared, &self.events)
     }
 
-    /// The same for the session's own keys, which are all known here.
+    /// The same for the session's own keys, all of which are known here.
     pub(super) fn check_own_keys(&self) -> Result<()> {
         let count = self.initial.len();
         if let Some((last, _)) = self.initial.iter().next_back() {
@@ -351,7 +353,7 @@ impl PreparedSession {
     }
 }
 
-/// Goes through what a creation writes, one after the other.
+/// Checks the writes of a creation one after the other.
 fn check_writes(
     limits: &Limits,
     scope: Scope,
@@ -362,7 +364,7 @@ fn check_writes(
 ) -> Result<()> {
     let of_scope = |change: &&KeyChange| change.scope == scope;
     let mut ids = HashSet::new();
-    // An event that is there twice is stored once.
+    // Duplicate events are stored once.
     let events = events.iter().filter(|event| ids.insert(event.event.id.as_str()));
     let mut written: HashMap<&str, bool> = HashMap::new();
     for changes in iter::once(shared).chain(events.map(|event| event.changes.as_slice())) {
@@ -381,7 +383,7 @@ mod tests {
     use super::*;
     use crate::environment::SystemEnvironment;
 
-    /// A hash that changes would turn retries of events stored by an older version into errors.
+    /// If the hash changed, retries of events stored by an older version would fail.
     #[test]
     fn the_hash_of_an_event_stays_what_it_is() {
         let text = r#"{"author":"agent","id":"e1","invocationId":"i","timestamp":1700000000.5,"unknown":1,
@@ -392,7 +394,7 @@ mod tests {
         assert_eq!(hash, "1896c4ace208e10113f339473f694cea551e48d7ddb1b919e25fbc087e6b4839", "{}", prepared.text);
     }
 
-    /// The same for operations: what was asked for is hashed, in a form of its own.
+    /// The same for operations: the request is hashed, in a format of its own.
     #[test]
     fn the_hash_of_operations_stays_what_it_is() {
         let delta = StateDelta::new().with("plain", 1).unwrap().with_increment("user:n", 2).unwrap();

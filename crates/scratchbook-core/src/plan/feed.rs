@@ -1,47 +1,48 @@
-//! Cursors of feeds in which every commit has a position: which database and feed they are of, and how far it was read.
+//! Cursors of feeds in which every commit has a position: they identify the database, the feed and the position.
 
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, StateOwner, feed_name};
 
-/// How long the removals of sessions and users are kept at least.
+/// The minimum time for which removals of sessions and users are kept.
 pub const REMOVALS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How many removals are let go by one commit at most: others want to write as well.
+/// The maximum number of removals that one commit drops, so that other writes do not wait for long.
 pub const LET_GO_AT_ONCE: usize = 1000;
 
-/// A feed of one owner in one database.
+/// The feed of one owner in one database.
 #[derive(Debug)]
 pub struct Feed {
-    /// Tells it from feeds of other databases and of other owners.
+    /// Distinguishes it from feeds of other databases and of other owners.
     name: String,
 }
 
-/// How far a feed was read: everything before a position, and what of the commit at it.
+/// A position in a feed: all commits before it are read, and some entries of the commit at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedPlace {
-    /// The position of the commit read last.
+    /// The position of the last commit read.
     pub position: u64,
-    /// Its entries up to this rank were read. Not how many: some may be pruned before the rest is read.
+    /// The entries of that commit up to this rank were read. It is not a count, because some may be pruned before the
+    /// rest is read.
     pub taken: usize,
-    /// Where the feed ended when it was begun from the beginning: what had been removed until there was not read at all, so
-    /// that those removals are not missed.
+    /// The end of the feed when reading started from the beginning. Removals up to there concern data that was never
+    /// read; later ones must not be missed.
     pub since: u64,
 }
 
 impl Feed {
-    /// The feed of an owner in the database with this id.
+    /// Creates the feed of an owner in the database with this id.
     pub fn new(database: &str, owner: &StateOwner) -> Self {
         Self { name: feed_name([Some(database), Some(owner.app_name()), owner.user_id()].into_iter().flatten()) }
     }
 
-    /// The cursor with something of the store's own in it, which has no space.
+    /// Creates a cursor from a position encoded by the store, which must not contain a space.
     pub fn cursor(&self, place: &str) -> FeedCursor {
         FeedCursor::new(format!("{} {place}", self.name))
     }
 
-    /// What a store has put into a cursor of this feed.
+    /// Returns the position encoded in a cursor of this feed.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ impl Feed {
         if name == self.name { Ok(place) } else { Err(foreign()) }
     }
 
-    /// From where a feed is read that ends at a position.
+    /// The position at which to start reading a feed that currently ends at `end`.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl Feed {
         self.start_since(start, end, 0)
     }
 
-    /// The same of a feed that has let removals go up to a position.
+    /// The same for a feed that has dropped removals up to a position.
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ impl Feed {
         Ok(place)
     }
 
-    /// A page of all that stands above a place: commits with their positions, in order, and those at the place itself
-    /// with all their entries. It has `limit` entries at most.
+    /// Builds a page from the commits above a position, in order and with their positions. The commit at the position
+    /// itself has to be given with all of its entries. The page has at most `limit` entries.
     pub fn page(
         &self,
         after: FeedPlace,
@@ -107,23 +108,23 @@ impl Feed {
     }
 }
 
-/// Where an entry stands among those of one commit, in their order.
+/// The rank of an entry among those of one commit.
 fn rank(commit: &FeedCommit) -> usize {
     match commit {
         FeedCommit::State { owner: StateOwner::User { .. }, .. } => 1,
         FeedCommit::State { owner: StateOwner::App { .. }, .. } => 2,
         FeedCommit::Created { .. } => 3,
-        // The app's keys of an event that was erased with its user stand there still, and were read with it.
+        // The app's keys of an event that was erased with its user are still there, and were read with it.
         FeedCommit::Event { .. } | FeedCommit::Removed(_) => 4,
     }
 }
 
-/// The error for a cursor that this database has not given yet.
+/// The error for a cursor ahead of this database.
 pub fn ahead() -> Error {
     Error::invalid("the cursor is ahead of the feed: it is of another database, or of a newer copy; begin anew, or now")
 }
 
-/// The error for a cursor that stands before removals that the feed does not have any more.
+/// The error for a cursor before dropped removals.
 pub fn too_old() -> Error {
     let message = "sessions or users were removed after the cursor's place, so long ago that the feed has let the entries \
                    go; begin again, from what the store shows";
@@ -131,12 +132,12 @@ pub fn too_old() -> Error {
 }
 
 impl FeedPlace {
-    /// After all entries at a position.
+    /// After all entries of a commit.
     pub fn after(position: u64) -> Self {
         Self { position, taken: usize::MAX, since: 0 }
     }
 
-    /// Refuses a place before a removal that was let go, up to a position.
+    /// Refuses a position before dropped removals.
     ///
     /// # Errors
     ///
@@ -145,11 +146,11 @@ impl FeedPlace {
         if let_go > self.position.max(self.since) { Err(too_old()) } else { Ok(()) }
     }
 
-    /// Reads what [`Display`](std::fmt::Display) has written.
+    /// Parses the output of [`Display`](std::fmt::Display).
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for anything else.
+    /// `InvalidArgument` for any other text.
     pub fn parse(text: &str) -> Result<Self> {
         let read = || {
             let (position, taken) = text.split_once('.')?;
@@ -167,7 +168,7 @@ impl std::fmt::Display for FeedPlace {
             usize::MAX => write!(f, "{}.all", self.position)?,
             taken => write!(f, "{}.{taken}", self.position)?,
         }
-        // Behind that it says nothing any more.
+        // After that position it has no effect any more.
         if self.since > self.position { write!(f, "~{}", self.since) } else { Ok(()) }
     }
 }

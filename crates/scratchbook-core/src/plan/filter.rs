@@ -1,24 +1,24 @@
-//! Which sessions of a list are wanted. It is decided here and by no database: each has rules of its own for letters.
+//! Filters of session lists. They are applied here and not in the databases, whose rules for letter case differ.
 
 use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::session::{ListSessionsConfig, SessionMetadata, TitleFilter};
 
-/// Which sessions of a list are wanted, by title and labels.
+/// A filter of sessions by title and labels.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
-    /// A text that is to be contained is folded.
+    /// The text of a substring search is case-folded.
     title: Option<TitleFilter>,
     labels: BTreeMap<String, String>,
 }
 
 impl SessionFilter {
-    /// What a configuration asks for.
+    /// The filter of a list's options.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a title or labels that no session could have.
+    /// `InvalidArgument` for a title or labels that no session can have.
     pub fn new(config: &ListSessionsConfig) -> Result<Self> {
         let text = match &config.title {
             Some(TitleFilter::Is(text) | TitleFilter::Containing(text)) => Some(text.clone()),
@@ -33,13 +33,13 @@ impl SessionFilter {
         Ok(Self { title, labels })
     }
 
-    /// Whether every session is wanted.
+    /// Whether every session matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.title.is_none() && self.labels.is_empty()
     }
 
-    /// Whether a session is wanted.
+    /// Whether a session matches.
     #[must_use]
     pub fn matches(&self, metadata: &SessionMetadata) -> bool {
         let title = metadata.title.as_deref().unwrap_or_default();
@@ -52,8 +52,8 @@ impl SessionFilter {
     }
 }
 
-/// Upper and lower case alike, in every language the same way: each letter in upper case, and that in lower case, so
-/// that `ς` is `σ` and `ß` is `ss`.
+/// Folds case independently of language: each letter is converted to upper case and then to lower case, so that `ς`
+/// equals `σ` and `ß` equals `ss`.
 fn folded(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }

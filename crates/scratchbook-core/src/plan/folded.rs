@@ -1,4 +1,5 @@
-//! The fold of a session's events up to one of them, as SQL stores compute it: from a checkpoint or the initial state on.
+//! The fold of a session's events up to one of them, as SQL stores compute it: from a checkpoint or from the initial
+//! state.
 
 use std::sync::Arc;
 
@@ -11,21 +12,22 @@ use crate::plan::sql::rows;
 use crate::session::{InitialState, SessionKey};
 use crate::state::{OwnKeys, ScopeMap, StateDelta, apply_own, own_keys};
 
-/// Every so many events a session's fold may be kept, so that no read of an earlier state folds many more. One is made
-/// apart from the commit of the events, and never needed: without it a read takes longer.
+/// A checkpoint of a session's fold may be stored every this many events, so that reading an earlier state folds few
+/// events. Checkpoints are written apart from the commit of the events and are optional: without one a read takes
+/// longer.
 pub const CHECKPOINT_EVENTS: u64 = 512;
 
-/// A session's own keys as they stood after an event, each with the number of the event that wrote it.
+/// A session's own keys as of an event, each with the number of the event that wrote it.
 #[derive(Debug, Default, PartialEq)]
 pub struct Folded {
-    /// The number of the last event in it.
+    /// The number of the last folded event.
     pub seq: u64,
     pub keys: OwnKeys,
-    /// How long the texts are that were folded in.
+    /// The total length of the folded texts.
     bytes: usize,
 }
 
-/// Of an event only what is folded.
+/// The part of an event that is folded.
 #[derive(Deserialize)]
 struct Written {
     #[serde(default)]
@@ -39,19 +41,19 @@ struct Actions {
 }
 
 impl Folded {
-    /// What the fold begins with.
+    /// Starts from an initial state.
     pub fn begin(initial: InitialState) -> Self {
         let InitialState { seq, state } = initial;
         Self { seq, keys: own_keys(seq, state), bytes: 0 }
     }
 
-    /// What was kept of an earlier fold.
+    /// Starts from a checkpoint.
     pub fn from_checkpoint(seq: u64, text: &str, key: &SessionKey) -> Result<Self> {
         let keys = rows::json(text, || format!("the checkpoint at event {seq} of {key}"))?;
         Ok(Self { seq, keys, bytes: 0 })
     }
 
-    /// Folds the next event in, given as its text.
+    /// Folds in the next event, given as text.
     pub fn apply(&mut self, seq: u64, text: &str, key: &SessionKey) -> Result<()> {
         let event: Written = rows::json(text, || format!("the event {seq} of {key}"))?;
         apply_own(&mut self.keys, seq, &event.actions.state_delta);
@@ -60,8 +62,8 @@ impl Folded {
         Ok(())
     }
 
-    /// The text of a checkpoint here; `None` where none is due, or where it would take more room than the events
-    /// since the last.
+    /// The text of a checkpoint at this event; `None` if none is due, or if it would be larger than the events since
+    /// the last one.
     pub fn take_checkpoint(&mut self) -> Result<Option<String>> {
         if self.seq == 0 || !self.seq.is_multiple_of(CHECKPOINT_EVENTS) {
             return Ok(None);
@@ -74,7 +76,7 @@ impl Folded {
         Ok(Some(text))
     }
 
-    /// The keys and values alone, as the new beginning of the fold.
+    /// Only the keys and values, as the new initial state.
     pub fn into_state(self) -> Map<String, Value> {
         self.keys.into_iter().map(|(name, (_, value))| (name, value)).collect()
     }

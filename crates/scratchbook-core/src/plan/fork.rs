@@ -1,4 +1,4 @@
-//! What forks have in common in all stores: the address of the new session, and which event they end at.
+//! Common parts of forks: the address of the new session, and the check of the event at which the fork ends.
 
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
@@ -6,17 +6,17 @@ use crate::session::{ForkConfig, SessionKey};
 
 use super::commit::new_key;
 
-/// The address of the fork, with an id of the environment's where none was given.
+/// The address of the fork, with a generated id if none was given.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a bad id.
+/// `InvalidArgument` for an invalid id.
 pub fn fork_key(key: &SessionKey, config: &ForkConfig, environment: &dyn Environment) -> Result<SessionKey> {
     new_key(key.app_name(), key.user_id(), config.session_id.as_deref(), environment)
 }
 
-/// Refuses an event that is not there yet, or not there any more: the last one has the number `last`, and the fold begins
-/// after the one with the number `base`.
+/// Refuses the number of an event that does not exist yet or was pruned: `last` is the number of the last event, and
+/// the fold starts after the event `base`.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn check_event_number(key: &SessionKey, seq: u64, base: u64, last: u64) -> R
     Ok(())
 }
 
-/// The error where a user's or an app's log does not reach back far enough.
+/// The error if the log of a user or an app does not reach back far enough.
 #[must_use]
 pub fn log_pruned(key: &SessionKey, seq: u64) -> Error {
     let message = format!("the log of shared state was pruned after event {seq} of {key}; ask for a later event");

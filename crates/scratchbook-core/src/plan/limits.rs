@@ -1,4 +1,4 @@
-//! How large and how many things may be.
+//! Limits on sizes and numbers.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,11 +8,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::json::ByteCount;
 use crate::state::{Change, REMOVED, Scope, StateDelta};
 
-/// How large and how many things may be in a store. What is larger is refused as `PayloadTooLarge`, what is one too many
-/// as `ResourceExhausted`, with the limit, the amount and the key, and nothing has changed then.
+/// Limits on sizes and numbers in a store. Exceeding a size is refused as `PayloadTooLarge`, exceeding a number as
+/// `ResourceExhausted`; the error names the limit, the amount and the key, and nothing has changed.
 ///
-/// Bytes are those of the JSON text. What is there already stays readable whatever the limits are: one that was lowered
-/// refuses what makes more of it, and nothing else.
+/// Bytes are those of the JSON text. Existing data stays readable whatever the limits are: a lowered limit only refuses
+/// writes that add to it.
 ///
 /// ```
 /// use scratchbook::*;
@@ -30,41 +30,41 @@ use crate::state::{Change, REMOVED, Scope, StateDelta};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of the value of one key; 4 MiB otherwise.
+    /// Bytes of the value of one key; the default is 4 MiB.
     pub value_bytes: u64,
-    /// Bytes of one delta, or of the state given at a session's creation; 8 MiB otherwise.
+    /// Bytes of one delta, or of a session's initial state; the default is 8 MiB.
     pub delta_bytes: u64,
-    /// Bytes of one event; 16 MiB otherwise.
+    /// Bytes of one event; the default is 16 MiB.
     pub event_bytes: u64,
-    /// Bytes of one version of an artifact, with what is kept beside it; 16 MiB otherwise, which is 12 MiB of data: as
-    /// JSON, data is a third longer.
+    /// Bytes of one version of an artifact with its metadata. The default is 16 MiB, which is 12 MiB of data: JSON
+    /// makes data a third longer.
     pub artifact_bytes: u64,
-    /// Keys of one session, of one user of an app, and of one app, each for itself; 10,000 otherwise. Removed keys do
-    /// not count.
+    /// Keys of one session, of one user of an app, and of one app, each counted separately; the default is 10,000.
+    /// Removed keys do not count.
     pub keys_per_scope: u64,
-    /// Events of one session, by their numbers: those that were pruned count. `None` for any number; 1,000,000 otherwise.
+    /// Events of one session, by their numbers: pruned events count. `None` for no limit; the default is 1,000,000.
     pub events_per_session: Option<u64>,
-    /// A quota on the bytes of all sessions and artifacts of one user of an app: what
-    /// [`Session::stored_bytes`](crate::session::Session::stored_bytes) counts, and the JSON of every version of an artifact with
-    /// what is kept beside it. `None` for any number, which is so otherwise, as for the other quotas.
+    /// A quota on the bytes of all sessions and artifacts of one user of an app: the sum of
+    /// [`Session::stored_bytes`](crate::session::Session::stored_bytes), and the JSON of every version of an artifact
+    /// with its metadata. `None`, the default of all quotas, means no quota.
     ///
-    /// Quotas are held against totals that no write locks: they are read every few seconds, and what this process has
-    /// written since is added. So where several processes write for one owner at the same time, there may be a little
-    /// more than the quota. Sessions that have expired are deleted before anything is refused for a quota.
+    /// Quotas are checked against totals that no write locks: the totals are read every few seconds, and the writes of
+    /// this process since then are added. If several processes write for one owner at the same time, slightly more than
+    /// the quota may be stored. Expired sessions are deleted before a write is refused because of a quota.
     pub user_bytes: Option<u64>,
     /// A quota on the sessions of one user of an app.
     pub user_sessions: Option<u64>,
-    /// A quota on the artifacts of one user of an app, each version for itself.
+    /// A quota on the artifacts of one user of an app; each version counts.
     pub user_artifacts: Option<u64>,
     /// A quota on the bytes of all users of an app together.
     pub app_bytes: Option<u64>,
     /// A quota on the sessions of all users of an app together.
     pub app_sessions: Option<u64>,
-    /// A quota on the artifacts of all users of an app together, each version for itself.
+    /// A quota on the artifacts of all users of an app together; each version counts.
     pub app_artifacts: Option<u64>,
 }
 
-/// What [`Limits::unlimited`] begins with.
+/// The initial value of [`Limits::unlimited`].
 const UNLIMITED: Limits = Limits {
     value_bytes: u64::MAX,
     delta_bytes: u64::MAX,
@@ -95,98 +95,98 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// No limit at all.
+    /// Creates limits that limit nothing.
     #[must_use]
     pub fn unlimited() -> Self {
         UNLIMITED
     }
 
-    /// Bytes of the value of one key.
+    /// Sets the maximum bytes of the value of one key.
     #[must_use]
     pub fn with_value_bytes(mut self, bytes: u64) -> Self {
         self.value_bytes = bytes;
         self
     }
 
-    /// Bytes of one delta.
+    /// Sets the maximum bytes of one delta.
     #[must_use]
     pub fn with_delta_bytes(mut self, bytes: u64) -> Self {
         self.delta_bytes = bytes;
         self
     }
 
-    /// Bytes of one event.
+    /// Sets the maximum bytes of one event.
     #[must_use]
     pub fn with_event_bytes(mut self, bytes: u64) -> Self {
         self.event_bytes = bytes;
         self
     }
 
-    /// Bytes of one version of an artifact.
+    /// Sets the maximum bytes of one version of an artifact.
     #[must_use]
     pub fn with_artifact_bytes(mut self, bytes: u64) -> Self {
         self.artifact_bytes = bytes;
         self
     }
 
-    /// Keys of one session, user or app.
+    /// Sets the maximum number of keys of one session, user or app.
     #[must_use]
     pub fn with_keys_per_scope(mut self, keys: u64) -> Self {
         self.keys_per_scope = keys;
         self
     }
 
-    /// Events of one session.
+    /// Sets the maximum number of events of one session.
     #[must_use]
     pub fn with_events_per_session(mut self, events: u64) -> Self {
         self.events_per_session = Some(events);
         self
     }
 
-    /// A quota on the bytes of one user.
+    /// Sets a quota on the bytes of one user.
     #[must_use]
     pub fn with_user_bytes(mut self, bytes: u64) -> Self {
         self.user_bytes = Some(bytes);
         self
     }
 
-    /// A quota on the sessions of one user.
+    /// Sets a quota on the sessions of one user.
     #[must_use]
     pub fn with_user_sessions(mut self, sessions: u64) -> Self {
         self.user_sessions = Some(sessions);
         self
     }
 
-    /// A quota on the versions of artifacts of one user.
+    /// Sets a quota on the versions of artifacts of one user.
     #[must_use]
     pub fn with_user_artifacts(mut self, artifacts: u64) -> Self {
         self.user_artifacts = Some(artifacts);
         self
     }
 
-    /// A quota on the bytes of an app.
+    /// Sets a quota on the bytes of an app.
     #[must_use]
     pub fn with_app_bytes(mut self, bytes: u64) -> Self {
         self.app_bytes = Some(bytes);
         self
     }
 
-    /// A quota on the sessions of an app.
+    /// Sets a quota on the sessions of an app.
     #[must_use]
     pub fn with_app_sessions(mut self, sessions: u64) -> Self {
         self.app_sessions = Some(sessions);
         self
     }
 
-    /// A quota on the versions of artifacts of an app.
+    /// Sets a quota on the versions of artifacts of an app.
     #[must_use]
     pub fn with_app_artifacts(mut self, artifacts: u64) -> Self {
         self.app_artifacts = Some(artifacts);
         self
     }
 
-    /// Refuses a number that an event would have. A store asks when it has the number, and has seen that the event is no
-    /// retry.
+    /// Refuses the number of a new event above the limit. A store calls this when it knows the number, and that the
+    /// event is not a retry.
     ///
     /// # Errors
     ///
@@ -201,8 +201,8 @@ impl Limits {
         }
     }
 
-    /// Refuses a commit that leaves more keys in a scope than there were and than there may be. A store asks in the
-    /// commit where a key was set that was absent before; the name is one of these, without prefix.
+    /// Refuses a commit after which a scope has more keys than before and more than the limit. A store calls this in
+    /// the commit, if a key was set that was absent before; `name` is one of these keys, without prefix.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Limits {
         )))
     }
 
-    /// [`check_keys`](Self::check_keys) for a store that knows at any time how many keys a scope has, and which.
+    /// [`check_keys`](Self::check_keys) for a store that always knows the keys of a scope and their number.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl Limits {
     ) -> Result<()> {
         let of_scope = || changes.iter().filter(|change| change.scope == scope);
         let count = count as u64;
-        // Mostly there is room for all of them, new or not.
+        // Usually there is room for all of them, whether they are new or not.
         if count.saturating_add(of_scope().count() as u64) <= self.keys_per_scope {
             return Ok(());
         }
@@ -248,7 +248,7 @@ impl Limits {
         self.check_keys(scope, new, count, after)
     }
 
-    /// Checks the bytes of an artifact with what is kept beside it.
+    /// Checks the bytes of an artifact with its metadata.
     pub(crate) fn check_artifact(&self, filename: &str, bytes: u64) -> Result<()> {
         let limit = self.artifact_bytes;
         if bytes <= limit {
@@ -263,7 +263,7 @@ impl Limits {
     /// Checks an event with its text, and the values in its delta.
     pub(crate) fn check_event(&self, id: &str, text: &str, delta: &StateDelta) -> Result<()> {
         let bytes = text.len() as u64;
-        // What is in a text is no longer than it: for nearly every event this is all.
+        // The parts of a text are no longer than the text: for nearly every event this check is enough.
         if bytes <= self.value_bytes.min(self.delta_bytes).min(self.event_bytes) {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Limits {
         self.check_delta(delta.iter())
     }
 
-    /// Checks values under their keys, each for itself and all together; operations count when they are resolved.
+    /// Checks the values of keys, individually and in total; operations are checked when they are resolved.
     pub(crate) fn check_delta<'a>(&self, changes: impl Iterator<Item = (impl AsRef<str>, &'a Change)>) -> Result<()> {
         // The braces.
         let (mut all, mut largest) = (2, (0, String::new()));
@@ -295,7 +295,7 @@ impl Limits {
                     self.value_bytes
                 )));
             }
-            // A colon and, but for the first, a comma.
+            // A colon and, except for the first, a comma.
             all += text_bytes(key)? + bytes + 1 + u64::from(all > 2);
             if bytes >= largest.0 {
                 largest = (bytes, key.to_owned());
@@ -317,7 +317,7 @@ impl Limits {
         self.check_delta(changes.iter().map(|change| (change.scope.key(&change.name), &change.change)))
     }
 
-    /// Reads a parameter of a URI; `false` where it is no limit's.
+    /// Reads a parameter of a URI; `false` if it does not belong to a limit.
     pub fn read_parameter(&mut self, name: &str, value: &str) -> Result<bool> {
         let number = || {
             let message = format!("{name}={value}; it is a whole number");
@@ -366,7 +366,7 @@ fn too_large(message: String) -> Error {
     Error::new(ErrorKind::PayloadTooLarge, message)
 }
 
-/// What the state that a session begins with takes as JSON text; an empty one takes nothing.
+/// The length of a session's initial state as JSON text; 0 if it is empty.
 pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>) -> Result<u64> {
     let mut bytes = 0;
     for (name, value) in state {
@@ -377,7 +377,7 @@ pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>)
     Ok(if bytes == 0 { 0 } else { bytes + 1 })
 }
 
-/// How long something is as JSON text, without the text.
+/// The length of a value as JSON text, without building the text.
 fn text_bytes(value: &(impl Serialize + ?Sized)) -> Result<u64> {
     let mut count = ByteCount::default();
     serde_json::to_writer(&mut count, value).map_err(|e| Error::internal("a value without JSON").with_source(e))?;

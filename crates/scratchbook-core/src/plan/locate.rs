@@ -1,36 +1,36 @@
-//! Sessions by their ids alone: whose one is, and ids that an app has once.
+//! Finding a session by id alone, and ids unique within an app.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{IdScope, SessionKey, check_id, check_session_id};
 
 use crate::store::taken;
 
-/// A session that is looked for among all users of an app.
+/// A search for a session among all users of an app.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LocateQuery {
-    /// The app.
+    /// The app's name.
     pub app_name: String,
     /// The session's id, trimmed as at creation.
     pub session_id: String,
 }
 
 impl LocateQuery {
-    /// Checks what is asked for.
+    /// Validates the ids.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for ids that no session could have.
+    /// `InvalidArgument` for ids that no session can have.
     pub fn new(app_name: &str, session_id: &str) -> Result<Self> {
         check_id("app name", app_name)?;
         Ok(Self { app_name: app_name.to_owned(), session_id: check_session_id(session_id)?.to_owned() })
     }
 
-    /// The session, from those users of the app who have one with this id that has not expired. Two of them are enough.
+    /// The session, given the users of the app who have an unexpired session with this id. Two of them are enough.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where there are several, without their names; `InvalidArgument` for a user id that is none.
+    /// `FailedPrecondition` if there are several, without naming their users; `InvalidArgument` for an invalid user id.
     pub fn pick<U: AsRef<str>>(&self, users: impl IntoIterator<Item = U>) -> Result<Option<SessionKey>> {
         let mut users = users.into_iter();
         let Some(user_id) = users.next() else {
@@ -47,7 +47,7 @@ impl LocateQuery {
     }
 }
 
-/// The error for a session id in use among those that it has to be a new one of. Who else has it is not said.
+/// The error for a session id in use within the scope in which it has to be unique. It does not say which user has it.
 pub fn taken_within(scope: IdScope, key: &SessionKey) -> Error {
     if scope == IdScope::User {
         return taken(key);

@@ -1,28 +1,28 @@
-//! Bringing tables up to date apart from using them.
+//! Migrations of the tables, run apart from normal use.
 
-/// A numbered step of the tables' history.
+/// A numbered migration of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migration {
-    /// From 1.
+    /// The version, from 1.
     pub version: u32,
-    /// What it is for.
+    /// Its purpose.
     pub name: String,
-    /// The statements, as they are run.
+    /// The statements, as executed.
     pub sql: String,
 }
 
-/// Whether migrations are only looked for or carried out.
+/// Whether migrations are only listed or executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationRun {
-    /// Only looked for: nothing is changed.
+    /// Only lists them: nothing is changed.
     Dry,
-    /// Carried out.
+    /// Executes them.
     Real,
 }
 
 impl Migration {
-    /// A step of a store of your own.
+    /// Creates a migration, for a store of your own.
     #[must_use]
     pub fn new(version: u32, name: impl Into<String>, sql: impl Into<String>) -> Self {
         Self { version, name: name.into(), sql: sql.into() }

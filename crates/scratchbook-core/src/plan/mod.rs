@@ -1,8 +1,8 @@
-//! For stores of your own: what a write writes and what a read reads, worked out before a store is asked.
+//! For stores of your own: descriptions of reads and writes, computed before a store is involved.
 //!
-//! A store carries these descriptions out in one commit, or in one snapshot, and decides nothing anew; that is how
-//! all stores keep the same promises. The example `custom_store` is a whole store on them, which passes the
-//! conformance suite. They grow with the crate: a new version may add to them what a store then has to carry out.
+//! A store carries out these descriptions in one commit or in one snapshot, and decides nothing itself; this is how all
+//! stores keep the same promises. The example `custom_store` is a complete store built on them, which passes the
+//! conformance suite. A new version of this crate may add to them, and a store then has to support the additions.
 
 #[doc(hidden)]
 pub mod artifact;

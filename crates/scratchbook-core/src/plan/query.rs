@@ -1,4 +1,4 @@
-//! What a read reads: options turned into a plan, the same for every store.
+//! Reads: options turned into a query, the same for every store.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -17,38 +17,38 @@ use crate::session::{
 };
 use crate::state::{Scope, check_key};
 
-/// How many sessions a page may have.
+/// The maximum number of sessions in a page.
 const MAX_PAGE_SIZE: usize = 1000;
 
-/// How many sessions are looked at for a page where only some are wanted: as many as a page may have.
+/// The maximum number of sessions scanned for a page of a filtered list: as many as a page may have.
 const MOST_SCANNED: usize = MAX_PAGE_SIZE;
 
-/// Which events of a session are read.
+/// Which events of a session to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EventQuery {
-    /// No event.
+    /// No events.
     None,
     /// Every event.
     All,
-    /// The last so many.
+    /// The last this many events.
     Last(usize),
-    /// From this time on, in seconds, inclusive; the last so many of them.
+    /// Events from this time on, in seconds since 1970, inclusive; optionally only the last this many.
     Since(f64, Option<usize>),
-    /// The first so many with a number above this one.
+    /// The first this many events with a number above this one.
     After(u64, usize),
-    /// The last so many with a number below this one.
+    /// The last this many events with a number below this one.
     Before(u64, usize),
 }
 
 impl EventQuery {
-    /// What a configuration asks for.
+    /// The query of a read's options.
     ///
     /// # Errors
     ///
     /// As [`GetSessionConfig::check`].
     pub fn new(config: &GetSessionConfig) -> Result<Self> {
         config.check()?;
-        // Of what is bounded by its bytes alone, the last events are given.
+        // If only bytes limit the read, the last events are returned.
         let count = config.num_recent_events.or(config.page_bytes.map(|_| usize::MAX));
         Ok(match (config.cursor, count, config.after_timestamp) {
             (Some(EventCursor::After { seq, limit }), ..) => Self::After(seq, limit),
@@ -60,8 +60,8 @@ impl EventQuery {
         })
     }
 
-    /// Of the events that this asks for, in their order, those that a page of this many bytes has room for: the first
-    /// after a number, otherwise the last.
+    /// Selects from the events of this query, in order, those that fit into a page of this many bytes: the first ones
+    /// after a number, otherwise the last ones.
     #[must_use]
     pub fn fit(self, events: Events, page_bytes: Option<u64>) -> Events {
         let Some(bytes) = page_bytes else { return events };
@@ -74,7 +74,7 @@ impl EventQuery {
         if (from, to) == (0, len) { events } else { events.slice(from, to) }
     }
 
-    /// How many events at most.
+    /// The maximum number of events.
     pub fn limit(self) -> usize {
         match self {
             Self::None => 0,
@@ -84,7 +84,7 @@ impl EventQuery {
         }
     }
 
-    /// The same with fewer events.
+    /// The same query with a smaller maximum.
     pub fn with_limit(self, limit: usize) -> Self {
         match self {
             Self::None => Self::None,
@@ -96,13 +96,13 @@ impl EventQuery {
     }
 }
 
-/// For the last `count` events from a time on: how many matches are many, and how far back to look for the last of
-/// them by number. Both grow with what is returned alone. `None` where all are wanted.
+/// For the last `count` events from a time on: from which number of matches on to search by event number, and how far
+/// back to search. Both grow only with what is returned. `None` if all events are requested.
 pub fn since_bounds(count: usize) -> Option<(usize, usize)> {
     Some((count.checked_mul(4)?, count.checked_mul(64)?))
 }
 
-/// Which keys of the state are read: all, or these names of each scope.
+/// Which keys of the state to read: all, or these names of each scope.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StateQuery {
@@ -110,21 +110,21 @@ pub enum StateQuery {
     All,
     /// These names, without prefix.
     Names {
-        /// The session's.
+        /// Keys of the session.
         session: BTreeSet<String>,
-        /// The user's.
+        /// Keys of the user.
         user: BTreeSet<String>,
-        /// The app's.
+        /// Keys of the app.
         app: BTreeSet<String>,
     },
 }
 
 impl StateQuery {
-    /// What a selection asks for.
+    /// The query of a selection.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad key.
+    /// `InvalidArgument` for an invalid key.
     pub fn new(selection: &StateSelection) -> Result<Self> {
         let StateSelection::Keys(keys) = selection else {
             return Ok(Self::All);
@@ -144,7 +144,7 @@ impl StateQuery {
         Ok(Self::Names { session, user, app })
     }
 
-    /// The names wanted of one scope; `None` for all.
+    /// The requested names of one scope; `None` for all.
     #[must_use]
     pub fn names(&self, scope: Scope) -> Option<&BTreeSet<String>> {
         match (self, scope) {
@@ -156,41 +156,41 @@ impl StateQuery {
     }
 }
 
-/// Which page of a list is read.
+/// Which page of a list to read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListQuery {
-    /// Of this user alone.
+    /// Only sessions of this user.
     pub user_id: Option<String>,
-    /// Which sessions are wanted.
+    /// The filter of sessions.
     pub filter: SessionFilter,
-    /// Which of them come first.
+    /// Which sessions come first.
     pub order: ListOrder,
-    /// How many sessions at most.
+    /// The maximum number of sessions.
     pub limit: usize,
-    /// After how many bytes the page ends.
+    /// The maximum number of bytes in the page.
     pub bytes: u64,
-    /// The place after which the page begins.
+    /// The position after which the page begins.
     pub after: Option<ListPosition>,
 }
 
-/// A place in a list: the order is by update time, then user, then id.
+/// A position in a list, ordered by update time, then user, then id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition {
     /// The session's update time, in microseconds since 1970.
     pub micros: i64,
-    /// Its user.
+    /// The session's user.
     pub user_id: String,
-    /// Its id.
+    /// The session's id.
     pub session_id: String,
 }
 
 impl ListQuery {
-    /// What a configuration asks for.
+    /// The query of a list's options.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad page size, user id or token, and a title or labels that no session could have.
+    /// `InvalidArgument` for an invalid page size, user id or token, and a title or labels that no session can have.
     pub fn new(config: &ListSessionsConfig) -> Result<Self> {
         let limit = config.page_size;
         if limit == 0 || limit > MAX_PAGE_SIZE {
@@ -206,19 +206,19 @@ impl ListQuery {
         Ok(Self { user_id, filter, order: config.order, limit, bytes, after })
     }
 
-    /// The same with fewer sessions in a page.
+    /// The same query with fewer sessions in a page.
     pub fn with_limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// How many sessions have to be looked at, in the list's order, for [`pick`](Self::pick) to find a page.
+    /// How many sessions to read, in the list's order, so that [`pick`](Self::pick) can fill a page.
     #[must_use]
     pub fn scan_limit(&self) -> usize {
         if self.filter.is_empty() { self.limit + 1 } else { MOST_SCANNED + 1 }
     }
 
-    /// Picks the sessions of a page from those after [`after`](Self::after), in the list's order, and gives the token of
-    /// the next page.
+    /// Picks the sessions of a page from those after [`after`](Self::after), in the list's order, and returns the token
+    /// of the next page.
     pub fn pick<T>(
         &self,
         sessions: impl IntoIterator<Item = (ListPosition, T)>,
@@ -238,8 +238,8 @@ impl ListQuery {
         (page, None)
     }
 
-    /// Ends a page that was picked at the session that fills it, by the bytes of each of its sessions, and gives the token of the next
-    /// page then.
+    /// Ends a picked page at the session that fills it, by the bytes of each of its sessions. Returns the token of the
+    /// next page if the page was cut.
     pub fn fit<T>(
         &self,
         mut page: Vec<(ListPosition, T)>,
@@ -256,7 +256,7 @@ impl ListQuery {
         (page, token)
     }
 
-    /// Whether a place comes after the page before.
+    /// Whether a position comes after the previous page.
     #[must_use]
     pub fn is_after(&self, place: &ListPosition) -> bool {
         self.after.as_ref().is_none_or(|after| match self.order {
@@ -265,7 +265,7 @@ impl ListQuery {
         })
     }
 
-    /// Puts sessions into the list's order.
+    /// Sorts sessions into the list's order.
     pub fn sort<T>(&self, sessions: &mut [(ListPosition, T)]) {
         match self.order {
             ListOrder::OldestFirst => sessions.sort_by(|(a, _), (b, _)| a.cmp(b)),
@@ -273,7 +273,7 @@ impl ListQuery {
         }
     }
 
-    /// The place after which the page begins, which every list has.
+    /// The position after which the page begins; every list has one.
     pub fn start(&self) -> ListPosition {
         let micros = match self.order {
             ListOrder::OldestFirst => i64::MIN,
@@ -285,7 +285,7 @@ impl ListQuery {
 }
 
 impl ListPosition {
-    /// The token that asks for what comes after this place.
+    /// The token of the page after this position.
     #[must_use]
     pub fn to_token(&self) -> String {
         let text = serde_json::json!([self.micros, self.user_id, self.session_id]).to_string();
@@ -300,7 +300,8 @@ impl ListPosition {
         Ok(Self { micros, user_id, session_id })
     }
 
-    /// The same place in the list of one user: another user's stands before or after all of this user's with its time.
+    /// The same position in the list of one user: at the same time, another user's position is before or after all of
+    /// this user's.
     fn among(self, user_id: Option<&str>) -> Self {
         let Some(user_id) = user_id else { return self };
         let (micros, session_id) = match self.user_id.as_str().cmp(user_id) {

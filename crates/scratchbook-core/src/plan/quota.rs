@@ -1,8 +1,8 @@
-//! Quotas of users and apps: whether there is room for what is to be written.
+//! Quotas of users and apps: checks whether there is room for a write.
 //!
-//! No write locks a total. What an owner has stored is read from the rows of its sessions every few seconds, and only for
-//! an owner that has a quota; between two reads it is what was read, what this process has written since, and what it is
-//! writing now. Other processes may write at the same time, so that there may be a little more than a quota.
+//! No write locks a total. The total of an owner is read from the rows of its sessions every few seconds, and only for
+//! an owner with a quota; in between, the writes of this process, finished and in progress, are added to the last read.
+//! Other processes may write at the same time, so that slightly more than the quota may be stored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,44 +16,45 @@ use super::usage::Usage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{GetSessionConfig, SessionKey, SessionService, StateOwner};
 
-/// For how long a total holds at least.
+/// The minimum time for which a total is valid.
 const LIFE: Duration = Duration::from_secs(5);
 
-/// A total holds for this many times as long as it took to read: an app of a million sessions is not added up all the time.
+/// A total is valid for this many times as long as it took to read, so that an app with a million sessions is not
+/// summed up all the time.
 const LIFE_OF_READS: u32 = 50;
 
-/// A total that was read this lately is believed when it refuses something.
+/// A total read this recently may refuse a write without another read.
 const NEWLY: Duration = Duration::from_millis(200);
 
-/// How many expired sessions are deleted before it is looked again whether there is room.
+/// How many expired sessions to delete before checking again whether there is room.
 const EXPIRED_AT_ONCE: usize = 256;
 
-/// A write that no quota leaves aside.
+/// A write that every quota concerns.
 const ANYTHING: Usage = Usage { bytes: 1, sessions: 1, artifacts: 1 };
 
-/// How many owners are remembered, unless more of them write at the same time.
+/// The maximum number of cached owners, unless more of them write at the same time.
 const OWNERS: usize = 4_096;
 
-/// A store that can say what is in it.
+/// A store that can report its usage.
 #[async_trait]
 pub trait Stock: SessionService {
     fn quotas(&self) -> &Quotas;
 
-    /// What an owner has stored, an app with all of its users.
+    /// The usage of an owner; for an app, with all of its users.
     async fn usage(&self, owner: &StateOwner) -> Result<Usage>;
 
-    /// Whether a session has an event of this id, and so an append of it is a retry.
+    /// Whether a session has an event with this id, so that appending it is a retry.
     async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool>;
 
     /// What a fork of a session up to one of its events, or to the last, would store.
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage>;
 
-    /// Removes sessions that have expired, this many at most, and nothing else, since a write that needs room waits for it;
-    /// says how many.
+    /// Removes at most this many expired sessions, and nothing else, since a write that needs room waits for it;
+    /// returns how many.
     async fn remove_expired(&self, limit: usize) -> Result<u64>;
 }
 
-/// The quotas of a store, and what is known of those who have them.
+/// The quotas of a store, and the totals of owners.
 #[derive(Debug)]
 pub struct Quotas {
     user: Quota,
@@ -61,7 +62,7 @@ pub struct Quotas {
     owners: Mutex<HashMap<StateOwner, Arc<Total>>>,
 }
 
-/// Of one kind of owner; `None` for any number.
+/// The quotas of one kind of owner; `None` for no limit.
 #[derive(Clone, Copy, Debug)]
 struct Quota {
     bytes: Option<u64>,
@@ -69,24 +70,24 @@ struct Quota {
     artifacts: Option<u64>,
 }
 
-/// A part of a quota: its name, its limit, and how to get at its amount.
+/// A part of a quota: its name, its limit, and how to get its amount.
 type Part = (&'static str, Option<u64>, fn(Usage) -> u64);
 
-/// What is known of an owner.
+/// The total of an owner.
 #[derive(Debug, Default)]
 struct Total {
     state: Mutex<State>,
-    /// Held by the call that reads it.
+    /// Held by the call that reads the total.
     reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was read, and written since; `None` if it is unknown.
+    /// The total as read plus the writes since; `None` if it is unknown.
     known: Option<Known>,
-    /// What is being written.
+    /// Writes in progress.
     held: Usage,
-    /// What was ever written by this process: what was so while a total was read may not be in it.
+    /// All writes ever made by this process: a total may lack those that finished while it was read.
     kept: Usage,
 }
 
@@ -95,19 +96,19 @@ struct Known {
     usage: Usage,
     read: Instant,
     life: Duration,
-    /// Something was removed since: there is no more than this, and there may be less.
+    /// Data was removed since: the total is an upper bound.
     is_stale: bool,
 }
 
-/// Room that was found for a write. It goes with the write, whose caller may leave before it is done: it is given back
-/// if it is dropped and not [kept](Self::keep).
+/// Room reserved for a write. It moves along with the write, whose caller may leave early; it is released when it is
+/// dropped without being [kept](Self::keep).
 #[derive(Debug, Default)]
 pub struct Held {
     totals: Vec<Arc<Total>>,
     usage: Usage,
 }
 
-/// Room that a write holds until its outcome is known, and which outcomes have stored something.
+/// Room reserved for a write until its outcome is known, and which outcomes have stored something.
 #[derive(Debug)]
 pub struct Charge<T> {
     held: Held,
@@ -115,12 +116,12 @@ pub struct Charge<T> {
 }
 
 impl<T> Charge<T> {
-    /// Of a write that no quota concerns.
+    /// For a write that no quota concerns.
     pub fn none() -> Self {
         Held::default().kept_if(|_| false)
     }
 
-    /// The write has succeeded.
+    /// The write succeeded.
     pub fn settle(self, outcome: &T) {
         if (self.is_stored)(outcome) {
             self.held.keep();
@@ -134,19 +135,20 @@ impl<T> Charge<T> {
 }
 
 impl Held {
-    /// The same for a write that stores something only if its outcome says so.
+    /// The same for a write that stores something only with some outcomes.
     pub fn kept_if<T>(self, is_stored: fn(&T) -> bool) -> Charge<T> {
         Charge { held: self, is_stored }
     }
 
-    /// Nobody knows whether it is written: it counts until the total is read again, which is before it refuses anything.
+    /// The write's outcome is unknown: it counts until the total is read again, which happens before a write is
+    /// refused.
     pub fn keep_unsure(self) {
         let totals = self.totals.clone();
         self.keep();
         totals.iter().for_each(|total| total.mark_stale());
     }
 
-    /// It is written.
+    /// The write is stored.
     pub fn keep(mut self) {
         for total in self.totals.drain(..) {
             let mut state = total.state();
@@ -177,12 +179,12 @@ impl Quotas {
         }
     }
 
-    /// Whether a quota says anything of a write of this kind; where none does, nothing is asked.
+    /// Whether a quota concerns such a write; if not, nothing is read.
     fn concern(&self, more: Usage) -> bool {
         self.user.concerns(more) || self.app.concerns(more)
     }
 
-    /// Something of a user was removed, so that the totals of the user and the app are read again.
+    /// Data of a user was removed, so that the totals of the user and the app are read again.
     pub fn forget(&self, user: &StateOwner) {
         let owners = self.owners();
         let app = StateOwner::app(user.app_name()).ok();
@@ -190,7 +192,7 @@ impl Quotas {
         totals.for_each(|total| total.mark_stale());
     }
 
-    /// Something of anybody was removed.
+    /// Data of unknown owners was removed.
     pub fn forget_all(&self) {
         self.owners().values().for_each(|total| total.mark_stale());
     }
@@ -201,7 +203,7 @@ impl Quotas {
             return Arc::clone(total);
         }
         if owners.len() >= OWNERS {
-            // Those who write now are remembered.
+            // Owners with writes in progress are kept.
             owners.retain(|_, total| Arc::strong_count(total) > 1);
         }
         Arc::clone(owners.entry(owner.clone()).or_default())
@@ -212,11 +214,11 @@ impl Quotas {
     }
 }
 
-/// Finds room for what a write adds to a user and to the app.
+/// Reserves room for what a write adds to a user and to the app.
 ///
 /// # Errors
 ///
-/// `ResourceExhausted` if there is no room, with quota, amount and limit; and what reading a total gives.
+/// `ResourceExhausted` if there is no room, with quota, amount and limit; and the errors of reading a total.
 pub async fn hold<S: Stock + ?Sized>(store: &S, key: &SessionKey, more: Usage) -> Result<Held> {
     let (quotas, mut held) = (store.quotas(), Held { totals: Vec::new(), usage: more });
     if !quotas.concern(more) {
@@ -232,7 +234,7 @@ pub async fn hold<S: Stock + ?Sized>(store: &S, key: &SessionKey, more: Usage) -
     Ok(held)
 }
 
-/// The same for a session, which needs no room if it is there: then it is not made.
+/// The same for a new session. If it already exists, it needs no room, because it is not created.
 pub async fn hold_session<S: Stock + ?Sized>(store: &S, new: &PreparedSession) -> Result<Held> {
     if !store.quotas().concern(ANYTHING) {
         return Ok(Held::default());
@@ -265,7 +267,7 @@ pub async fn hold_event<S: Stock + ?Sized>(store: &S, key: &SessionKey, event: &
     }
 }
 
-/// Finds room with one owner, whose total holds it then.
+/// Reserves room in one owner's total.
 async fn hold_of<S: Stock + ?Sized>(
     store: &S,
     owner: &StateOwner,
@@ -279,11 +281,11 @@ async fn hold_of<S: Stock + ?Sized>(
             let Err(error) = total.take(owner, quota, more) else {
                 return Ok(());
             };
-            // What is known may be old.
+            // The total may be old.
             if !is_new && total.refresh(store, owner, NEWLY).await? {
                 is_new = true;
             } else if store.remove_expired(EXPIRED_AT_ONCE).await? > 0 {
-                // Sessions that are as if deleted stood in the way.
+                // Expired sessions used the room.
                 break;
             } else {
                 return Err(error);
@@ -293,18 +295,18 @@ async fn hold_of<S: Stock + ?Sized>(
 }
 
 impl Total {
-    /// Something was removed. What is known goes on to hold, so that no writer waits for it to be read.
+    /// Data was removed. The old total stays in use, so that no writer waits for a read.
     fn mark_stale(&self) {
         if let Some(known) = &mut self.state().known {
             known.is_stale = true;
         }
     }
 
-    /// Has it read where what is known is older than this, or than it may be; says whether it was.
+    /// Reads the total again if it is older than `age` or not valid any more; returns whether it was read.
     async fn refresh<S: Stock + ?Sized>(&self, store: &S, owner: &StateOwner, age: Duration) -> Result<bool> {
         let is_fresh = || {
             let known = self.state().known;
-            // What is too much holds nobody up; what is refused by it is read again first.
+            // A total that is too high delays nobody; it is read again before it refuses a write.
             known.is_some_and(|known| match age == LIFE {
                 true => known.read.elapsed() < known.life,
                 false => !known.is_stale && known.read.elapsed() < age,
@@ -315,7 +317,7 @@ impl Total {
         }
         let _reading = match self.reading.try_lock() {
             Ok(reading) => reading,
-            // Somebody is at it. Until then what is known goes on to hold.
+            // Another call is reading it. Until then the old total is used.
             Err(_) if age == LIFE && self.state().known.is_some() => return Ok(false),
             Err(_) => {
                 let reading = self.reading.lock().await;
@@ -329,7 +331,7 @@ impl Total {
         let usage = store.usage(owner).await?;
         let life = LIFE.max(read.elapsed() * LIFE_OF_READS);
         let mut state = self.state();
-        // Some of it may be counted twice, until the next time; none is lost.
+        // Some writes may be counted twice until the next read; none is lost.
         let meanwhile = state.kept.minus(before);
         state.known = Some(Known { usage: usage.plus(meanwhile), read, life, is_stale: false });
         Ok(true)

@@ -1,6 +1,6 @@
-//! URIs as they may be shown.
+//! URIs without secrets.
 
-/// A store's URI for people and logs: without password and parameters, which may hold one.
+/// A store's URI for display and logs: without the password and without parameters, which may contain one.
 ///
 /// ```
 /// use scratchbook::without_password;
@@ -16,17 +16,18 @@ pub fn without_password(uri: &str) -> String {
         return uri.to_owned();
     }
     if !is_scheme(scheme) {
-        // No URI: as in libpq's `host=db password=s3cret` any part of it may be a password. In a plain path none is.
+        // Not a URI: any part of text like libpq's `host=db password=s3cret` may be a password. A plain path contains
+        // none.
         return if uri.contains(':') || begins_with_setting(uri) { "...".to_owned() } else { uri.to_owned() };
     }
     if !uri.contains(':') {
         return uri.to_owned();
     }
     let Some((_, rest)) = uri.split_once("://") else {
-        // No URI: any part of it may be a password.
+        // Not a URI: any part of it may be a password.
         return format!("{scheme}:...");
     };
-    // What is behind a `?` are parameters where an address stands before it, else it is a part of a password.
+    // A `?` starts the parameters if an address precedes it; otherwise it is a part of a password.
     let address = match rest.split_once('?') {
         Some((address, _)) if address.contains(['@', '/']) || !rest.contains('@') => address,
         _ => rest,
@@ -38,13 +39,13 @@ pub fn without_password(uri: &str) -> String {
     format!("{scheme}://{user}{at}{place}")
 }
 
-/// Whether a text has the form of a URI's scheme, so that it is no part of an address or a password.
+/// Whether a text has the form of a URI scheme, so that it is not a part of an address or a password.
 pub fn is_scheme(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_part)
 }
 
-/// Whether a text begins as libpq's addresses do, with a word and `=`.
+/// Whether a text starts like libpq's connection strings, with a word and `=`.
 fn begins_with_setting(text: &str) -> bool {
     let word = text.split_once('=').map(|(word, _)| word.trim());
     word.is_some_and(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))

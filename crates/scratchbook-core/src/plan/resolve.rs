@@ -1,7 +1,7 @@
-//! Writes that depend on what is stored: operations, guards, and appends that want to be refused for being late.
+//! Writes that depend on stored values: operations, guards, checks, and optimistic locking.
 //!
-//! A store locks and reads the keys that are named here, has the write resolved with what it found, and then writes it
-//! as any other, all in one commit. Where the write is refused, it looks up who wrote the keys in the way.
+//! A store locks and reads the keys named here, resolves the write against the values it finds, and then writes it like
+//! any other, all in one commit. If the write is refused, it looks up the writers of the conflicting keys.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::json;
 use crate::session::{AppendOptions, CheckedWrite, ConflictMode, StateCheck, micros_of_seconds};
 use crate::state::{Change, Refused, Scope, StateDelta, resolve};
 
-/// What a store has found in its commit: where the session stands, and how the keys are that it was to read.
+/// The values that a store has found in its commit: the session's number and creation time, and the keys to be read.
 #[derive(Debug, Default)]
 pub struct Found {
     seq: u64,
-    /// In microseconds.
+    /// The creation time, in microseconds since 1970.
     created: Option<i64>,
-    /// By the key with its prefix.
+    /// The keys found, by name with prefix.
     keys: HashMap<String, FoundKey>,
 }
 
@@ -31,28 +31,28 @@ struct FoundKey {
 }
 
 impl Found {
-    /// A session whose last event has this number; 0 where there is none, and for state outside of any session.
+    /// For a session whose last event has this number; 0 if it has no events, and for state outside of any session.
     #[must_use]
     pub fn new(seq: u64) -> Self {
         Self { seq, created: None, keys: HashMap::new() }
     }
 
-    /// When the session was made, in microseconds since 1970; a store reads it where [`AppendOptions::conflict`] is not to
-    /// merge.
+    /// Sets the session's creation time, in microseconds since 1970; a store reads it if [`AppendOptions::conflict`] is
+    /// not `Merge`.
     #[must_use]
     pub fn with_create_time(mut self, micros: i64) -> Self {
         self.created = Some(micros);
         self
     }
 
-    /// A key: its value, `None` where it is absent or was removed, and the last place where it was written, be it
-    /// removed: the number of an event of the session, or a position in the user's or the app's log. A key that was
+    /// Adds a key: its value, `None` if it is absent or was removed, and the place of its last write or removal. The
+    /// place is the number of an event of the session, or a position in the user's or the app's log. A key that was
     /// never written may be left out.
     pub fn insert(&mut self, scope: Scope, name: &str, value: Option<Value>, place: u64) {
         self.keys.insert(scope.key(name).into_owned(), FoundKey { value, place });
     }
 
-    /// The keys of a scope that are there, by name.
+    /// The existing keys of a scope, by name.
     fn values(&self, scope: Scope) -> BTreeMap<&str, &Value> {
         let present = self.keys.iter().filter_map(|(key, found)| Some((Scope::split(key), found.value.as_ref()?)));
         present.filter(|((of, _), _)| *of == scope).map(|((_, name), value)| (name, value)).collect()
@@ -64,19 +64,19 @@ impl Found {
 }
 
 impl Prepared {
-    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    /// Whether it can be written without reading stored values. The following methods are for all other writes.
     #[must_use]
     pub fn is_plain(&self, options: &AppendOptions) -> bool {
         options.conflict == ConflictMode::Merge && !self.text.is_empty() && self.reads_scopes(options).next().is_none()
     }
 
-    /// About how large it is: without its operations, whose outcome is not known.
+    /// About how large it is in bytes, without its operations, whose results are not known.
     pub fn bytes(&self) -> usize {
-        // Clearing a text leaves the room that it took.
+        // Clearing a text keeps its capacity.
         self.text.capacity()
     }
 
-    /// The keys that a store locks and reads, in the order of locks, before it has the event resolved.
+    /// The keys that a store locks and reads before it resolves the event, in the order of locking.
     pub fn reads<'a>(&'a self, options: &'a AppendOptions) -> impl Iterator<Item = &'a KeyChange> {
         self.changes.iter().filter(|change| match options.conflict {
             ConflictMode::Merge => change.change.operations().is_some(),
@@ -86,19 +86,20 @@ impl Prepared {
         })
     }
 
-    /// The scopes of which a store reads every key that is there, under its locks, beside those named by
+    /// The scopes whose existing keys a store reads completely, under its locks, in addition to those of
     /// [`reads`](Self::reads): session before user before app.
     pub fn reads_scopes(&self, options: &AppendOptions) -> impl Iterator<Item = Scope> {
         needed(options.check.as_ref(), &self.changes).into_iter().flatten()
     }
 
-    /// The event with its operations carried out on what was found, to be written as any other.
+    /// Applies the event's operations to the values found; the result is written like any other event.
     ///
-    /// First the store looks whether the event's id is in the session already: a retry is answered as stored.
+    /// The store first looks whether the event's id is already in the session: a retry is answered with the stored
+    /// event.
     ///
     /// # Errors
     ///
-    /// The refusal, of which nothing may be written.
+    /// The refusal; nothing may be written then.
     pub fn resolve(&self, options: &AppendOptions, found: &Found) -> Result<Self, Refusal> {
         let moved = has_moved(options, found);
         let late = |change: &KeyChange, key: &str, found: &FoundKey| match options.conflict {
@@ -127,7 +128,7 @@ impl Prepared {
 }
 
 impl PreparedSession {
-    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    /// Whether it can be written without reading stored values. The following methods are for all other writes.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let own = self.initial.keys().any(|name| self.needs_scope(Scope::Session, name));
@@ -147,8 +148,8 @@ impl PreparedSession {
         self.events.iter().map(Prepared::bytes).sum()
     }
 
-    /// The keys of the user and the app that a store locks and reads before it has the session resolved: scopes and names
-    /// without prefix, in the order of locks.
+    /// The keys of the user and the app that a store locks and reads before it resolves the session: scopes and names
+    /// without prefix, in the order of locking.
     #[must_use]
     pub fn reads(&self) -> BTreeSet<(Scope, &str)> {
         let changes = self.events.iter().flat_map(|event| &event.changes);
@@ -156,31 +157,32 @@ impl PreparedSession {
         shared.map(|change| (change.scope, change.name.as_str())).collect()
     }
 
-    /// The scopes, user before app, of which a store reads every key that is there, beside those named by
+    /// The scopes, user before app, whose existing keys a store reads completely, in addition to those of
     /// [`reads`](Self::reads).
     pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
         let shared = [Scope::User, Scope::App].into_iter();
         shared.filter(|scope| self.changes().any(|c| c.scope == *scope && self.needs_scope(c.scope, &c.name)))
     }
 
-    /// The session with the operations of its events carried out, one event after the other, to be written as any other.
+    /// Applies the operations of the session's events, one event after the other; the result is written like any other
+    /// session.
     ///
     /// # Errors
     ///
-    /// The refusal, of which nothing may be written.
+    /// The refusal; nothing may be written then.
     pub fn resolve(mut self, mut found: Found) -> Result<Self, Refusal> {
         let given = self.initial.iter();
         let given = given.map(|(name, value)| KeyChange::new(Scope::Session, name, Change::Set(value.clone())));
         let given: Vec<_> = given.chain(self.shared.iter().cloned()).collect();
         check(self.check.as_ref(), &given, &found)?;
         let options = AppendOptions { check: self.check.clone(), ..AppendOptions::default() };
-        // What the creation writes itself has no place that anybody could be looked up by.
+        // The creation's own writes have no place by which a writer could be looked up.
         self.initial.iter().for_each(|(name, value)| found.insert(Scope::Session, name, Some(value.clone()), 0));
         self.shared.iter().for_each(|change| found.write(change));
         let mut ids = HashSet::new();
         let mut events = Vec::with_capacity(self.events.len());
         for event in self.events {
-            // An event that is there twice is stored once.
+            // Duplicate events are stored once.
             if !ids.insert(event.event.id.clone()) {
                 continue;
             }
@@ -198,28 +200,28 @@ impl PreparedSession {
 }
 
 impl PreparedState {
-    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    /// Whether it can be written without reading stored values. The following methods are for all other writes.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.reads().next().is_none() && self.reads_scopes().next().is_none()
     }
 
-    /// The keys that a store locks and reads before it has the changes resolved.
+    /// The keys that a store locks and reads before it resolves the changes.
     pub fn reads(&self) -> impl Iterator<Item = &KeyChange> {
         self.changes.iter().filter(|change| change.change.operations().is_some())
     }
 
-    /// The owner's scope, where a store reads every key of it that is there, beside those named by
+    /// The owner's scope, if a store has to read its existing keys completely, in addition to those of
     /// [`reads`](Self::reads).
     pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
         needed(self.check.as_ref(), &self.changes).into_iter().flatten()
     }
 
-    /// The changes with their operations carried out on what was found.
+    /// Applies the operations to the values found.
     ///
     /// # Errors
     ///
-    /// The refusal, of which nothing may be written.
+    /// The refusal; nothing may be written then.
     pub fn resolve(&self, found: &Found) -> Result<Vec<KeyChange>, Refusal> {
         let changes = resolve_changes(&self.changes, found, |_, _, _| false)?;
         check(self.check.as_ref(), &changes, found)?;
@@ -228,14 +230,14 @@ impl PreparedState {
     }
 }
 
-/// The scopes whose keys a check needs all of, for these changes. `None` without a check, which costs nothing.
+/// The scopes that a check needs completely for these changes. `None` without a check, which costs nothing.
 fn needed(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange]) -> Option<impl Iterator<Item = Scope>> {
     let check = check?;
     let needs = move |scope: Scope| changes.iter().any(|c| c.scope == scope && check.needs_scope(scope, &c.name));
     Some([Scope::Session, Scope::User, Scope::App].into_iter().filter(move |scope| needs(*scope)))
 }
 
-/// Has a check look at what a write comes to.
+/// Runs a check on the results of a write.
 fn check(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange], found: &Found) -> Result<()> {
     let Some(asked) = check.filter(|_| !changes.is_empty()) else {
         return Ok(());
@@ -277,7 +279,7 @@ fn resolve_changes(
     if refusal.keys.is_empty() && refusal.impossible.is_none() { Ok(resolved) } else { Err(refusal) }
 }
 
-/// The delta with what operations came to, in the order in which it was written.
+/// The delta with the results of its operations, in the order in which it was written.
 fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelta> {
     let mut resolved = StateDelta::new();
     for (key, _) in delta.iter() {
@@ -290,8 +292,8 @@ fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelt
     Ok(resolved)
 }
 
-/// What is to be said where the session is not the one that was seen. One that was made at another time, or has fewer
-/// events, was made anew.
+/// The message if the session is not the one that was seen. If it was created at another time, or has fewer events, it
+/// was deleted and created again.
 fn has_moved(options: &AppendOptions, found: &Found) -> Option<String> {
     let read = options.seen.create_time().map(micros_of_seconds);
     if options.conflict != ConflictMode::Merge && read.zip(found.created).is_some_and(|(read, now)| read != now) {
@@ -306,7 +308,7 @@ fn has_moved(options: &AppendOptions, found: &Found) -> Option<String> {
     moved.then(|| format!("the session's last event has the number {now}, and had {seen} when it was read"))
 }
 
-/// Why a write is refused, before it is known who wrote the keys in its way.
+/// A refused write, before the writers of the conflicting keys are looked up.
 #[derive(Debug, Default)]
 pub struct Refusal {
     moved: Option<String>,
@@ -314,25 +316,25 @@ pub struct Refusal {
     impossible: Option<Error>,
 }
 
-/// Where a key was written last.
+/// A key and the place of its last write.
 #[derive(Debug)]
 pub struct WrittenKey {
-    /// Whose key it is.
+    /// The scope of the key.
     pub scope: Scope,
     /// The key without its prefix.
     pub name: String,
-    /// The place that the store has found: the number of an event of the session, 0 for its creation; a position in
+    /// The place that the store has found: the number of an event of the session, 0 for its creation; or a position in
     /// the log of the user's or the app's state, 0 for a key that was never written.
     pub place: u64,
 }
 
 impl Refusal {
-    /// The keys in the way.
+    /// The conflicting keys.
     pub fn keys(&self) -> impl Iterator<Item = &WrittenKey> {
         self.keys.iter().map(|(written, _)| written)
     }
 
-    /// The error, with the writers of [`keys`](Self::keys), in their order.
+    /// Builds the error from the writers of [`keys`](Self::keys), in the same order.
     #[must_use]
     pub fn into_error(self, writers: impl IntoIterator<Item = Option<KeyWriter>>) -> Error {
         let mut writers = writers.into_iter();

@@ -1,4 +1,4 @@
-//! Back to before an invocation.
+//! Rewinding a session to before an invocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,29 +15,29 @@ use crate::session::{
 use crate::state::{OwnKeys, Scope, StateDelta, StateMap, apply_own, own_keys};
 use crate::store::Store;
 
-/// How many events are looked through at a time.
+/// How many events are read at a time.
 const PAGE: usize = 500;
 
 /// The versions of a session's artifacts, by name.
 type Versions = BTreeMap<String, u64>;
 
-/// What is found in the events.
+/// The state and the artifacts before the invocation, found in the events.
 #[derive(Debug)]
 struct Found {
     /// The session's own keys before the invocation's first event.
     state: OwnKeys,
-    /// The artifacts before it, and now.
+    /// The versions of artifacts before it, and now.
     then: Versions,
     now: Versions,
-    /// Artifacts of which earlier versions went with events that were pruned.
+    /// Artifacts whose earlier versions were recorded in pruned events.
     unknown: BTreeSet<String>,
 }
 
 impl Store {
-    /// Takes a session back to before an invocation: the keys of the session get the values that they had then, those
-    /// that were not there are removed, and the session's artifacts get their versions of then as new ones. The user's
-    /// and the app's keys stay. The event that does it says so in `rewind_before_invocation_id`, as ADK's does, and is
-    /// given back; the events before it are left as they are.
+    /// Rewinds a session to before an invocation: the session's keys get their earlier values, keys that did not exist
+    /// then are removed, and the earlier versions of the session's artifacts are saved as new ones. The user's and the
+    /// app's keys stay. The event that does this names the invocation in `rewind_before_invocation_id`, as in ADK, and
+    /// is returned; earlier events stay unchanged.
     ///
     /// ```
     /// # use scratchbook::*;
@@ -58,15 +58,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session or invocation; `FailedPrecondition` where all events before it were
-    /// pruned, so that it may have begun earlier, or those that tell which version an artifact had;
-    /// `InvalidArgument` for an empty id; `Conflict` where others were faster every time it was tried.
+    /// `NotFound` if the session or the invocation does not exist; `FailedPrecondition` if all events before the
+    /// invocation were pruned, so that it may have begun earlier, or if the events with an artifact's earlier version
+    /// were; `InvalidArgument` for an empty id; `Conflict` if every attempt lost against another writer.
     pub async fn rewind(&self, key: &SessionKey, before_invocation_id: &str) -> Result<Arc<Event>> {
         if before_invocation_id.is_empty() {
             return Err(Error::invalid("the invocation id is empty; name the invocation before which to go back"));
         }
         let (sessions, artifacts) = (self.sessions.as_ref(), self.artifacts.as_ref());
-        // The same in each try: what was saved once need not be saved again.
+        // Shared by all attempts: an artifact that was saved once is not saved again.
         let mut restored = BTreeMap::new();
         let invocation = format!("e-{}", Uuid::new_v4());
         for pause in retry_pauses() {
@@ -104,8 +104,8 @@ async fn try_once(
     Ok(service.append(key, event, options).await?.event)
 }
 
-/// Goes through the events from the first one on: the first of the invocation may be anywhere. What they come to is folded
-/// on the way, so that the logs of the user and the app are not asked for what they were then.
+/// Reads the events from the first one on, because the first event of the invocation may be anywhere, and folds them on
+/// the way, so that the logs of the user and the app are not needed.
 async fn find(service: &dyn SessionService, session: &Session, invocation_id: &str) -> Result<Found> {
     let key = session.key();
     let InitialState { seq: base, state } = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
@@ -120,7 +120,7 @@ async fn find(service: &dyn SessionService, session: &Session, invocation_id: &s
             }
             seq += 1;
             if then.is_none() && event.invocation_id == invocation_id {
-                // Whether it is the first of its invocation is not known where it is the first of all that are left.
+                // The first remaining event may not be the first of its invocation.
                 if seq == base + 1 && base > 0 {
                     return Err(pruned(key, &format!("before the invocation '{invocation_id}'")));
                 }
@@ -151,12 +151,12 @@ fn pruned(key: &SessionKey, what: &str) -> Error {
     Error::new(ErrorKind::FailedPrecondition, message)
 }
 
-/// Then it is tried again.
+/// The error after which the rewind is attempted again.
 fn pruned_meanwhile(key: &SessionKey) -> Error {
     Error::new(ErrorKind::Conflict, format!("events of {key} were pruned while they were read; try again"))
 }
 
-/// What makes the session's own keys what they were.
+/// The delta that restores the session's own keys.
 fn back(now: &StateMap, then: &OwnKeys) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
@@ -169,7 +169,7 @@ fn back(now: &StateMap, then: &OwnKeys) -> Result<StateDelta> {
     Ok(delta)
 }
 
-/// The artifacts that have another version now, with the version to be restored; `None` for one that was not there.
+/// The artifacts whose version has changed, with the version to restore; `None` for one that did not exist.
 fn to_restore(found: &Found, key: &SessionKey) -> Result<Vec<(String, Option<u64>)>> {
     let changed = found.now.iter().filter(|(name, version)| found.then.get(*name) != Some(*version));
     let version = |(name, _): (&String, _)| match found.then.get(name) {
@@ -179,7 +179,8 @@ fn to_restore(found: &Found, key: &SessionKey) -> Result<Vec<(String, Option<u64
     changed.map(version).collect()
 }
 
-/// Saves what a version holds as a new one. One that was not there becomes empty, as ADK does it: versions are kept.
+/// Saves the data of a version as a new version. An artifact that did not exist becomes empty, as in ADK, because
+/// versions are kept.
 async fn restore(artifacts: &dyn ArtifactService, key: &SessionKey, name: &str, version: Option<u64>) -> Result<u64> {
     let part = match version {
         Some(_) => artifacts.load_artifact(key, name, version).await?,

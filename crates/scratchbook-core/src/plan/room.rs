@@ -1,4 +1,4 @@
-//! How many bytes a page has, and what is read at once.
+//! The size of pages, in bytes.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use crate::error::{Error, ErrorKind};
 use crate::json::bytes_of;
 use crate::state::ScopeMap;
 
-/// What a page always has, because it comes with its first item, has at most this many bytes where pages are bounded.
+/// The limit on data that comes with the first item of a page, and so is in every page, if pages are bounded.
 pub const MOST_AT_ONCE: u64 = 64 << 20;
 
-/// The room of a page. It is full when the next item would take it beyond its bytes; one item always fits.
+/// The room left in a page. It is full when the next item would exceed its bytes; the first item always fits.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     left: u64,
@@ -18,13 +18,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// The room of an empty page with this many bytes.
+    /// An empty page of this many bytes.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         Self { left: bytes, is_empty: true, is_full: false }
     }
 
-    /// Takes an item of this many bytes; false if it is for another page, as are all after it.
+    /// Adds an item of this many bytes; `false` if it belongs to the next page, as do all later ones.
     pub fn takes(&mut self, bytes: u64) -> bool {
         let fits = !self.is_full && (self.is_empty || bytes <= self.left);
         (self.is_empty, self.is_full) = (false, !fits);
@@ -33,8 +33,8 @@ impl Room {
     }
 }
 
-/// Which users' states are counted in a list of sessions: each once, and that of the first session not, which is in
-/// every page.
+/// Counts the state of each user once in a list of sessions. The state of the first session's user does not count,
+/// because it is in every page.
 #[derive(Debug, Default)]
 pub(crate) struct Users(HashSet<String>);
 
@@ -46,12 +46,12 @@ impl Users {
     }
 }
 
-/// How many bytes the keys of a scope have, as JSON text.
+/// The size of the keys of a scope as JSON text, in bytes.
 pub(crate) fn bytes_of_values(values: &ScopeMap) -> u64 {
     values.iter().map(|(name, value)| name.len() as u64 + bytes_of(value.as_ref())).sum()
 }
 
-/// The error for what cannot be read in one piece.
+/// The error for data too large to be read at once.
 pub fn too_much() -> Error {
     let message = format!(
         "what was asked for has more than {MOST_AT_ONCE} bytes in one piece; name the keys of the state that are wanted, \
@@ -70,7 +70,7 @@ mod tests {
         assert!(room.takes(99) && !room.takes(1) && !room.takes(0));
         let mut room = Room::new(10);
         assert!(room.takes(4) && room.takes(6) && !room.takes(1));
-        // What would fit behind what does not is for the next page, too.
+        // Items after one that does not fit belong to the next page, too.
         assert!(!room.takes(0));
     }
 }

@@ -1,9 +1,9 @@
-//! How much is stored, as quotas count it.
+//! The amount of stored data, as quotas count it.
 
-/// What an owner has stored, or a write stores.
+/// The amount that an owner has stored, or that a write stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of JSON: events, states that sessions begin with, artifacts with what is kept beside them.
+    /// Bytes of JSON: events, initial states of sessions, artifacts with their metadata.
     pub bytes: u64,
     pub sessions: u64,
     /// Versions of artifacts.

@@ -1,4 +1,4 @@
-//! Artifacts as SQL stores write them.
+//! Artifacts as text, for SQL stores.
 
 use serde_json::{Map, Value};
 
@@ -11,12 +11,12 @@ use crate::plan::limits::Limits;
 use crate::plan::usage::Usage;
 use crate::session::SessionKey;
 
-/// Whose artifact it is, and its name.
+/// The owner and the name of an artifact.
 #[derive(Debug)]
 pub struct ArtifactAddress {
     key: SessionKey,
     filename: String,
-    /// Whether it is the user's own, seen from every session.
+    /// Whether it belongs to the user, and so is visible in every session.
     user: bool,
 }
 
@@ -28,27 +28,27 @@ impl ArtifactAddress {
 
     /// App, user, session and name.
     pub fn columns(&self) -> [&str; 4] {
-        // No session has the empty id.
+        // No session has an empty id.
         let session = if self.user { "" } else { self.key.session_id() };
         [self.key.app_name(), self.key.user_id(), session, &self.filename]
     }
 
-    /// What a message calls a version of it.
+    /// The description of a version in messages.
     pub fn place(&self, version: impl std::fmt::Display) -> String {
         format!("version {version} of the artifact '{}' of {}", self.filename, self.key)
     }
 }
 
-/// An artifact that is ready to be written.
+/// An artifact ready to be written.
 #[derive(Debug)]
 pub struct NewArtifact {
     pub address: ArtifactAddress,
     /// The part as JSON.
     pub text: String,
-    /// One JSON object.
+    /// The metadata, a JSON object.
     pub metadata: String,
     pub mime_type: Option<String>,
-    /// In seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub created: f64,
 }
 
@@ -66,7 +66,7 @@ impl NewArtifact {
         Ok(Self { address, text, metadata, mime_type: prepared.mime_type, created })
     }
 
-    /// What it takes of quotas.
+    /// What it adds to quotas.
     pub fn usage(&self) -> Usage {
         Usage::artifact((self.text.len() + self.metadata.len()) as u64)
     }

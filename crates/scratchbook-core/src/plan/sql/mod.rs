@@ -1,4 +1,4 @@
-//! What stores on SQL share: writes as text, and rows as sessions.
+//! Common parts of SQL stores: writes as text, and sessions from rows.
 
 pub mod artifact_text;
 pub mod rows;

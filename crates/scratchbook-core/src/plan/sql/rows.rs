@@ -1,4 +1,4 @@
-//! What SQL stores read, from rows to sessions. A row that cannot be read is named, never skipped.
+//! Sessions and events from the rows of SQL stores. An unreadable row is an error that names it; it is never skipped.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use crate::event::Event;
 use crate::session::{Removal, RemovalKind, Session, SessionKey, SessionMetadata, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 
-/// The error for a row that holds what is never written.
+/// The error for a row with contents that are never written.
 pub fn damaged(place: impl std::fmt::Display) -> Error {
     Error::corrupted(format!("{place} cannot be read: the row is damaged"))
 }
 
-/// Reads JSON text of ours.
+/// Reads JSON text written by this library.
 pub fn json<T: DeserializeOwned>(text: &str, place: impl Fn() -> String) -> Result<T> {
-    // Its line and column are kept; serde_json's message could quote a value, so it is not.
+    // Its line and column are kept; serde_json's message could quote a value, so it is left out.
     serde_json::from_str(text).map_err(|e| {
         let at = format!("line {}, column {}", e.line(), e.column());
         damaged(place()).with_source(Error::corrupted(format!("malformed JSON at {at}")))
     })
 }
 
-/// A number that is never negative.
+/// Reads a number that is never negative.
 pub fn number(number: i64, place: impl Fn() -> String) -> Result<u64> {
     u64::try_from(number).map_err(|_| damaged(place()))
 }
 
-/// An event from its number and its text.
+/// Reads an event from its number and its text.
 pub fn event(seq: i64, text: &str, key: &SessionKey) -> Result<Event> {
     let seq = number(seq, || format!("the event with the number {seq} of {key}"))?;
     let mut event: Event = json(text, || format!("the event {seq} of {key}"))?;
@@ -36,7 +36,7 @@ pub fn event(seq: i64, text: &str, key: &SessionKey) -> Result<Event> {
     Ok(event)
 }
 
-/// The address of a session, exactly as it stands in a row.
+/// The address of a session, exactly as in a row.
 pub fn stored_key(app_name: &str, user_id: &str, session_id: &str) -> Result<SessionKey> {
     let key = SessionKey::new(app_name, user_id, session_id).ok().filter(|key| key.session_id() == session_id);
     key.ok_or_else(|| {
@@ -45,7 +45,7 @@ pub fn stored_key(app_name: &str, user_id: &str, session_id: &str) -> Result<Ses
     })
 }
 
-/// A removal, from its row: the user, the session or nothing, and how it was removed.
+/// Reads a removal from its row: the user, the session or an empty text, and the kind.
 pub fn removal(app: &str, [user, session, kind]: [&str; 3], count: u64, time: f64) -> Result<Removal> {
     let place = || format!("a removal in the feed of {app}");
     let kind = RemovalKind::parse(kind).ok_or_else(|| damaged(place()))?;
@@ -56,22 +56,22 @@ pub fn removal(app: &str, [user, session, kind]: [&str; 3], count: u64, time: f6
     Ok(Removal::of_session(kind, stored_key(app, user, session)?, count, time))
 }
 
-/// Puts a value where it belongs; `owner` is app, user and session, as far as the scope has them.
+/// Inserts a value into a scope; `owner` is the app, the user and the session, as far as the scope has them.
 pub fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], name: &str, text: &str) -> Result<()> {
     let value = json(text, || format!("the value of key '{}' of {}", scope.key(name), owner.join("/")))?;
     values.insert(Arc::from(name), Arc::new(value));
     Ok(())
 }
 
-/// The title and labels of a session, from its row.
+/// Reads the title and labels of a session from its row.
 pub fn metadata(title: Option<&str>, labels: Option<&str>, of: impl Fn() -> String) -> Result<SessionMetadata> {
     let place = || format!("the title and labels of {}", of());
     let labels = labels.map(|labels| json(labels, place)).transpose()?.unwrap_or_default();
-    // What is there is shown, also where it has come there past us and is longer than it may be.
+    // Existing metadata is shown, even if it was not written by this library and exceeds the limits.
     Ok(SessionMetadata { title: title.filter(|title| !title.is_empty()).map(str::to_owned), labels })
 }
 
-/// A session without its events; when it was made and updated, in microseconds since 1970.
+/// A session without its events; creation and update time are in microseconds since 1970.
 pub fn described(key: SessionKey, state: StateMap, (made, updated): (i64, i64), seq: u64) -> Session {
     let session = Session::new(key, state).with_create_time(seconds_of_micros(made)).with_seq(seq);
     session.with_last_update_time(seconds_of_micros(updated))

@@ -1,4 +1,4 @@
-//! Writes with everything in them as text, made before a store is asked: what the SQL stores send.
+//! Writes with all contents as text, built before a store is involved: what the SQL stores send.
 
 use crate::error::Result;
 use crate::json;
@@ -8,13 +8,13 @@ use crate::state::Scope;
 use crate::plan::commit::{KeyChange, Prepared, PreparedSession};
 use crate::plan::limits::Limits;
 
-/// A change to a stored key with its value as text.
+/// A change to a stored key, with its value as text.
 #[derive(Clone, Debug)]
 pub struct TextChange {
     pub scope: Scope,
     /// The key without its prefix.
     pub name: String,
-    /// JSON, or `None` for a removal.
+    /// The JSON text; `None` for a removal.
     pub value: Option<String>,
 }
 
@@ -25,17 +25,17 @@ impl TextChange {
         changes.iter().map(text).collect()
     }
 
-    /// About how much is written.
+    /// About how many bytes are written.
     pub fn bytes(&self) -> usize {
         self.name.len() + self.value.as_ref().map_or(0, String::len)
     }
 }
 
-/// An event that is ready to be written.
+/// An event ready to be written.
 #[derive(Debug)]
 pub struct NewEvent {
     pub prepared: Prepared,
-    /// Session before user before app, by name.
+    /// The changes, session before user before app, by name.
     pub changes: Vec<TextChange>,
 }
 
@@ -45,17 +45,17 @@ impl NewEvent {
         Ok(Self { prepared, changes })
     }
 
-    /// About how much is written.
+    /// About how many bytes are written.
     pub fn bytes(&self) -> usize {
         self.prepared.text.len() + self.changes.iter().map(TextChange::bytes).sum::<usize>()
     }
 }
 
-/// A title and labels as they stand in the row of a session.
+/// The title and labels as in a session's row.
 #[derive(Debug)]
 pub struct TextMetadata {
     pub title: Option<String>,
-    /// A JSON object; `None` where there is none.
+    /// A JSON object; `None` without labels.
     pub labels: Option<String>,
 }
 
@@ -66,26 +66,26 @@ impl TextMetadata {
         Ok(Self { title, labels })
     }
 
-    /// Whether there is neither.
+    /// Whether there is neither a title nor a label.
     pub fn is_empty(&self) -> bool {
         self.title.is_none() && self.labels.is_none()
     }
 }
 
-/// A session that is ready to be written.
+/// A session ready to be written.
 #[derive(Debug)]
 pub struct NewSession {
     pub key: SessionKey,
     pub id_scope: IdScope,
     pub metadata: TextMetadata,
-    /// The state it begins with, as one object and key by key.
+    /// The initial state as one object; `own` has it key by key.
     pub initial: Option<String>,
     pub own: Vec<TextChange>,
     /// The changes to the user's and the app's keys, by name.
     pub shared: Vec<TextChange>,
-    /// In microseconds since 1970.
+    /// The creation time, in microseconds since 1970.
     pub created: i64,
-    /// In microseconds since 1970, too.
+    /// The expiry time, in microseconds since 1970.
     pub expires: Option<i64>,
     pub events: Vec<NewEvent>,
     pub limits: Limits,
@@ -112,7 +112,7 @@ impl NewSession {
         })
     }
 
-    /// About how much is written.
+    /// About how many bytes are written.
     pub fn bytes(&self) -> usize {
         self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
     }
