@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::support::{Ground, assert_refused};
+use super::support::{TestApp, assert_refused};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::session::{CreateSessionConfig, SessionKey};
@@ -16,15 +16,15 @@ async fn load(store: &Store, key: &SessionKey, name: &str) -> Option<Part> {
     store.artifacts.load_artifact(key, name, None).await.expect("load_artifact")
 }
 
-async fn session(ground: &Ground, user: &str, id: &str) -> SessionKey {
+async fn session(test: &TestApp, user: &str, id: &str) -> SessionKey {
     let config = CreateSessionConfig::default().with_session_id(id);
-    ground.create_as(user, config).await.key().clone()
+    test.create_as(user, config).await.key().clone()
 }
 
 /// Versions count from 0; each stays readable, and the newest is the default.
 pub async fn versions_count_from_0_and_stay(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     for n in 0..3 {
         assert_eq!(save(store, &key, "report.txt", Part::text(format!("draft {n}"))).await, n);
     }
@@ -42,8 +42,8 @@ pub async fn versions_count_from_0_and_stay(store: &Store) {
 
 /// Text, bytes, large data and a file's URI come back as they were saved.
 pub async fn artifacts_come_back_as_they_were(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     let large: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 253) as u8).collect();
     let mut named = Part::bytes([0, 255, 0], "image/png");
     named.inline_data.as_mut().unwrap().display_name = Some("a picture".to_owned());
@@ -70,8 +70,8 @@ pub async fn artifacts_come_back_as_they_were(store: &Store) {
 
 /// The list has the artifacts that the session sees, its own and its user's, in byte order, without deleted ones.
 pub async fn names_are_listed_in_byte_order(store: &Store) {
-    let ground = Ground::new(store);
-    let (key, other) = (session(&ground, "alice", "s").await, session(&ground, "alice", "t").await);
+    let test = TestApp::new(store);
+    let (key, other) = (session(&test, "alice", "s").await, session(&test, "alice", "t").await);
     assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), [""; 0]);
     for name in ["b", "a/b.txt", "user:z", "B", "\u{e9}", "user:a", "zz"] {
         save(store, &key, name, Part::text(name)).await;
@@ -84,9 +84,9 @@ pub async fn names_are_listed_in_byte_order(store: &Store) {
 
 /// A name that starts with `user:` is shared by all sessions of the user, and with nobody else.
 pub async fn user_names_are_shared_by_the_users_sessions(store: &Store) {
-    let (ground, elsewhere) = (Ground::new(store), Ground::new(store));
-    let (first, second) = (session(&ground, "alice", "1").await, session(&ground, "alice", "2").await);
-    let others = [session(&ground, "bob", "1").await, session(&elsewhere, "alice", "1").await];
+    let (test, elsewhere) = (TestApp::new(store), TestApp::new(store));
+    let (first, second) = (session(&test, "alice", "1").await, session(&test, "alice", "2").await);
+    let others = [session(&test, "bob", "1").await, session(&elsewhere, "alice", "1").await];
     save(store, &first, "user:photo", Part::text("0")).await;
     save(store, &first, "own", Part::text("own")).await;
     assert_eq!(load(store, &second, "user:photo").await, Some(Part::text("0")));
@@ -104,8 +104,8 @@ pub async fn user_names_are_shared_by_the_users_sessions(store: &Store) {
 
 /// Versions are described, oldest first: number, MIME type, time and custom metadata.
 pub async fn versions_are_described(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     let metadata = json!({"z": 1.0, "a": {"b": null}}).as_object().cloned().unwrap();
     save(store, &key, "f", Part::text("text")).await;
     store.artifacts.save_artifact(&key, "f", Part::bytes([1], "image/png"), metadata.clone()).await.unwrap();
@@ -120,8 +120,8 @@ pub async fn versions_are_described(store: &Store) {
 
 /// Deleting removes all versions of the name, does nothing if there are none, and touches no other name.
 pub async fn a_deleted_artifact_is_gone(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     for name in ["f", "f", "user:f", "g"] {
         save(store, &key, name, Part::text(name)).await;
     }
@@ -138,14 +138,14 @@ pub async fn a_deleted_artifact_is_gone(store: &Store) {
 
 /// A session's artifacts are deleted with the session; its user's stay.
 pub async fn artifacts_go_with_their_session(store: &Store) {
-    let ground = Ground::new(store);
-    let (key, other) = (session(&ground, "alice", "s").await, session(&ground, "alice", "t").await);
+    let test = TestApp::new(store);
+    let (key, other) = (session(&test, "alice", "s").await, session(&test, "alice", "t").await);
     for key in [&key, &other] {
         save(store, key, "own", Part::text("own")).await;
     }
     save(store, &key, "user:shared", Part::text("shared")).await;
-    ground.sessions().delete_session(&key).await.unwrap();
-    session(&ground, "alice", "s").await;
+    test.sessions().delete_session(&key).await.unwrap();
+    session(&test, "alice", "s").await;
     assert_eq!(load(store, &key, "own").await, None, "an artifact of the session's former life");
     assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), ["user:shared"]);
     assert_eq!(store.artifacts.list_artifacts(&other).await.unwrap(), ["own", "user:shared"]);
@@ -154,8 +154,8 @@ pub async fn artifacts_go_with_their_session(store: &Store) {
 /// A name must not be empty, exceed 512 bytes, contain control characters, or lead elsewhere as a path; all of these
 /// are `InvalidArgument`.
 pub async fn bad_names_are_refused(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     let long = "n".repeat(512);
     for good in
         [long.as_str(), "dir/sub.txt", "..a/b..", "a\\b", "a b", "'; --", "100%", "app:x", "Cart", "cart", "cart "]
@@ -184,8 +184,8 @@ pub async fn bad_names_are_refused(store: &Store) {
 
 /// A part with neither text nor data is `InvalidArgument`.
 pub async fn a_part_without_data_is_refused(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     for bad in [Part::default(), Part::function_call("tool", Map::new())] {
         let result = store.artifacts.save_artifact(&key, "f", bad, Map::new()).await;
         assert_refused(result, ErrorKind::InvalidArgument, "a part without data");
@@ -195,8 +195,8 @@ pub async fn a_part_without_data_is_refused(store: &Store) {
 
 /// Concurrent saves of one name get a version each, without gaps.
 pub async fn racing_saves_get_a_version_each(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..16 {
         let (store, key) = (store.clone(), key.clone());
@@ -213,8 +213,8 @@ pub async fn racing_saves_get_a_version_each(store: &Store) {
 
 /// A part nested too deeply to be read back is refused when it is saved.
 pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     let mut deep = json!(1);
     for _ in 0..200 {
         deep = json!([deep]);
@@ -228,8 +228,8 @@ pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
 
 /// Unknown fields of an artifact are kept; one with the name of a known field is refused.
 pub async fn unknown_fields_of_artifacts_are_kept(store: &Store) {
-    let ground = Ground::new(store);
-    let key = session(&ground, "alice", "s").await;
+    let test = TestApp::new(store);
+    let key = session(&test, "alice", "s").await;
     let mut part = Part::text("x");
     part.extra.insert("text".to_owned(), json!("y"));
     assert_refused(save_with(store, &key, part, Map::new()).await, ErrorKind::InvalidArgument, "a known name");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::support::{Ground, assert_refused, changing, delta, removal, saying, seqs, state};
+use super::support::{TestApp, assert_refused, changing, delta, removal, saying, seqs, state};
 use scratchbook_core::error::{ConflictCause, Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
@@ -12,12 +12,12 @@ use scratchbook_core::session::{
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
-async fn by_key(ground: &Ground, session: &mut Session, state: Value) -> Result<u64> {
-    append(ground, session, changing(state), ConflictMode::ByKey).await
+async fn by_key(test: &TestApp, session: &mut Session, state: Value) -> Result<u64> {
+    append(test, session, changing(state), ConflictMode::ByKey).await
 }
 
-async fn append(ground: &Ground, session: &mut Session, event: Event, mode: ConflictMode) -> Result<u64> {
-    let event = ground.sessions().append_event_with(session, event, mode).await?;
+async fn append(test: &TestApp, session: &mut Session, event: Event, mode: ConflictMode) -> Result<u64> {
+    let event = test.sessions().append_event_with(session, event, mode).await?;
     Ok(event.seq.expect("a stored event has a number"))
 }
 
@@ -27,10 +27,10 @@ fn keys(error: &Error) -> Vec<&str> {
 
 /// Per key: an append is refused if a key in its delta, of any scope, was written since, by any writer and in any way.
 pub async fn a_key_written_since_is_refused(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     for key in ["k", "user:k", "app:k", "new", "user:new", "app:new"] {
         let initial = json!({"k": 0, "user:k": 0, "app:k": 0});
-        let stale = ground.create("alice", initial).await;
+        let stale = test.create("alice", initial).await;
         let others: [Event; 4] = [
             changing(json!({key: 1})),
             // Writing the same value is a write as well.
@@ -39,114 +39,114 @@ pub async fn a_key_written_since_is_refused(store: &Store) {
             Event::new("agent").with_state_delta(removal(&[key])),
         ];
         for other in others {
-            let mut mine = ground.get(stale.key()).await;
-            ground.append(stale.key(), other.clone()).await;
-            let before = ground.get(stale.key()).await;
+            let mut mine = test.get(stale.key()).await;
+            test.append(stale.key(), other.clone()).await;
+            let before = test.get(stale.key()).await;
             let event = changing(json!({key: 2, "x": 2, "user:x": 2}));
-            let result = append(&ground, &mut mine, event, ConflictMode::ByKey).await;
+            let result = append(&test, &mut mine, event, ConflictMode::ByKey).await;
             let error = assert_refused(result, ErrorKind::Conflict, &format!("{other:?}, then '{key}'"));
             assert_eq!(keys(&error), [key]);
-            assert_eq!(state(&ground.get(stale.key()).await), state(&before), "something of it was kept");
+            assert_eq!(state(&test.get(stale.key()).await), state(&before), "something of it was kept");
         }
     }
-    let mut mine = ground.create("bob", json!({})).await;
-    ground.sessions().put_state(&ground.user("bob"), delta(json!({"put": 1})), "admin".into()).await.unwrap();
-    ground.sessions().put_state(&ground.app(), delta(json!({"put": 1})), "admin".into()).await.unwrap();
-    let error = by_key(&ground, &mut mine, json!({"user:put": 2, "app:put": 2, "put": 2})).await.unwrap_err();
+    let mut mine = test.create("bob", json!({})).await;
+    test.sessions().put_state(&test.user("bob"), delta(json!({"put": 1})), "admin".into()).await.unwrap();
+    test.sessions().put_state(&test.app(), delta(json!({"put": 1})), "admin".into()).await.unwrap();
+    let error = by_key(&test, &mut mine, json!({"user:put": 2, "app:put": 2, "put": 2})).await.unwrap_err();
     assert_eq!(keys(&error), ["user:put", "app:put"]);
 }
 
 /// Per key: changes of others to other keys do not matter, however many there are.
 pub async fn other_keys_do_not_matter(store: &Store) {
-    let ground = Ground::new(store);
-    let mut mine = ground.create("alice", json!({"k": 0, "user:k": 0, "app:k": 0})).await;
-    let other = ground.create("alice", json!({"k": 1})).await;
+    let test = TestApp::new(store);
+    let mut mine = test.create("alice", json!({"k": 0, "user:k": 0, "app:k": 0})).await;
+    let other = test.create("alice", json!({"k": 1})).await;
     for n in 0..3 {
-        ground.set(mine.key(), json!({"other": n, "user:other": n, "app:other": n})).await;
-        ground.set(other.key(), json!({"k": n})).await;
-        let bobs = ground.create("bob", json!({"user:k": n})).await;
-        ground.set(bobs.key(), json!({"user:k": n, "k": n})).await;
-        by_key(&ground, &mut mine, json!({"k": n, "user:k": n, "app:k": n, "fresh": n})).await.unwrap();
+        test.set(mine.key(), json!({"other": n, "user:other": n, "app:other": n})).await;
+        test.set(other.key(), json!({"k": n})).await;
+        let bobs = test.create("bob", json!({"user:k": n})).await;
+        test.set(bobs.key(), json!({"user:k": n, "k": n})).await;
+        by_key(&test, &mut mine, json!({"k": n, "user:k": n, "app:k": n, "fresh": n})).await.unwrap();
     }
-    assert_eq!(ground.get(mine.key()).await.state().get("k"), Some(&json!(2)));
+    assert_eq!(test.get(mine.key()).await.state().get("k"), Some(&json!(2)));
 }
 
 /// Per key: own writes since the read are no conflict, with and without unseen events between them.
 pub async fn own_writes_are_no_conflict(store: &Store) {
-    let ground = Ground::new(store);
-    let mut mine = ground.create("alice", json!({"user:k": 0})).await;
+    let test = TestApp::new(store);
+    let mut mine = test.create("alice", json!({"user:k": 0})).await;
     let mine_all = |n: u64| json!({"k": n, "user:k": n, "app:k": n});
-    by_key(&ground, &mut mine, mine_all(1)).await.unwrap();
-    by_key(&ground, &mut mine, mine_all(2)).await.unwrap();
-    ground.set(mine.key(), json!({"other": 1, "user:other": 1, "app:other": 1})).await;
-    by_key(&ground, &mut mine, mine_all(3)).await.unwrap();
-    by_key(&ground, &mut mine, mine_all(4)).await.unwrap();
-    append(&ground, &mut mine, changing(mine_all(5)), ConflictMode::Merge).await.unwrap();
-    by_key(&ground, &mut mine, mine_all(6)).await.unwrap();
+    by_key(&test, &mut mine, mine_all(1)).await.unwrap();
+    by_key(&test, &mut mine, mine_all(2)).await.unwrap();
+    test.set(mine.key(), json!({"other": 1, "user:other": 1, "app:other": 1})).await;
+    by_key(&test, &mut mine, mine_all(3)).await.unwrap();
+    by_key(&test, &mut mine, mine_all(4)).await.unwrap();
+    append(&test, &mut mine, changing(mine_all(5)), ConflictMode::Merge).await.unwrap();
+    by_key(&test, &mut mine, mine_all(6)).await.unwrap();
     let again = changing(mine_all(7)).with_id("e").with_timestamp(1.0);
     for _ in 0..2 {
-        append(&ground, &mut mine, again.clone(), ConflictMode::ByKey).await.unwrap();
+        append(&test, &mut mine, again.clone(), ConflictMode::ByKey).await.unwrap();
     }
-    by_key(&ground, &mut mine, mine_all(8)).await.unwrap();
-    assert_eq!(ground.get(mine.key()).await.state().get("app:k"), Some(&json!(8)));
-    ground.set(mine.key(), json!({"user:k": 9})).await;
-    assert_eq!(keys(&by_key(&ground, &mut mine, mine_all(10)).await.unwrap_err()), ["user:k"]);
+    by_key(&test, &mut mine, mine_all(8)).await.unwrap();
+    assert_eq!(test.get(mine.key()).await.state().get("app:k"), Some(&json!(8)));
+    test.set(mine.key(), json!({"user:k": 9})).await;
+    assert_eq!(keys(&by_key(&test, &mut mine, mine_all(10)).await.unwrap_err()), ["user:k"]);
 }
 
 /// A merging append does not mark unseen writes as seen: later appends per key and per session are still refused.
 pub async fn a_merging_append_hides_nothing(store: &Store) {
-    let ground = Ground::new(store);
-    let mut mine = ground.create("alice", json!({"a": 0, "user:a": 0, "app:a": 0})).await;
-    ground.set(mine.key(), json!({"a": 1, "user:a": 1, "app:a": 1})).await;
-    append(&ground, &mut mine, changing(json!({"b": 1, "user:b": 1, "app:b": 1})), ConflictMode::Merge).await.unwrap();
-    by_key(&ground, &mut mine, json!({"b": 2, "user:b": 2, "app:b": 2})).await.unwrap();
-    let error = by_key(&ground, &mut mine, json!({"a": 2, "user:a": 2, "app:a": 2})).await.unwrap_err();
+    let test = TestApp::new(store);
+    let mut mine = test.create("alice", json!({"a": 0, "user:a": 0, "app:a": 0})).await;
+    test.set(mine.key(), json!({"a": 1, "user:a": 1, "app:a": 1})).await;
+    append(&test, &mut mine, changing(json!({"b": 1, "user:b": 1, "app:b": 1})), ConflictMode::Merge).await.unwrap();
+    by_key(&test, &mut mine, json!({"b": 2, "user:b": 2, "app:b": 2})).await.unwrap();
+    let error = by_key(&test, &mut mine, json!({"a": 2, "user:a": 2, "app:a": 2})).await.unwrap_err();
     assert_eq!(keys(&error), ["a", "user:a", "app:a"]);
-    let result = append(&ground, &mut mine, saying("hello"), ConflictMode::BySession).await;
+    let result = append(&test, &mut mine, saying("hello"), ConflictMode::BySession).await;
     assert_refused(result, ErrorKind::Conflict, "an append by session over an unseen event");
-    ground.sessions().refresh(&mut mine).await.unwrap();
-    by_key(&ground, &mut mine, json!({"a": 2, "user:a": 2, "app:a": 2})).await.unwrap();
-    append(&ground, &mut mine, saying("hello"), ConflictMode::BySession).await.unwrap();
+    test.sessions().refresh(&mut mine).await.unwrap();
+    by_key(&test, &mut mine, json!({"a": 2, "user:a": 2, "app:a": 2})).await.unwrap();
+    append(&test, &mut mine, saying("hello"), ConflictMode::BySession).await.unwrap();
 }
 
 /// Per session: any unseen event of the session is a conflict, of whatever kind; events of other sessions are not.
 pub async fn by_session_any_event_refuses(store: &Store) {
-    let ground = Ground::new(store);
-    let mut mine = ground.create("alice", json!({})).await;
-    let other = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let mut mine = test.create("alice", json!({})).await;
+    let other = test.create("alice", json!({})).await;
     for n in 0..2 {
-        ground.set(other.key(), json!({"user:k": n, "app:k": n})).await;
-        ground.sessions().put_state(&ground.app(), delta(json!({"k": n})), "admin".into()).await.unwrap();
-        append(&ground, &mut mine, changing(json!({"user:k": n})), ConflictMode::BySession).await.unwrap();
+        test.set(other.key(), json!({"user:k": n, "app:k": n})).await;
+        test.sessions().put_state(&test.app(), delta(json!({"k": n})), "admin".into()).await.unwrap();
+        append(&test, &mut mine, changing(json!({"user:k": n})), ConflictMode::BySession).await.unwrap();
     }
-    ground.append(mine.key(), saying("hello")).await;
-    let result = append(&ground, &mut mine, saying("late"), ConflictMode::BySession).await;
+    test.append(mine.key(), saying("hello")).await;
+    let result = append(&test, &mut mine, saying("late"), ConflictMode::BySession).await;
     let error = assert_refused(result, ErrorKind::Conflict, "an append by session");
     assert!(error.conflicts().is_empty() && error.to_string().contains('3'), "{error}");
-    ground.set(mine.key(), json!({"k": 1})).await;
-    let result = append(&ground, &mut mine, changing(json!({"k": 2, "x": 2})), ConflictMode::BySession).await;
+    test.set(mine.key(), json!({"k": 1})).await;
+    let result = append(&test, &mut mine, changing(json!({"k": 2, "x": 2})), ConflictMode::BySession).await;
     assert_eq!(keys(&assert_refused(result, ErrorKind::Conflict, "an append by session")), ["k"]);
-    assert_eq!(seqs(&ground.get(mine.key()).await), [1, 2, 3, 4]);
+    assert_eq!(seqs(&test.get(mine.key()).await), [1, 2, 3, 4]);
 }
 
 /// A conflict contains the value read, the value found, and the event, number, session and author of its writer; its
 /// message names keys and writers, and no value.
 pub async fn a_conflict_tells_who_was_faster(store: &Store) {
-    let ground = Ground::new(store);
-    let mut mine = ground.create("alice", json!({"k": "s3cret 0", "user:k": "s3cret 1"})).await;
-    let theirs = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let mut mine = test.create("alice", json!({"k": "s3cret 0", "user:k": "s3cret 1"})).await;
+    let theirs = test.create("alice", json!({})).await;
     let mut event = changing(json!({"user:k": "s3cret 2"})).with_id("their event");
     event.author = "their agent".to_owned();
-    ground.append(theirs.key(), event).await;
+    test.append(theirs.key(), event).await;
     let mut removal = Event::new("remover").with_state_delta(removal(&["k"])).with_id("gone");
     removal.timestamp = Some(1.0);
-    ground.append(mine.key(), removal).await;
-    ground.sessions().put_state(&ground.app(), delta(json!({"k": "s3cret 3"})), "admin".into()).await.unwrap();
+    test.append(mine.key(), removal).await;
+    test.sessions().put_state(&test.app(), delta(json!({"k": "s3cret 3"})), "admin".into()).await.unwrap();
     let bobs = CreateSessionConfig::default().with_session_id("b").with_state(json!({"app:made": "s3cret 4"}));
-    ground.create_as("bob", bobs).await;
+    test.create_as("bob", bobs).await;
 
     let change = json!({"k": "s3cret 5", "user:k": "s3cret 5", "app:k": "s3cret 5", "app:made": "s3cret 5"});
-    let error = by_key(&ground, &mut mine, change).await.unwrap_err();
+    let error = by_key(&test, &mut mine, change).await.unwrap_err();
     let told: Vec<_> =
         error.conflicts().iter().map(|c| (c.key.as_str(), c.cause, c.read.clone(), c.found.clone())).collect();
     let changed = ConflictCause::Changed;
@@ -182,11 +182,11 @@ pub async fn a_conflict_tells_who_was_faster(store: &Store) {
 
 /// The conflict of a failed guard also contains the writer, and the expected value.
 pub async fn a_failed_guard_tells_who_wrote(store: &Store) {
-    let ground = Ground::new(store);
-    let mut mine = ground.create("alice", json!({"k": 0})).await;
-    ground.append(mine.key(), changing(json!({"k": 1})).with_id("e")).await;
+    let test = TestApp::new(store);
+    let mut mine = test.create("alice", json!({"k": 0})).await;
+    test.append(mine.key(), changing(json!({"k": 1})).with_id("e")).await;
     let guarded = Event::new("agent").with_state_delta(StateDelta::new().with_expect("k", 0).unwrap());
-    let error = append(&ground, &mut mine, guarded.clone(), ConflictMode::Merge).await.unwrap_err();
+    let error = append(&test, &mut mine, guarded.clone(), ConflictMode::Merge).await.unwrap_err();
     let conflict = &error.conflicts()[0];
     assert_eq!(
         (conflict.cause, &conflict.read, &conflict.found),
@@ -194,61 +194,61 @@ pub async fn a_failed_guard_tells_who_wrote(store: &Store) {
     );
     assert_eq!(conflict.writer.as_ref().map(|writer| writer.event_id.as_str()), Some("e"));
     // A guard names its key as a change does.
-    let error = append(&ground, &mut mine, guarded, ConflictMode::ByKey).await.unwrap_err();
+    let error = append(&test, &mut mine, guarded, ConflictMode::ByKey).await.unwrap_err();
     assert_eq!(error.conflicts()[0].cause, ConflictCause::Changed);
 }
 
 /// After a conflict nothing has changed, including the caller's snapshot; no number is used up.
 pub async fn a_conflict_changes_nothing(store: &Store) {
-    let ground = Ground::new(store);
-    let mut mine = ground.create("alice", json!({"k": 0})).await;
-    ground.set(mine.key(), json!({"k": 1})).await;
-    let (copy, before) = (mine.clone(), ground.get(mine.key()).await);
+    let test = TestApp::new(store);
+    let mut mine = test.create("alice", json!({"k": 0})).await;
+    test.set(mine.key(), json!({"k": 1})).await;
+    let (copy, before) = (mine.clone(), test.get(mine.key()).await);
     for mode in [ConflictMode::ByKey, ConflictMode::BySession] {
         let event = changing(json!({"k": 2, "x": 2, "user:x": 2, "app:x": 2, "temp:x": 2}));
-        assert_refused(append(&ground, &mut mine, event, mode).await, ErrorKind::Conflict, "a late append");
+        assert_refused(append(&test, &mut mine, event, mode).await, ErrorKind::Conflict, "a late append");
         assert_eq!((state(&mine), mine.seq(), mine.seen()), (state(&copy), copy.seq(), copy.seen()));
     }
-    let now = ground.get(mine.key()).await;
+    let now = test.get(mine.key()).await;
     assert_eq!((state(&now), seqs(&now), now.last_update_time()), (state(&before), vec![1], before.last_update_time()));
-    assert_eq!((ground.user_state("alice").await, ground.app_state().await), (json!({}), json!({})));
-    assert_eq!(ground.append(mine.key(), saying("next")).await.event.seq, Some(2));
+    assert_eq!((test.user_state("alice").await, test.app_state().await), (json!({}), json!({})));
+    assert_eq!(test.append(mine.key(), saying("next")).await.event.seq, Some(2));
 }
 
 /// A retry is answered as stored, whatever was committed since, even by its own writer.
 pub async fn a_retry_is_no_conflict(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
     let event = || changing(json!({"k": 1, "user:k": 1})).with_id("e").with_timestamp(5.0);
     let seen = session.seen().clone();
-    let first = ground.sessions().append(session.key(), event(), AppendOptions::by_key(seen.clone())).await.unwrap();
-    ground.set(session.key(), json!({"k": 2})).await;
+    let first = test.sessions().append(session.key(), event(), AppendOptions::by_key(seen.clone())).await.unwrap();
+    test.set(session.key(), json!({"k": 2})).await;
     for options in [AppendOptions::by_key(seen.clone()), AppendOptions::by_session(seen)] {
-        let again = ground.sessions().append(session.key(), event(), options).await.unwrap();
+        let again = test.sessions().append(session.key(), event(), options).await.unwrap();
         assert_eq!((again.outcome, &again.event, again.logs), (Outcome::Replayed, &first.event, first.logs));
     }
     // A snapshot that only now learns that its event was stored also learns its number; later events are not seen.
     let mut late = session;
-    append(&ground, &mut late, event(), ConflictMode::ByKey).await.unwrap();
-    by_key(&ground, &mut late, json!({"user:k": 3})).await.unwrap();
-    assert_eq!(keys(&by_key(&ground, &mut late, json!({"k": 3})).await.unwrap_err()), ["k"]);
+    append(&test, &mut late, event(), ConflictMode::ByKey).await.unwrap();
+    by_key(&test, &mut late, json!({"user:k": 3})).await.unwrap();
+    assert_eq!(keys(&by_key(&test, &mut late, json!({"k": 3})).await.unwrap_err()), ["k"]);
 }
 
 /// A writer without a snapshot can state the version that it has seen; every read reports that version.
 pub async fn what_was_seen_can_be_said_without_a_copy(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({"k": 0, "user:k": 0})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"k": 0, "user:k": 0})).await.key().clone();
     let change = || changing(json!({"k": 1, "user:k": 1, "app:k": 1}));
     for round in 0..3 {
-        ground.append(&key, change()).await;
+        test.append(&key, change()).await;
         let part = scratchbook_core::session::GetSessionConfig::state_only().with_state_keys(["other"]);
         let seen = match round {
-            0 => ground.get(&key).await.seen().clone(),
-            1 => ground.read(&key, part).await.seen().clone(),
-            _ => ground.list(None).await[0].seen().clone(),
+            0 => test.get(&key).await.seen().clone(),
+            1 => test.read(&key, part).await.seen().clone(),
+            _ => test.list(None).await[0].seen().clone(),
         };
         let said = Seen::new(seen.seq(), seen.logs());
-        let append = |seen: &Seen, event| ground.sessions().append(&key, event, AppendOptions::by_key(seen.clone()));
+        let append = |seen: &Seen, event| test.sessions().append(&key, event, AppendOptions::by_key(seen.clone()));
         let committed = append(&said, change()).await.unwrap();
         let error = append(&said, change()).await.unwrap_err();
         assert_eq!(keys(&error), ["k", "user:k", "app:k"]);
@@ -258,65 +258,65 @@ pub async fn what_was_seen_can_be_said_without_a_copy(store: &Store) {
         assert_eq!(keys(&append(&wrote, change()).await.unwrap_err()), ["app:k"]);
         append(&wrote.with_key("app:k", app), change()).await.unwrap();
     }
-    let error = ground.sessions().append(&key, change(), AppendOptions::by_key(Seen::default())).await.unwrap_err();
+    let error = test.sessions().append(&key, change(), AppendOptions::by_key(Seen::default())).await.unwrap_err();
     assert_eq!(keys(&error), ["k", "user:k", "app:k"], "who has seen nothing is late for all that is there");
 }
 
 /// A session deleted and created again with the same id is a conflict, even with as many events as were seen, or more.
 pub async fn a_session_made_anew_is_another_whatever_it_holds(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
     for events in 0..4 {
-        let mut mine = ground.create_as("alice", config()).await;
+        let mut mine = test.create_as("alice", config()).await;
         for n in 0..2 {
-            by_key(&ground, &mut mine, json!({"other": n})).await.unwrap();
+            by_key(&test, &mut mine, json!({"other": n})).await.unwrap();
         }
-        let read = ground.get(mine.key()).await;
-        let listed = ground.list(None).await.remove(0);
-        ground.sessions().delete_session(mine.key()).await.unwrap();
-        ground.create_as("alice", config()).await;
+        let read = test.get(mine.key()).await;
+        let listed = test.list(None).await.remove(0);
+        test.sessions().delete_session(mine.key()).await.unwrap();
+        test.create_as("alice", config()).await;
         for _ in 0..events {
-            ground.append(mine.key(), changing(json!({"b": 1}))).await;
+            test.append(mine.key(), changing(json!({"b": 1}))).await;
         }
         for mode in [ConflictMode::ByKey, ConflictMode::BySession] {
             for copy in [&mut mine, &mut read.clone(), &mut listed.clone()] {
-                let result = append(&ground, copy, changing(json!({"k": 3})), mode).await;
+                let result = append(&test, copy, changing(json!({"k": 3})), mode).await;
                 assert_refused(result, ErrorKind::Conflict, "another session under the id");
             }
         }
-        append(&ground, &mut mine, changing(json!({"k": 3})), ConflictMode::Merge).await.unwrap();
-        ground.sessions().delete_session(mine.key()).await.unwrap();
+        append(&test, &mut mine, changing(json!({"k": 3})), ConflictMode::Merge).await.unwrap();
+        test.sessions().delete_session(mine.key()).await.unwrap();
     }
 }
 
 /// A session deleted and created again with the same id, with fewer events than were seen, is a conflict.
 pub async fn a_session_made_anew_is_a_conflict(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
-    let mut mine = ground.create_as("alice", config()).await;
-    by_key(&ground, &mut mine, json!({"k": 1})).await.unwrap();
-    by_key(&ground, &mut mine, json!({"k": 2})).await.unwrap();
-    ground.sessions().delete_session(mine.key()).await.unwrap();
-    assert_refused(by_key(&ground, &mut mine, json!({"k": 3})).await, ErrorKind::NotFound, "a deleted session");
-    ground.create_as("alice", config()).await;
+    let mut mine = test.create_as("alice", config()).await;
+    by_key(&test, &mut mine, json!({"k": 1})).await.unwrap();
+    by_key(&test, &mut mine, json!({"k": 2})).await.unwrap();
+    test.sessions().delete_session(mine.key()).await.unwrap();
+    assert_refused(by_key(&test, &mut mine, json!({"k": 3})).await, ErrorKind::NotFound, "a deleted session");
+    test.create_as("alice", config()).await;
     for mode in [ConflictMode::ByKey, ConflictMode::BySession] {
-        let result = append(&ground, &mut mine, changing(json!({"k": 3})), mode).await;
+        let result = append(&test, &mut mine, changing(json!({"k": 3})), mode).await;
         assert_refused(result, ErrorKind::Conflict, "another session under the id");
     }
-    ground.sessions().refresh(&mut mine).await.unwrap();
-    by_key(&ground, &mut mine, json!({"k": 3})).await.unwrap();
+    test.sessions().refresh(&mut mine).await.unwrap();
+    by_key(&test, &mut mine, json!({"k": 3})).await.unwrap();
 }
 
 /// Of concurrent appends per key from one read, one succeeds; the same holds per session.
 pub async fn racing_appends_have_one_winner(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     for mode in [ConflictMode::ByKey, ConflictMode::BySession] {
         for name in ["k", "user:k", "app:k"] {
-            let session = ground.create("alice", json!({})).await;
+            let session = test.create("alice", json!({})).await;
             let mut racers = JoinSet::new();
             for racer in 0..8 {
-                let (ground, mut mine) = (ground.clone(), session.clone());
-                racers.spawn(async move { append(&ground, &mut mine, changing(json!({name: racer})), mode).await });
+                let (test, mut mine) = (test.clone(), session.clone());
+                racers.spawn(async move { append(&test, &mut mine, changing(json!({name: racer})), mode).await });
             }
             let (mut won, mut lost) = (0, 0);
             while let Some(done) = racers.join_next().await {
@@ -337,28 +337,28 @@ pub async fn racing_appends_have_one_winner(store: &Store) {
 pub async fn retrying_by_key_loses_nothing(store: &Store) {
     const WRITERS: usize = 4;
     const ROUNDS: usize = 5;
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"user:n": 0})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"user:n": 0})).await;
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
-        let (ground, mut mine) = (ground.clone(), session.clone());
+        let (test, mut mine) = (test.clone(), session.clone());
         writers.spawn(async move {
             for _ in 0..ROUNDS {
                 let more = |session: &Session| {
                     let n: u64 = session.state().get_as("user:n")?.unwrap_or(0);
                     Ok(changing(json!({"user:n": n + 1})))
                 };
-                ground.sessions().append_retrying(&mut mine, more).await.expect("it is tried often enough");
+                test.sessions().append_retrying(&mut mine, more).await.expect("it is tried often enough");
             }
         });
     }
     while let Some(done) = writers.join_next().await {
         done.expect("a writer failed");
     }
-    assert_eq!(ground.user_state("alice").await, json!({"n": WRITERS * ROUNDS}));
-    assert_eq!(seqs(&ground.get(session.key()).await).len(), WRITERS * ROUNDS);
+    assert_eq!(test.user_state("alice").await, json!({"n": WRITERS * ROUNDS}));
+    assert_eq!(seqs(&test.get(session.key()).await).len(), WRITERS * ROUNDS);
     let mut mine = session;
     let given_up = |_: &Session| Err(Error::new(ErrorKind::FailedPrecondition, "not any more"));
-    let result = ground.sessions().append_retrying(&mut mine, given_up).await;
+    let result = test.sessions().append_retrying(&mut mine, given_up).await;
     assert_refused(result, ErrorKind::FailedPrecondition, "a function that gives up");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::support::{Ground, assert_refused, saying, unnumbered};
+use super::support::{TestApp, assert_refused, saying, unnumbered};
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::{Event, EventCompaction};
@@ -12,16 +12,16 @@ use scratchbook_core::session::CreateSessionConfig;
 use scratchbook_core::store::Store;
 
 async fn comes_back(store: &Store, event: Event) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let sent = serde_json::to_value(&event).unwrap();
-    let session = ground.create("alice", json!({})).await;
-    let committed = ground.append(session.key(), event.clone()).await;
-    let created = ground.try_create("bob", CreateSessionConfig::default().with_events(vec![event])).await;
+    let session = test.create("alice", json!({})).await;
+    let committed = test.append(session.key(), event.clone()).await;
+    let created = test.try_create("bob", CreateSessionConfig::default().with_events(vec![event])).await;
     let created = match created {
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         created => created.expect("create_session").events().last().cloned(),
     };
-    let read = ground.get(session.key()).await;
+    let read = test.get(session.key()).await;
     for stored in [&committed.event, read.events().last().unwrap()].into_iter().chain(&created) {
         assert_eq!(serde_json::to_string(stored.as_ref()).unwrap(), sent.to_string());
     }
@@ -83,8 +83,8 @@ pub async fn unknown_fields_are_kept(store: &Store) {
     assert_eq!(event.extra().get("zFuture"), Some(&json["zFuture"]));
     comes_back(store, event).await;
     // An unknown field that would change how the event is read cannot be kept.
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
     let mut delta = saying("hello");
     delta.actions.extra.insert("state_delta".to_owned(), json!({"n": 1}));
     let mut text = saying("hello");
@@ -92,9 +92,9 @@ pub async fn unknown_fields_are_kept(store: &Store) {
     let mut author = saying("hello");
     author.extra_mut().insert("author".to_owned(), json!("b"));
     for event in [delta, text, author] {
-        assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a known name");
+        assert_refused(test.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a known name");
     }
-    assert!(ground.get(session.key()).await.events().is_empty());
+    assert!(test.get(session.key()).await.events().is_empty());
 }
 
 /// The smallest event, one with an empty content, and one without any author come back as they are.
@@ -117,25 +117,25 @@ pub async fn large_events_come_back(store: &Store) {
 
 /// A number without a JSON form is `InvalidArgument` anywhere in an event, never silently null.
 pub async fn numbers_without_json_are_refused(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let mut event = saying("hello");
         event.avg_logprobs = Some(bad);
-        assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "avg_logprobs");
+        assert_refused(test.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "avg_logprobs");
         for (start, end) in [(bad, 1.0), (1.0, bad)] {
             let mut event = saying("hello");
             event.actions.compaction = Some(EventCompaction::new(start, end, Content::model("summary")).into());
-            assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a compaction");
+            assert_refused(test.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a compaction");
         }
     }
-    assert!(ground.get(session.key()).await.events().is_empty());
+    assert!(test.get(session.key()).await.events().is_empty());
 }
 
 /// An event nested too deeply to be read back is `InvalidArgument`, wherever the nesting is.
 pub async fn events_too_deep_are_refused(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
     let deep = (0..200).fold(json!(1), |value: Value, _| json!([value]));
     let mut in_metadata = saying("hello");
     in_metadata.custom_metadata = json!({ "deep": deep }).as_object().cloned().map(Box::new);
@@ -144,21 +144,21 @@ pub async fn events_too_deep_are_refused(store: &Store) {
     let args = json!({ "deep": deep }).as_object().cloned().unwrap();
     let in_args = Event::new("a").with_content(Content::new("model", vec![Part::function_call("tool", args)]));
     for event in [in_metadata, in_output, in_args] {
-        assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a deep event");
+        assert_refused(test.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a deep event");
     }
-    assert!(ground.get(session.key()).await.events().is_empty());
+    assert!(test.get(session.key()).await.events().is_empty());
 }
 
 /// If a value is optional, `null` and absent are the same: the result of an append equals a later read.
 pub async fn an_optional_null_is_absent(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
     let mut event = saying("hi");
     event.output = Some(Value::Null.into());
     event.usage_metadata = Some(Value::Null.into());
     event.actions.route = Some(Value::Null.into());
-    let committed = ground.append(session.key(), event).await;
-    let read = ground.get(session.key()).await;
+    let committed = test.append(session.key(), event).await;
+    let read = test.get(session.key()).await;
     assert_eq!(unnumbered(read.events().last()), unnumbered([&committed.event]));
     assert_eq!((&committed.event.output, &committed.event.actions.route), (&None, &None));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::support::{Ground, assert_refused, changing, delta, removal};
+use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
     CreateSessionConfig, FeedCommit, FeedCursor, FeedEntry, FeedStart, ForkConfig, Session, StateOwner,
@@ -13,10 +13,10 @@ use scratchbook_core::session::{
 use scratchbook_core::store::Store;
 
 /// Reads the feed from a position to its end, in pages.
-async fn read(ground: &Ground, owner: &StateOwner, start: FeedStart, limit: usize) -> (Vec<FeedEntry>, FeedCursor) {
+async fn read(test: &TestApp, owner: &StateOwner, start: FeedStart, limit: usize) -> (Vec<FeedEntry>, FeedCursor) {
     let (mut start, mut entries) = (start, Vec::new());
     loop {
-        let page = ground.sessions().list_feed(owner, &start, limit).await.expect("list_feed");
+        let page = test.sessions().list_feed(owner, &start, limit).await.expect("list_feed");
         if page.entries.is_empty() {
             return (entries, page.cursor);
         }
@@ -45,24 +45,24 @@ fn all_told(entries: &[FeedEntry]) -> Vec<Value> {
 }
 
 /// Makes commits of every kind by two users.
-async fn busy(ground: &Ground) -> Session {
-    let session = ground.create("alice", json!({"x": 0, "user:u": 0, "app:p": 0})).await;
-    let other = ground.create("bob", json!({"user:u": 9})).await;
-    ground.create("alice", json!({})).await;
-    ground.set(session.key(), json!({"x": 1, "user:u": 1})).await;
-    ground.set(other.key(), json!({"app:p": 1})).await;
-    ground.sessions().put_state(&ground.user("alice"), delta(json!({"u": 2, "v": 2})), "admin".into()).await.unwrap();
-    ground.sessions().put_state(&ground.app(), removal(&["p"]), "admin".into()).await.unwrap();
-    ground.set(session.key(), json!({})).await;
+async fn busy(test: &TestApp) -> Session {
+    let session = test.create("alice", json!({"x": 0, "user:u": 0, "app:p": 0})).await;
+    let other = test.create("bob", json!({"user:u": 9})).await;
+    test.create("alice", json!({})).await;
+    test.set(session.key(), json!({"x": 1, "user:u": 1})).await;
+    test.set(other.key(), json!({"app:p": 1})).await;
+    test.sessions().put_state(&test.user("alice"), delta(json!({"u": 2, "v": 2})), "admin".into()).await.unwrap();
+    test.sessions().put_state(&test.app(), removal(&["p"]), "admin".into()).await.unwrap();
+    test.set(session.key(), json!({})).await;
     session
 }
 
 /// An app's feed has the events of all its sessions, the keys changed outside of them, and the initial states of
 /// sessions.
 pub async fn a_feed_has_every_commit_once(store: &Store) {
-    let ground = Ground::new(store);
-    busy(&ground).await;
-    let (entries, _) = read(&ground, &ground.app(), FeedStart::Beginning, 100).await;
+    let test = TestApp::new(store);
+    busy(&test).await;
+    let (entries, _) = read(&test, &test.app(), FeedStart::Beginning, 100).await;
     let expected = [
         json!(["alice", "state", {"u": 0}]),
         json!(["(app)", "state", {"p": 0}]),
@@ -78,28 +78,28 @@ pub async fn a_feed_has_every_commit_once(store: &Store) {
     assert_eq!(entries[6].keys(), ["user:u", "user:v"]);
     assert_eq!(entries[7].keys(), ["app:p"]);
     assert_eq!(entries[4].keys(), ["x", "user:u"]);
-    let (alices, _) = read(&ground, &ground.user("alice"), FeedStart::Beginning, 100).await;
+    let (alices, _) = read(&test, &test.user("alice"), FeedStart::Beginning, 100).await;
     let of_alice = [0, 2, 4, 6, 8].map(|n| expected[n].clone());
     assert_eq!(all_told(&alices), of_alice, "a user's feed is the user's part");
-    let (none, _) = read(&ground, &ground.user("carol"), FeedStart::Beginning, 100).await;
+    let (none, _) = read(&test, &test.user("carol"), FeedStart::Beginning, 100).await;
     assert_eq!(none.len(), 0);
-    let (none, _) = read(&ground, &Ground::new(store).app(), FeedStart::Beginning, 100).await;
+    let (none, _) = read(&test, &TestApp::new(store).app(), FeedStart::Beginning, 100).await;
     assert_eq!(none.len(), 0, "another app's");
 }
 
 /// Reading continues after any entry, in pages of any size, and returns each entry once.
 pub async fn a_feed_goes_on_after_any_entry(store: &Store) {
-    let ground = Ground::new(store);
-    busy(&ground).await;
-    for owner in [ground.app(), ground.user("alice")] {
-        let (whole, _) = read(&ground, &owner, FeedStart::Beginning, 1000).await;
+    let test = TestApp::new(store);
+    busy(&test).await;
+    for owner in [test.app(), test.user("alice")] {
+        let (whole, _) = read(&test, &owner, FeedStart::Beginning, 1000).await;
         for limit in 1..=whole.len() + 1 {
-            let (paged, _) = read(&ground, &owner, FeedStart::Beginning, limit).await;
+            let (paged, _) = read(&test, &owner, FeedStart::Beginning, limit).await;
             assert_eq!(all_told(&paged), all_told(&whole), "pages of {limit}");
         }
         for (place, entry) in whole.iter().enumerate() {
             let kept = FeedCursor::new(entry.cursor.as_str());
-            let (rest, _) = read(&ground, &owner, FeedStart::After(kept), 3).await;
+            let (rest, _) = read(&test, &owner, FeedStart::After(kept), 3).await;
             assert_eq!(all_told(&rest), all_told(&whole[place + 1..]), "after {}", told(entry));
         }
     }
@@ -107,46 +107,46 @@ pub async fn a_feed_goes_on_after_any_entry(store: &Store) {
 
 /// A feed can start now: it then only has later commits.
 pub async fn a_feed_can_begin_now(store: &Store) {
-    let ground = Ground::new(store);
-    let session = busy(&ground).await;
-    let page = ground.sessions().list_feed(&ground.app(), &FeedStart::Now, 10).await.unwrap();
+    let test = TestApp::new(store);
+    let session = busy(&test).await;
+    let page = test.sessions().list_feed(&test.app(), &FeedStart::Now, 10).await.unwrap();
     assert_eq!(page.entries.len(), 0);
-    ground.set(session.key(), json!({"new": 1})).await;
-    let (entries, cursor) = read(&ground, &ground.app(), FeedStart::After(page.cursor), 10).await;
+    test.set(session.key(), json!({"new": 1})).await;
+    let (entries, cursor) = read(&test, &test.app(), FeedStart::After(page.cursor), 10).await;
     assert_eq!(all_told(&entries), [json!(["alice", 3, {"new": 1}])]);
-    let (none, same) = read(&ground, &ground.app(), FeedStart::After(cursor.clone()), 10).await;
+    let (none, same) = read(&test, &test.app(), FeedStart::After(cursor.clone()), 10).await;
     assert_eq!(none.len(), 0);
-    ground.set(session.key(), json!({"new": 2})).await;
-    let (entries, _) = read(&ground, &ground.app(), FeedStart::After(same), 10).await;
+    test.set(session.key(), json!({"new": 2})).await;
+    let (entries, _) = read(&test, &test.app(), FeedStart::After(same), 10).await;
     assert_eq!(all_told(&entries), [json!(["alice", 4, {"new": 2}])]);
 }
 
 /// The entry of a fork has the number of the event at which it was forked; the copied events are not repeated.
 pub async fn a_fork_is_told_once(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"x": 0})).await;
-    ground.set(session.key(), json!({"x": 1})).await;
-    let now = ground.sessions().list_feed(&ground.app(), &FeedStart::Now, 10).await.unwrap();
-    let fork = ground.sessions().fork_session(session.key(), ForkConfig::at(1)).await.unwrap();
-    ground.set(fork.key(), json!({"x": 2})).await;
-    let (entries, _) = read(&ground, &ground.app(), FeedStart::After(now.cursor), 10).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"x": 0})).await;
+    test.set(session.key(), json!({"x": 1})).await;
+    let now = test.sessions().list_feed(&test.app(), &FeedStart::Now, 10).await.unwrap();
+    let fork = test.sessions().fork_session(session.key(), ForkConfig::at(1)).await.unwrap();
+    test.set(fork.key(), json!({"x": 2})).await;
+    let (entries, _) = read(&test, &test.app(), FeedStart::After(now.cursor), 10).await;
     assert_eq!(all_told(&entries), [json!(["alice", "made", {"x": 0}, 1]), json!(["alice", 2, {"x": 2}])]);
-    let (all, _) = read(&ground, &ground.user("alice"), FeedStart::Beginning, 10).await;
+    let (all, _) = read(&test, &test.user("alice"), FeedStart::Beginning, 10).await;
     assert_eq!(all.len(), 4);
 }
 
 /// A cursor of another feed or database, or an invalid one, is refused.
 pub async fn a_foreign_cursor_is_refused(store: &Store) {
-    let ground = Ground::new(store);
-    busy(&ground).await;
-    let alices = ground.sessions().list_feed(&ground.user("alice"), &FeedStart::Now, 10).await.unwrap().cursor;
+    let test = TestApp::new(store);
+    busy(&test).await;
+    let alices = test.sessions().list_feed(&test.user("alice"), &FeedStart::Now, 10).await.unwrap().cursor;
     let elsewhere = scratchbook_core::memory::InMemorySessionService::new();
-    let other = scratchbook_core::session::SessionService::list_feed(&elsewhere, &ground.app(), &FeedStart::Now, 10)
+    let other = scratchbook_core::session::SessionService::list_feed(&elsewhere, &test.app(), &FeedStart::Now, 10)
         .await
         .unwrap()
         .cursor;
     for cursor in [alices, other, FeedCursor::new(""), FeedCursor::new("0 1"), FeedCursor::new("\u{0}")] {
-        let refused = ground.sessions().list_feed(&ground.app(), &FeedStart::After(cursor.clone()), 10).await;
+        let refused = test.sessions().list_feed(&test.app(), &FeedStart::After(cursor.clone()), 10).await;
         assert_refused(refused.map(drop), ErrorKind::InvalidArgument, &format!("the cursor '{cursor}'"));
     }
 }
@@ -156,30 +156,30 @@ pub async fn a_foreign_cursor_is_refused(store: &Store) {
 pub async fn a_feed_read_while_many_write_has_no_gap(store: &Store) {
     const WRITERS: usize = 6;
     const EACH: usize = 25;
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let mut keys = Vec::new();
     for n in 0..WRITERS {
         let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
-        keys.push(ground.create_as(["alice", "bob"][n % 2], config).await.key().clone());
+        keys.push(test.create_as(["alice", "bob"][n % 2], config).await.key().clone());
     }
     let writers = keys.into_iter().map(|key| {
-        let ground = ground.clone();
+        let test = test.clone();
         tokio::spawn(async move {
             for n in 0..EACH {
                 match n % 5 {
-                    0 => drop(ground.set(&key, json!({"user:n": n})).await),
-                    1 => drop(ground.set(&key, json!({"app:n": n})).await),
-                    _ => drop(ground.set(&key, json!({"n": n})).await),
+                    0 => drop(test.set(&key, json!({"user:n": n})).await),
+                    1 => drop(test.set(&key, json!({"app:n": n})).await),
+                    _ => drop(test.set(&key, json!({"n": n})).await),
                 }
             }
         })
     });
     let writers: Vec<_> = writers.into_iter().collect();
     let (mut start, mut seen, mut lasts) = (FeedStart::Beginning, 0, HashMap::new());
-    let mut notices = ground.sessions().commits().unwrap();
+    let mut notices = test.sessions().commits().unwrap();
     while seen < WRITERS * EACH {
         notices.forget();
-        let page = ground.sessions().list_feed(&ground.app(), &start, 7).await.unwrap();
+        let page = test.sessions().list_feed(&test.app(), &start, 7).await.unwrap();
         for entry in &page.entries {
             let FeedCommit::Event { session, event } = &entry.commit else { panic!("{entry:?}") };
             let last = lasts.entry(session.clone()).or_insert(0);
@@ -196,11 +196,11 @@ pub async fn a_feed_read_while_many_write_has_no_gap(store: &Store) {
     for writer in writers {
         writer.await.unwrap();
     }
-    let (rest, _) = read(&ground, &ground.app(), start, 7).await;
+    let (rest, _) = read(&test, &test.app(), start, 7).await;
     assert_eq!(rest.len(), 0);
     assert!(lasts.values().all(|last| *last == EACH as u64), "{lasts:?}");
     // The last writer of a shared key in the feed is the one whose value is in the state.
-    let (whole, _) = read(&ground, &ground.app(), FeedStart::Beginning, 100).await;
+    let (whole, _) = read(&test, &test.app(), FeedStart::Beginning, 100).await;
     let mut folded = Value::Null;
     for entry in &whole {
         let FeedCommit::Event { event, .. } = &entry.commit else { continue };
@@ -209,17 +209,17 @@ pub async fn a_feed_read_while_many_write_has_no_gap(store: &Store) {
             folded = value.clone();
         }
     }
-    assert_eq!(ground.app_state().await, json!({"n": folded}));
+    assert_eq!(test.app_state().await, json!({"n": folded}));
 }
 
 /// A waiting reader receives notice of a commit by another handle, within seconds at most.
 pub async fn commits_are_heard_of(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({})).await;
-    let mut notices = ground.sessions().commits().unwrap();
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
+    let mut notices = test.sessions().commits().unwrap();
     for n in 0..3 {
         notices.forget();
-        let sessions = Arc::clone(ground.sessions());
+        let sessions = Arc::clone(test.sessions());
         let key = session.key().clone();
         let writer =
             tokio::spawn(async move { sessions.append(&key, changing(json!({"n": n})), Default::default()).await });
@@ -233,13 +233,13 @@ pub async fn commits_are_heard_of(store: &Store) {
 
 /// A page may end within a commit: the next page has the rest, even if a part of the commit was pruned meanwhile.
 pub async fn a_page_that_ends_within_a_commit_goes_on_there(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({"user:k": 1, "app:k": 1, "own": 1})).await.key().clone();
-    ground.set(&key, json!({"user:k": 2})).await;
-    let list = async |start| ground.sessions().list_feed(&ground.app(), &start, 1).await.unwrap();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"user:k": 1, "app:k": 1, "own": 1})).await.key().clone();
+    test.set(&key, json!({"user:k": 2})).await;
+    let list = async |start| test.sessions().list_feed(&test.app(), &start, 1).await.unwrap();
     let first = list(FeedStart::Beginning).await;
     assert_eq!(first.entries[0].keys(), ["user:k"]);
-    assert_eq!(ground.sessions().prune_state_log(&ground.user("alice"), u64::MAX, 10).await.unwrap(), 1);
+    assert_eq!(test.sessions().prune_state_log(&test.user("alice"), u64::MAX, 10).await.unwrap(), 1);
     let (mut cursor, mut keys) = (first.cursor, Vec::new());
     loop {
         let page = list(FeedStart::After(cursor)).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 
 use super::Capability;
-use super::support::{Ground, assert_refused, changing, saying};
+use super::support::{TestApp, assert_refused, changing, saying};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
@@ -24,19 +24,19 @@ use scratchbook_core::store::Store;
 ///
 /// If a call does something else.
 pub async fn lacks(store: &Store, capability: Capability) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"a": 1})).await;
-    let (key, sessions) = (session.key(), ground.sessions());
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"a": 1})).await;
+    let (key, sessions) = (session.key(), test.sessions());
     match capability {
         Capability::Numbers => {
-            let committed = ground.append(key, saying("hello")).await;
+            let committed = test.append(key, saying("hello")).await;
             assert_eq!(committed.event.seq, None, "a number that is not known is not told");
         }
         Capability::Replays => {
             // The service decides whether the same event is stored once or twice.
             let event = || saying("hello").with_id("e").with_timestamp(5.0);
-            ground.append(key, event()).await;
-            if let Err(error) = ground.try_append(key, event()).await {
+            test.append(key, event()).await;
+            if let Err(error) = test.try_append(key, event()).await {
                 assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
             }
         }
@@ -44,7 +44,7 @@ pub async fn lacks(store: &Store, capability: Capability) {
             let counting = StateDelta::new().with_increment("a", 1).unwrap();
             let guarded = StateDelta::new().with_expect("a", 1).unwrap().with("b", 1).unwrap();
             for delta in [counting, guarded] {
-                refused(ground.try_append(key, Event::new("agent").with_state_delta(delta)).await);
+                refused(test.try_append(key, Event::new("agent").with_state_delta(delta)).await);
             }
         }
         Capability::Conflicts => {
@@ -58,10 +58,10 @@ pub async fn lacks(store: &Store, capability: Capability) {
             let check = Arc::new(All);
             let options = AppendOptions::default().with_check(Arc::clone(&check) as Arc<dyn StateCheck>);
             refused(sessions.append(key, changing(json!({"a": 2})), options).await);
-            refused(ground.try_create("alice", CreateSessionConfig::default().with_check(check)).await);
+            refused(test.try_create("alice", CreateSessionConfig::default().with_check(check)).await);
         }
         Capability::SharedState => {
-            for owner in [ground.user("alice"), ground.app()] {
+            for owner in [test.user("alice"), test.app()] {
                 refused(sessions.get_state(&owner).await);
                 refused(sessions.list_state(&owner, &ListStateConfig::default()).await);
                 refused(sessions.put_state(&owner, StateDelta::new().with("a", 1).unwrap(), "test".into()).await);
@@ -77,11 +77,11 @@ pub async fn lacks(store: &Store, capability: Capability) {
             refused(sessions.fork_session(key, ForkConfig::default()).await);
         }
         Capability::Feed => {
-            refused(sessions.list_feed(&ground.app(), &FeedStart::Now, 10).await);
+            refused(sessions.list_feed(&test.app(), &FeedStart::Now, 10).await);
             refused(sessions.commits());
         }
         // Without a feed nothing can show removals.
-        Capability::Removals => refused(sessions.list_feed(&ground.app(), &FeedStart::Beginning, 10).await),
+        Capability::Removals => refused(sessions.list_feed(&test.app(), &FeedStart::Beginning, 10).await),
         Capability::Retention => {
             refused(sessions.prune_events(key, 1, 10).await);
             assert_refused(
@@ -92,7 +92,7 @@ pub async fn lacks(store: &Store, capability: Capability) {
         }
         Capability::Owners => {
             refused(sessions.list_owners(None, 10).await);
-            refused(sessions.delete_user(&ground.app, "alice").await);
+            refused(sessions.delete_user(&test.app, "alice").await);
         }
         Capability::Artifacts => {
             let artifacts = &store.artifacts;
@@ -104,33 +104,33 @@ pub async fn lacks(store: &Store, capability: Capability) {
         }
         Capability::WholeCreation => {
             let config = CreateSessionConfig::default();
-            refused(ground.try_create("alice", config.clone().with_events(vec![saying("hello")])).await);
-            refused(ground.try_create("alice", config.clone().with_create_time(1.0)).await);
-            refused(ground.try_create("alice", config.with_shared_keys_left()).await);
+            refused(test.try_create("alice", config.clone().with_events(vec![saying("hello")])).await);
+            refused(test.try_create("alice", config.clone().with_create_time(1.0)).await);
+            refused(test.try_create("alice", config.with_shared_keys_left()).await);
         }
         Capability::TitleSearch => {
             let config = ListSessionsConfig::default().with_title_containing("a");
-            refused(sessions.list_sessions(&ground.app, &config).await);
+            refused(sessions.list_sessions(&test.app, &config).await);
         }
         Capability::AnyIds => {
             let taken = CreateSessionConfig::default().with_session_id(session.id());
-            assert_refused(ground.try_create("bob", taken).await, ErrorKind::AlreadyExists, "another user's id");
+            assert_refused(test.try_create("bob", taken).await, ErrorKind::AlreadyExists, "another user's id");
             let odd = CreateSessionConfig::default().with_session_id("a b");
-            assert_refused(ground.try_create("bob", odd).await, ErrorKind::InvalidArgument, "an odd id");
+            assert_refused(test.try_create("bob", odd).await, ErrorKind::InvalidArgument, "an odd id");
         }
         Capability::ExactIntegers => {
-            refused(ground.try_append(key, changing(json!({"a": u64::MAX}))).await);
+            refused(test.try_append(key, changing(json!({"a": u64::MAX}))).await);
             let config = CreateSessionConfig::default().with_state(json!({"a": {"b": [i64::MIN]}}));
-            refused(ground.try_create("alice", config).await);
+            refused(test.try_create("alice", config).await);
         }
         Capability::AnyEvents => {
             let nobody = Event::new("").with_content("hello");
-            assert_refused(ground.try_append(key, nobody).await, ErrorKind::InvalidArgument, "an event of nobody");
+            assert_refused(test.try_append(key, nobody).await, ErrorKind::InvalidArgument, "an event of nobody");
         }
         // No call needs these.
         Capability::Limits | Capability::Snapshots | Capability::PageBytes => {}
     }
-    let after = ground.read(key, GetSessionConfig::state_only()).await;
+    let after = test.read(key, GetSessionConfig::state_only()).await;
     assert_eq!(
         after.state().to_map(),
         json!({"a": 1}).as_object().cloned().unwrap(),

@@ -1,38 +1,54 @@
-//! The suite that holds a store to its promises, one function per promise.
+//! The conformance suite of [scratchbook](https://docs.rs/scratchbook): every promise of a store as a test, one function
+//! per promise.
 //!
-//! Each function works in an app of its own with a fresh name, so that all of them run side by side on one
-//! store, and on a store that holds other data. It returns when the promise is kept and panics with the reason
-//! when it is not. Only those of [`closing`] close the store they are given.
-//!
-//! The suite is no stable part of the crate: later versions state more promises.
-//!
-//! # Testing a store of your own
-//!
-//! [`conformance_tests!`](crate::conformance_tests) makes one test of every promise. In a program or a harness
-//! of your own, go through [`PROMISES`], or call [`all`]:
+//! [`conformance_tests!`](crate::conformance_tests) turns the promises into the tests of a store:
 //!
 //! ```
-//! # #[tokio::main] async fn main() -> scratchbook::Result<()> {
-//! let store = scratchbook::connect("memory:").await?;
-//! scratchbook::conformance::scopes::a_prefix_is_a_scope(&store).await;
-//! # Ok(()) }
+//! use scratchbook_core::memory::InMemorySessionService;
+//! use scratchbook_core::store::Store;
+//! use std::sync::Arc;
+//!
+//! async fn open() -> (Store, ()) {
+//!     (Store::new(Arc::new(InMemorySessionService::new())), ())
+//! }
+//!
+//! scratchbook_conformance::conformance_tests!(my_store_keeps_every_promise, crate::open);
+//! # fn main() {}
 //! ```
 //!
-//! # A store that can do less
+//! In a program or a test harness of your own, iterate over [`PROMISES`], or call [`all`] or a single promise:
 //!
-//! A store in front of a service can lack what that service has no call for. It says which [`Capability`] it lacks; then
-//! the promises are its that do not [need](Promise::needs) one of them, and [`lacks`] holds it to refuse the rest as
-//! `Unsupported`.
+//! ```
+//! # use scratchbook_core::memory::InMemorySessionService;
+//! # use scratchbook_core::store::Store;
+//! # use std::sync::Arc;
+//! # #[tokio::main] async fn main() {
+//! let store = Store::new(Arc::new(InMemorySessionService::new()));
+//! scratchbook_conformance::scopes::a_prefix_is_a_scope(&store).await;
+//! # }
+//! ```
+//!
+//! Each function works in an app of its own with a fresh name, so that all of them can run concurrently on one store,
+//! even if it contains other data. A function returns if the promise is kept, and panics with the reason if it is not.
+//! Only the functions of [`closing`] close the store.
+//!
+//! The suite has no stability guarantee: later versions add promises.
+//!
+//! # Stores without some capabilities
+//!
+//! A store in front of a service may lack features of that service. It declares the [`Capability`] values that it lacks.
+//! It then has to keep the promises that do not [need](Promise::needs) them, and [`lacks`] tests that it refuses the
+//! other calls as `Unsupported`.
 //!
 //! # Adding a promise
 //!
-//! Write the function, and its name into the list in `promises.rs`. A test finds functions that are not listed.
+//! Write the function and add its name to the list in `promises.rs`. A test finds functions that are not listed.
 
-// A promise that is broken is told by a panic, as every test tells it.
+// A broken promise is reported by a panic, as in any test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod capability;
-mod copy;
+mod feed_copy;
 mod lacking;
 mod promises;
 mod support;
@@ -76,7 +92,7 @@ pub mod watches;
 
 pub use capability::Capability;
 #[doc(hidden)]
-pub use copy::many_writers_are_followed;
+pub use feed_copy::many_writers_are_followed;
 pub use lacking::lacks;
 pub use promises::{PROMISES, Promise};
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
-use super::support::{Ground, assert_refused, changing, delta, removal, saying, seqs, state};
+use super::support::{TestApp, assert_refused, changing, delta, removal, saying, seqs, state};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
@@ -37,65 +37,65 @@ fn assert_limited<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
 }
 
 /// Asserts that a session is unchanged, to the last event.
-async fn assert_unchanged(ground: &Ground, before: &Session) {
-    let now = ground.get(before.key()).await;
+async fn assert_unchanged(test: &TestApp, before: &Session) {
+    let now = test.get(before.key()).await;
     assert_eq!((state(&now), seqs(&now)), (state(before), seqs(before)), "something of a refused write was kept");
 }
 
-async fn appended(ground: &Ground, key: &SessionKey, delta: Result<StateDelta>) -> Result<(), Error> {
+async fn appended(test: &TestApp, key: &SessionKey, delta: Result<StateDelta>) -> Result<(), Error> {
     let event = Event::new("agent").with_state_delta(delta.expect("a delta"));
-    ground.try_append(key, event).await.map(drop)
+    test.try_append(key, event).await.map(drop)
 }
 
 /// A value may have 4 MiB of JSON, however it is written.
 pub async fn a_value_may_have_4_mib(store: &Store) {
-    let ground = Ground::new(store);
-    ground.create("alice", json!({"most": text(4 * MIB)})).await;
+    let test = TestApp::new(store);
+    test.create("alice", json!({"most": text(4 * MIB)})).await;
     let config = CreateSessionConfig::default().with_session_id("s").with_state(json!({"more": text(4 * MIB + 1)}));
-    assert_limited(ground.try_create("alice", config).await, &["value_bytes", "'more'", "4194305", "4194304"]);
-    let session = ground.create_as("alice", CreateSessionConfig::default().with_session_id("s")).await;
-    ground.set(session.key(), json!({"user:most": text(4 * MIB)})).await;
-    let session = ground.get(session.key()).await;
+    assert_limited(test.try_create("alice", config).await, &["value_bytes", "'more'", "4194305", "4194304"]);
+    let session = test.create_as("alice", CreateSessionConfig::default().with_session_id("s")).await;
+    test.set(session.key(), json!({"user:most": text(4 * MIB)})).await;
+    let session = test.get(session.key()).await;
     let more = changing(json!({"fine": 1, "app:more": text(4 * MIB + 1)}));
-    assert_limited(ground.try_append(session.key(), more).await, &["value_bytes", "'app:more'", "4194305"]);
-    let (app, more) = (ground.app(), delta(json!({"more": text(4 * MIB + 1)})));
-    let put = ground.sessions().put_state(&app, more, "me".into());
+    assert_limited(test.try_append(session.key(), more).await, &["value_bytes", "'app:more'", "4194305"]);
+    let (app, more) = (test.app(), delta(json!({"more": text(4 * MIB + 1)})));
+    let put = test.sessions().put_state(&app, more, "me".into());
     assert_limited(put.await, &["value_bytes", "'app:more'", "4194305"]);
-    assert_unchanged(&ground, &session).await;
-    assert_eq!(ground.app_state().await, json!({}));
+    assert_unchanged(&test, &session).await;
+    assert_eq!(test.app_state().await, json!({}));
 }
 
 /// A delta may have 8 MiB of JSON, and so may an initial state.
 pub async fn a_delta_may_have_8_mib(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let large = || json!({"a": text(3 * MIB), "user:b": text(3 * MIB), "c": text(3 * MIB)});
     let words = &["delta_bytes", "8388608", "several events"];
-    assert_limited(ground.try_create("alice", CreateSessionConfig::default().with_state(large())).await, words);
-    let session = ground.create("alice", json!({})).await;
-    assert_limited(ground.try_append(session.key(), changing(large())).await, words);
-    assert_limited(ground.sessions().put_state(&ground.user("alice"), delta(large()), "me".into()).await, words);
-    assert_unchanged(&ground, &session).await;
-    assert_eq!(ground.user_state("alice").await, json!({}));
-    ground.set(session.key(), json!({"a": text(3 * MIB), "b": text(3 * MIB)})).await;
+    assert_limited(test.try_create("alice", CreateSessionConfig::default().with_state(large())).await, words);
+    let session = test.create("alice", json!({})).await;
+    assert_limited(test.try_append(session.key(), changing(large())).await, words);
+    assert_limited(test.sessions().put_state(&test.user("alice"), delta(large()), "me".into()).await, words);
+    assert_unchanged(&test, &session).await;
+    assert_eq!(test.user_state("alice").await, json!({}));
+    test.set(session.key(), json!({"a": text(3 * MIB), "b": text(3 * MIB)})).await;
 }
 
 /// An event may have 16 MiB of JSON, and so may an initial event.
 pub async fn an_event_may_have_16_mib(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let large = || saying(&"x".repeat(16 * MIB)).with_id("large");
-    let session = ground.create("alice", json!({})).await;
+    let session = test.create("alice", json!({})).await;
     let words = &["event_bytes", "large", "16777216"];
-    assert_limited(ground.try_append(session.key(), large()).await, words);
+    assert_limited(test.try_append(session.key(), large()).await, words);
     let config = CreateSessionConfig::default().with_session_id("s").with_events(vec![saying("hello"), large()]);
-    assert_limited(ground.try_create("alice", config).await, words);
-    assert_eq!(ground.list(None).await.len(), 1, "a session that was refused");
-    assert_unchanged(&ground, &session).await;
+    assert_limited(test.try_create("alice", config).await, words);
+    assert_eq!(test.list(None).await.len(), 1, "a session that was refused");
+    assert_unchanged(&test, &session).await;
 }
 
 /// An artifact may have 16 MiB of JSON with its metadata, which leaves room for 10 MB of data.
 pub async fn an_artifact_may_have_16_mib(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
     let save = |name: &'static str, part: Part, metadata: Map<String, Value>| {
         store.artifacts.save_artifact(&key, name, part, metadata)
     };
@@ -114,116 +114,116 @@ pub async fn an_artifact_may_have_16_mib(store: &Store) {
 
 /// A session may have 10,000 keys of its own; one more is refused, a write to an existing key is not.
 pub async fn a_session_may_have_10000_keys(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let most = Limits::default().keys_per_scope;
     let config = CreateSessionConfig::default().with_session_id("s").with_state(keys("", most + 1));
-    assert_limited(ground.try_create("alice", config).await, &["keys_per_scope", "10001", "10000"]);
+    assert_limited(test.try_create("alice", config).await, &["keys_per_scope", "10001", "10000"]);
     let events = vec![changing(json!({"user:other": 1})), changing(json!({"new": 1}))];
     let config = CreateSessionConfig::default().with_session_id("s").with_state(keys("", most));
-    assert_limited(ground.try_create("alice", config.clone().with_events(events)).await, &["keys_per_scope", "'new'"]);
-    assert_eq!(ground.user_state("alice").await, json!({}), "something of a refused session was kept");
+    assert_limited(test.try_create("alice", config.clone().with_events(events)).await, &["keys_per_scope", "'new'"]);
+    assert_eq!(test.user_state("alice").await, json!({}), "something of a refused session was kept");
 
-    let key = ground.create_as("alice", config).await.key().clone();
+    let key = test.create_as("alice", config).await.key().clone();
     let words = &["keys_per_scope", "'new'", "session", "10001"];
-    assert_limited(ground.try_append(&key, changing(json!({"k1": 0, "new": null}))).await, words);
-    assert_limited(appended(&ground, &key, StateDelta::new().with_set_if_absent("new", 1)).await, words);
-    assert_eq!(ground.get(&key).await.events().len(), 0);
-    ground.set(&key, json!({"k1": "known", "user:new": 1, "app:new": 1})).await;
-    ground.append(&key, Event::new("agent").with_state_delta(removal(&["absent"]))).await;
-    assert_limited(ground.try_append(&key, changing(json!({"absent": 1}))).await, &["'absent'"]);
+    assert_limited(test.try_append(&key, changing(json!({"k1": 0, "new": null}))).await, words);
+    assert_limited(appended(&test, &key, StateDelta::new().with_set_if_absent("new", 1)).await, words);
+    assert_eq!(test.get(&key).await.events().len(), 0);
+    test.set(&key, json!({"k1": "known", "user:new": 1, "app:new": 1})).await;
+    test.append(&key, Event::new("agent").with_state_delta(removal(&["absent"]))).await;
+    assert_limited(test.try_append(&key, changing(json!({"absent": 1}))).await, &["'absent'"]);
     // Adds one key and removes another, first in one event, then one after the other.
-    appended(&ground, &key, removal(&["k1"]).with("new", 1)).await.unwrap();
-    assert_limited(ground.try_append(&key, changing(json!({"k1": 1}))).await, &["'k1'"]);
-    ground.append(&key, Event::new("agent").with_state_delta(removal(&["new"]))).await;
-    ground.set(&key, json!({"k1": 1})).await;
-    assert_limited(ground.try_append(&key, changing(json!({"new": 1}))).await, &["'new'"]);
-    assert_eq!(ground.get(&key).await.events().len(), 5);
+    appended(&test, &key, removal(&["k1"]).with("new", 1)).await.unwrap();
+    assert_limited(test.try_append(&key, changing(json!({"k1": 1}))).await, &["'k1'"]);
+    test.append(&key, Event::new("agent").with_state_delta(removal(&["new"]))).await;
+    test.set(&key, json!({"k1": 1})).await;
+    assert_limited(test.try_append(&key, changing(json!({"new": 1}))).await, &["'new'"]);
+    assert_eq!(test.get(&key).await.events().len(), 5);
 }
 
 /// A user may have 10,000 keys, and so may an app; each counts separately, whoever writes them.
 pub async fn a_user_and_an_app_may_have_10000_keys(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let most = Limits::default().keys_per_scope;
-    for (owner, prefix) in [(ground.user("alice"), "user:"), (ground.app(), "app:")] {
+    for (owner, prefix) in [(test.user("alice"), "user:"), (test.app(), "app:")] {
         let new = format!("{prefix}new");
         let words = &["keys_per_scope", new.as_str(), "10001", "10000"];
-        let put = |state: Value| ground.sessions().put_state(&owner, delta(state), "me".into());
+        let put = |state: Value| test.sessions().put_state(&owner, delta(state), "me".into());
         assert_limited(put(keys("", most + 1).into()).await, &["keys_per_scope", "10001", "10000"]);
         put(keys("", most).into()).await.expect("put_state");
         assert_limited(put(json!({"new": 1})).await, words);
         put(json!({"k1": "known"})).await.expect("put_state");
 
-        let session = ground.create("alice", json!({&format!("{prefix}k2"): "known"})).await;
-        assert_limited(ground.try_append(session.key(), changing(json!({&new: 1, "own": 1}))).await, words);
-        assert_unchanged(&ground, &session).await;
-        ground.set(session.key(), json!({&format!("{prefix}k3"): "known", "own": 1})).await;
+        let session = test.create("alice", json!({&format!("{prefix}k2"): "known"})).await;
+        assert_limited(test.try_append(session.key(), changing(json!({&new: 1, "own": 1}))).await, words);
+        assert_unchanged(&test, &session).await;
+        test.set(session.key(), json!({&format!("{prefix}k3"): "known", "own": 1})).await;
         for config in [
             CreateSessionConfig::default().with_state(json!({&new: 1})),
             CreateSessionConfig::default().with_events(vec![saying("hello"), changing(json!({&new: 1}))]),
         ] {
-            let refused = ground.try_create("alice", config.with_session_id("refused")).await;
+            let refused = test.try_create("alice", config.with_session_id("refused")).await;
             assert_limited(refused, words);
         }
         let mut swap = removal(&["k1"]);
         swap.set("new", 1).unwrap();
-        ground.sessions().put_state(&owner, swap, "me".into()).await.expect("put_state");
+        test.sessions().put_state(&owner, swap, "me".into()).await.expect("put_state");
         assert_limited(put(json!({"k1": 1})).await, &["keys_per_scope", "k1"]);
     }
-    assert!(ground.list(None).await.iter().all(|session| session.id() != "refused"));
-    ground.create("bob", json!({"user:new": 1})).await;
+    assert!(test.list(None).await.iter().all(|session| session.id() != "refused"));
+    test.create("bob", json!({"user:new": 1})).await;
 }
 
 /// The results of operations are limited too.
 pub async fn outcomes_of_operations_are_limited(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"list": [text(4 * MIB - 3)], "user:n": 1})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"list": [text(4 * MIB - 3)], "user:n": 1})).await;
     let words = &["value_bytes", "'list'", "4194304"];
     let longer = || StateDelta::new().with_append("list", 1).and_then(|delta| delta.with_increment("user:n", 1));
-    assert_limited(appended(&ground, session.key(), longer()).await, words);
-    assert_unchanged(&ground, &session).await;
-    let owner = ground.user("alice");
-    let put = |delta: Result<StateDelta>| ground.sessions().put_state(&owner, delta.unwrap(), "me".into());
+    assert_limited(appended(&test, session.key(), longer()).await, words);
+    assert_unchanged(&test, &session).await;
+    let owner = test.user("alice");
+    let put = |delta: Result<StateDelta>| test.sessions().put_state(&owner, delta.unwrap(), "me".into());
     put(StateDelta::new().with("list", [text(4 * MIB - 3)])).await.expect("put_state");
     assert_limited(put(StateDelta::new().with_append("list", 1)).await, &["value_bytes", "'user:list'"]);
     let event = Event::new("agent").with_state_delta(StateDelta::new().with_append("user:list", 1).unwrap());
     let config = CreateSessionConfig::default().with_session_id("s").with_events(vec![event]);
-    assert_limited(ground.try_create("alice", config).await, &["value_bytes", "'user:list'"]);
-    assert_eq!(ground.list(None).await.len(), 1);
+    assert_limited(test.try_create("alice", config).await, &["value_bytes", "'user:list'"]);
+    assert_eq!(test.list(None).await.len(), 1);
 }
 
 /// A refused append does not affect the appends that are committed together with it.
 pub async fn a_refusal_harms_no_other_append(store: &Store) {
-    let ground = Ground::new(store);
-    let full = ground.create("alice", keys("", Limits::default().keys_per_scope).into()).await.key().clone();
-    let other = ground.create("bob", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let full = test.create("alice", keys("", Limits::default().keys_per_scope).into()).await.key().clone();
+    let other = test.create("bob", json!({})).await.key().clone();
     let mut appends = JoinSet::new();
     for n in 0..40 {
-        let (ground, full, other) = (ground.clone(), full.clone(), other.clone());
+        let (test, full, other) = (test.clone(), full.clone(), other.clone());
         appends.spawn(async move {
             match n % 4 {
-                0 => assert_limited(ground.try_append(&full, changing(json!({"new": n}))).await, &["'new'"]),
-                1 => drop(ground.append(&full, changing(json!({"k1": n}))).await),
-                _ => drop(ground.append(&other, changing(json!({"user:n": n, "app:n": n}))).await),
+                0 => assert_limited(test.try_append(&full, changing(json!({"new": n}))).await, &["'new'"]),
+                1 => drop(test.append(&full, changing(json!({"k1": n}))).await),
+                _ => drop(test.append(&other, changing(json!({"user:n": n, "app:n": n}))).await),
             }
         });
     }
     appends.join_all().await;
-    assert_eq!(seqs(&ground.get(&full).await), (1..=10).collect::<Vec<_>>());
-    assert_eq!(seqs(&ground.get(&other).await), (1..=20).collect::<Vec<_>>());
+    assert_eq!(seqs(&test.get(&full).await), (1..=10).collect::<Vec<_>>());
+    assert_eq!(seqs(&test.get(&other).await), (1..=20).collect::<Vec<_>>());
 }
 
 /// With many concurrent writers there are never more keys than the limit allows, and never fewer.
 pub async fn racing_writers_stop_at_the_limit(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let (most, room) = (Limits::default().keys_per_scope, 5);
-    let alice = ground.user("alice");
-    let put = ground.sessions().put_state(&alice, delta(keys("", most - room).into()), "me".into());
+    let alice = test.user("alice");
+    let put = test.sessions().put_state(&alice, delta(keys("", most - room).into()), "me".into());
     put.await.expect("put_state");
     let mut appends = JoinSet::new();
     for n in 0..12 {
-        let (ground, key) = (ground.clone(), ground.create("alice", json!({})).await.key().clone());
+        let (test, key) = (test.clone(), test.create("alice", json!({})).await.key().clone());
         appends.spawn(async move {
-            let appended = ground.try_append(&key, changing(json!({&format!("user:new{n}"): n}))).await;
+            let appended = test.try_append(&key, changing(json!({&format!("user:new{n}"): n}))).await;
             if appended.is_err() {
                 assert_limited(appended, &["keys_per_scope", "user:new"]);
                 return 0;
@@ -232,5 +232,5 @@ pub async fn racing_writers_stop_at_the_limit(store: &Store) {
         });
     }
     assert_eq!(appends.join_all().await.into_iter().sum::<u64>(), room);
-    assert_eq!(ground.user_state("alice").await.as_object().map_or(0, Map::len) as u64, most);
+    assert_eq!(test.user_state("alice").await.as_object().map_or(0, Map::len) as u64, most);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Ground, assert_refused, changing, delta, removal};
+use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionServiceExt};
@@ -11,42 +11,42 @@ use scratchbook_core::store::Store;
 
 /// After every kind of write, sessions, users and apps pass verification.
 pub async fn what_is_shown_verifies(store: &Store) {
-    let ground = Ground::new(store);
-    let sessions = ground.sessions();
+    let test = TestApp::new(store);
+    let sessions = test.sessions();
     let config = CreateSessionConfig::default().with_state(json!({"a": 0, "b": [1], "user:u": 0, "app:p": 0}));
-    let key = ground.create_as("alice", config).await.key().clone();
+    let key = test.create_as("alice", config).await.key().clone();
     let event = |delta: StateDelta| Event::new("agent").with_state_delta(delta);
     for n in 0..20 {
-        ground.append(&key, changing(json!({format!("k{}", n % 7): n, "user:n": n}))).await;
+        test.append(&key, changing(json!({format!("k{}", n % 7): n, "user:n": n}))).await;
         let delta = StateDelta::new().with_increment("a", 1).unwrap().with_append("b", n).unwrap();
-        ground.append(&key, event(delta.with_increment("app:p", 2).unwrap())).await;
-        ground.append(&key, event(removal(&["k3", "user:u"]))).await;
+        test.append(&key, event(delta.with_increment("app:p", 2).unwrap())).await;
+        test.append(&key, event(removal(&["k3", "user:u"]))).await;
     }
-    sessions.put_state(&ground.user("alice"), delta(json!({"put": 1})), "admin".into()).await.unwrap();
+    sessions.put_state(&test.user("alice"), delta(json!({"put": 1})), "admin".into()).await.unwrap();
     let fork = sessions.fork_session(&key, ForkConfig::at(31)).await.unwrap().key().clone();
-    ground.set(&fork, json!({"own": "way"})).await;
+    test.set(&fork, json!({"own": "way"})).await;
     sessions.prune_events(&key, 17, 100).await.unwrap();
-    sessions.prune_state_log(&ground.app(), u64::MAX, 5).await.unwrap();
+    sessions.prune_state_log(&test.app(), u64::MAX, 5).await.unwrap();
     let of_key = sessions.verify_session(&key).await.unwrap().unwrap();
     assert_eq!((of_key.events, of_key.keys), (60 - 16, 8));
     let of_fork = sessions.verify_session(&fork).await.unwrap().unwrap();
     assert_eq!(of_fork.events, 32);
-    for owner in [ground.user("alice"), ground.app()] {
+    for owner in [test.user("alice"), test.app()] {
         let verified = sessions.verify_state(&owner).await.unwrap();
         assert!(verified.keys > 0 && verified.events >= verified.keys, "{verified:?}");
     }
-    assert_eq!(sessions.verify_session(&ground.key("alice", "missing")).await.unwrap(), None);
+    assert_eq!(sessions.verify_session(&test.key("alice", "missing")).await.unwrap(), None);
 }
 
 /// During concurrent writes, a session and an app pass verification as of some moment.
 pub async fn what_moves_verifies(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
     let writer = tokio::spawn({
-        let (ground, key) = (ground.clone(), key.clone());
+        let (test, key) = (test.clone(), key.clone());
         async move {
             for n in 0..60 {
-                ground.set(&key, json!({"n": n, "app:n": n})).await;
+                test.set(&key, json!({"n": n, "app:n": n})).await;
                 tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             }
         }
@@ -55,24 +55,24 @@ pub async fn what_moves_verifies(store: &Store) {
         // A store that never waits would otherwise never let the writer run.
         tokio::task::yield_now().await;
         for found in [
-            ground.sessions().verify_session(&key).await.map(drop),
-            ground.sessions().verify_state(&ground.app()).await.map(drop),
+            test.sessions().verify_session(&key).await.map(drop),
+            test.sessions().verify_state(&test.app()).await.map(drop),
         ] {
             let refused = found.err().filter(|error| error.kind() != ErrorKind::Conflict);
             assert!(refused.is_none(), "{refused:?}");
         }
     }
     writer.await.unwrap();
-    assert_eq!(ground.sessions().verify_session(&key).await.unwrap().unwrap().events, 60);
+    assert_eq!(test.sessions().verify_session(&key).await.unwrap().unwrap().events, 60);
 }
 
 /// A diff has the changed keys, with both values, in either direction.
 pub async fn a_diff_has_what_changed(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({"a": 1, "same": {"x": [1]}, "null": null})).await.key().clone();
-    ground.append(&key, changing(json!({"a": 2, "user:new": null, "same": {"x": [1]}}))).await;
-    ground.append(&key, Event::new("agent").with_state_delta(removal(&["null"]))).await;
-    let sessions = ground.sessions();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"a": 1, "same": {"x": [1]}, "null": null})).await.key().clone();
+    test.append(&key, changing(json!({"a": 2, "user:new": null, "same": {"x": [1]}}))).await;
+    test.append(&key, Event::new("agent").with_state_delta(removal(&["null"]))).await;
+    let sessions = test.sessions();
     let diff = sessions.diff(&key, 0, 2).await.unwrap();
     let expected = json!({"a": {"before": 1, "after": 2}, "user:new": {"after": null}, "null": {"before": null}});
     assert_eq!(json!(diff), expected);
@@ -84,17 +84,17 @@ pub async fn a_diff_has_what_changed(store: &Store) {
 
 /// The history of a key has each write with its writer, the latest first, down to the creation.
 pub async fn a_history_has_each_write(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({"k": "made", "user:k": "made"})).await.key().clone();
-    let other = ground.create("alice", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"k": "made", "user:k": "made"})).await.key().clone();
+    let other = test.create("alice", json!({})).await.key().clone();
     for n in 1..=3 {
         let event = changing(json!({"k": n, "user:k": n})).with_id(format!("e{n}")).with_invocation_id("i");
-        ground.append(&key, event).await;
-        ground.append(&key, changing(json!({"other": n}))).await;
+        test.append(&key, event).await;
+        test.append(&key, changing(json!({"other": n}))).await;
     }
-    ground.append(&other, changing(json!({"user:k": "theirs"})).with_id("t")).await;
-    ground.append(&key, Event::new("tidy").with_id("gone").with_state_delta(removal(&["k"]))).await;
-    let sessions = ground.sessions();
+    test.append(&other, changing(json!({"user:k": "theirs"})).with_id("t")).await;
+    test.append(&key, Event::new("tidy").with_id("gone").with_state_delta(removal(&["k"]))).await;
+    let sessions = test.sessions();
     let told = async |name: &str, limit| {
         let history = sessions.history(&key, name, limit).await.unwrap();
         history
@@ -118,7 +118,7 @@ pub async fn a_history_has_each_write(store: &Store) {
     let writes = sessions.history(&key, "k", 2).await.unwrap();
     assert_eq!((writes[0].writer.author.as_str(), writes[1].writer.invocation_id.as_str()), ("tidy", "i"));
     assert_refused(sessions.history(&key, "temp:k", 1).await, ErrorKind::InvalidArgument, "a temp: key");
-    assert_refused(sessions.history(&ground.key("alice", "no"), "k", 1).await, ErrorKind::NotFound, "no session");
+    assert_refused(sessions.history(&test.key("alice", "no"), "k", 1).await, ErrorKind::NotFound, "no session");
     sessions.prune_events(&key, 4, 10).await.unwrap();
     let pruned = told("k", 10).await;
     assert_eq!(
@@ -131,16 +131,16 @@ pub async fn a_history_has_each_write(store: &Store) {
 /// A session passes verification after the log of its user's state was pruned, and so does a user with a session that
 /// was created again with the same ids.
 pub async fn what_was_let_go_verifies(store: &Store) {
-    let ground = Ground::new(store);
-    let sessions = ground.sessions();
+    let test = TestApp::new(store);
+    let sessions = test.sessions();
     let event = |n: u64| changing(json!({"n": n, "user:n": n})).with_id(format!("e{n}"));
     let config = |events| CreateSessionConfig::default().with_session_id("s").with_events(events);
-    let key = ground.create_as("alice", config((1..=520).map(event).collect())).await.key().clone();
-    assert!(sessions.prune_state_log(&ground.user("alice"), u64::MAX, 1000).await.unwrap() > 500);
+    let key = test.create_as("alice", config((1..=520).map(event).collect())).await.key().clone();
+    assert!(sessions.prune_state_log(&test.user("alice"), u64::MAX, 1000).await.unwrap() > 500);
     assert_eq!(sessions.verify_session(&key).await.unwrap().unwrap().events, 520);
     sessions.delete_session(&key).await.unwrap();
     let other = Event::new("agent").with_id("e520").with_state_delta(delta(json!({"user:n": "other"})));
     let events = (1..=519).map(event).chain([other.with_timestamp(1_700_000_000.25)]).collect();
-    ground.create_as("alice", config(events)).await;
-    sessions.verify_state(&ground.user("alice")).await.unwrap();
+    test.create_as("alice", config(events)).await;
+    sessions.verify_state(&test.user("alice")).await.unwrap();
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::support::{Ground, changing, saying, seqs, state};
+use super::support::{TestApp, changing, saying, seqs, state};
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, Outcome, SessionServiceExt};
 use scratchbook_core::store::Store;
@@ -37,34 +37,34 @@ fn sum<T>(results: &[Result<T>], kind: ErrorKind) -> (usize, usize) {
 
 /// Of concurrent creations of one id exactly one succeeds; the others are `AlreadyExists` and leave nothing behind.
 pub async fn racing_creates_have_one_winner(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     for round in 0..10 {
         let results = race((0..8).map(|racer| {
-            let ground = ground.clone();
+            let test = test.clone();
             let config = CreateSessionConfig::default()
                 .with_session_id(format!("s{round}"))
                 .with_state(json!({"racer": racer, "user:racer": racer, format!("user:{round}-{racer}"): 1}));
-            async move { ground.try_create("alice", config).await }
+            async move { test.try_create("alice", config).await }
         }))
         .await;
         assert_eq!(sum(&results, ErrorKind::AlreadyExists), (1, 7), "won and lost");
         let winner = results.iter().find_map(|result| result.as_ref().ok()).unwrap();
-        let read = ground.get(winner.key()).await;
+        let read = test.get(winner.key()).await;
         assert_eq!(state(&read), state(winner), "what the winner was told is what is there");
         assert_eq!(read.state().get("user:racer"), read.state().get("racer"), "a loser wrote state");
     }
-    assert_eq!(ground.user_state("alice").await.as_object().unwrap().len(), 11, "one key a round and the shared one");
+    assert_eq!(test.user_state("alice").await.as_object().unwrap().len(), 11, "one key a round and the shared one");
 }
 
 /// Concurrent retries of one event are stored once, and all of them get the same result.
 pub async fn racing_retries_are_stored_once(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
     for round in 1..=10 {
         let results = race((0..8).map(|_| {
-            let (ground, key) = (ground.clone(), key.clone());
+            let (test, key) = (test.clone(), key.clone());
             let event = changing(json!({"n": round, "user:n": round})).with_id(format!("e{round}"));
-            async move { ground.append(&key, event).await }
+            async move { test.append(&key, event).await }
         }))
         .await;
         let stored = results.iter().filter(|committed| committed.outcome == Outcome::Stored).count();
@@ -72,59 +72,59 @@ pub async fn racing_retries_are_stored_once(store: &Store) {
         assert!(results.iter().all(|committed| committed.event == results[0].event));
         assert_eq!(results[0].event.seq, Some(round));
     }
-    assert_eq!(seqs(&ground.get(&key).await), (1..=10).collect::<Vec<_>>());
-    let log = ground.sessions().list_state_changes(&ground.user("alice"), 0, 100).await.unwrap();
+    assert_eq!(seqs(&test.get(&key).await), (1..=10).collect::<Vec<_>>());
+    let log = test.sessions().list_state_changes(&test.user("alice"), 0, 100).await.unwrap();
     assert_eq!(log.len(), 10, "a retry applied its changes again");
 }
 
 /// Of concurrent different events with one id exactly one is stored; the others are `AlreadyExists`.
 pub async fn racing_events_of_one_id_have_one_winner(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
     let results = race((0..8).map(|racer| {
-        let (ground, key) = (ground.clone(), key.clone());
-        async move { ground.try_append(&key, changing(json!({format!("{racer}"): 1})).with_id("e")).await }
+        let (test, key) = (test.clone(), key.clone());
+        async move { test.try_append(&key, changing(json!({format!("{racer}"): 1})).with_id("e")).await }
     }))
     .await;
     assert_eq!(sum(&results, ErrorKind::AlreadyExists), (1, 7), "won and lost");
-    let read = ground.get(&key).await;
+    let read = test.get(&key).await;
     assert_eq!((seqs(&read), read.state().len()), (vec![1], 1));
 }
 
 /// Appends concurrent with a deletion are committed before it or `NotFound` after it; none leaves an orphan.
 pub async fn appends_racing_a_delete_leave_no_orphan(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     for round in 0..10 {
         let config = || CreateSessionConfig::default().with_session_id("s");
-        let key = ground.create_as("alice", config().with_state(json!({"life": round}))).await.key().clone();
+        let key = test.create_as("alice", config().with_state(json!({"life": round}))).await.key().clone();
         let results = race((0..9).map(|racer| {
-            let (ground, key) = (ground.clone(), key.clone());
+            let (test, key) = (test.clone(), key.clone());
             async move {
                 if racer == 4 {
-                    return ground.sessions().delete_session(&key).await.map(|()| None);
+                    return test.sessions().delete_session(&key).await.map(|()| None);
                 }
-                ground.try_append(&key, changing(json!({format!("{racer}"): 1}))).await.map(Some)
+                test.try_append(&key, changing(json!({format!("{racer}"): 1}))).await.map(Some)
             }
         }))
         .await;
         let (done, refused) = sum(&results, ErrorKind::NotFound);
         assert_eq!(done + refused, 9, "{results:?}");
-        let read = ground.sessions().get_session(&key, &GetSessionConfig::default()).await.unwrap();
+        let read = test.sessions().get_session(&key, &GetSessionConfig::default()).await.unwrap();
         assert!(read.is_none(), "an append brought a deleted session back");
-        let again = ground.create_as("alice", config()).await;
-        let read = ground.get(again.key()).await;
+        let again = test.create_as("alice", config()).await;
+        let read = test.get(again.key()).await;
         assert!(read.events().is_empty() && read.state().is_empty(), "orphans of a deleted session: {read:?}");
-        assert_eq!(ground.append(&key, saying("hello")).await.event.seq, Some(1));
-        ground.sessions().delete_session(&key).await.unwrap();
+        assert_eq!(test.append(&key, saying("hello")).await.event.seq, Some(1));
+        test.sessions().delete_session(&key).await.unwrap();
     }
 }
 
 /// Sessions created and deleted repeatedly with one id, during appends: each of them has its own events only.
 pub async fn lives_of_one_id_do_not_mix(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.key("alice", "s");
+    let test = TestApp::new(store);
+    let key = test.key("alice", "s");
     let results = race((0..8).map(|racer| {
-        let (ground, key) = (ground.clone(), key.clone());
+        let (test, key) = (test.clone(), key.clone());
         async move {
             for round in 0..15 {
                 let name = format!("{racer}-{round}");
@@ -132,18 +132,16 @@ pub async fn lives_of_one_id_do_not_mix(store: &Store) {
                     (0 | 1, 0 | 1) => {
                         let config =
                             CreateSessionConfig::default().with_session_id("s").with_state(json!({"life": name}));
-                        ground.try_create("alice", config).await.map(drop)
+                        test.try_create("alice", config).await.map(drop)
                     }
-                    (0 | 1, _) => ground.sessions().delete_session(&key).await,
-                    _ => {
-                        ground.try_append(&key, changing(json!({format!("k{name}"): 1})).with_id(name)).await.map(drop)
-                    }
+                    (0 | 1, _) => test.sessions().delete_session(&key).await,
+                    _ => test.try_append(&key, changing(json!({format!("k{name}"): 1})).with_id(name)).await.map(drop),
                 };
                 if let Err(error) = call {
                     let fine = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
                     assert!(fine, "a race is lost as not_found or already_exists, not: {error}");
                 }
-                if let Some(read) = ground.sessions().get_session(&key, &GetSessionConfig::default()).await.unwrap() {
+                if let Some(read) = test.sessions().get_session(&key, &GetSessionConfig::default()).await.unwrap() {
                     let count = read.events().len() as u64;
                     assert_eq!(seqs(&read), (1..=count).collect::<Vec<_>>(), "numbers of one life");
                     assert_eq!(read.state().len() as u64, count + 1, "a key an event, and the life's own: {read:?}");
@@ -157,30 +155,30 @@ pub async fn lives_of_one_id_do_not_mix(store: &Store) {
 
 /// An append whose future is dropped is committed completely or not at all, and a retry with its id is safe.
 pub async fn a_dropped_append_is_whole_or_nothing(store: &Store) {
-    let ground = Ground::new(store);
-    let mut session = ground.create("alice", json!({})).await;
+    let test = TestApp::new(store);
+    let mut session = test.create("alice", json!({})).await;
     let event = |n: u64| changing(json!({"n": n, "user:n": n, "app:n": n, "temp:n": n})).with_id(format!("e{n}"));
     for n in 1..=40 {
         let before = (state(&session), session.seq());
         let patience = Duration::from_micros((n % 8) * 60);
         let answer = tokio::time::timeout(patience, async {
             tokio::task::yield_now().await;
-            ground.sessions().append_event(&mut session, event(n)).await
+            test.sessions().append_event(&mut session, event(n)).await
         })
         .await;
         if answer.is_err() {
             assert_eq!((state(&session), session.seq()), before, "a dropped append moved the copy");
         }
-        let read = ground.get(session.key()).await;
+        let read = test.get(session.key()).await;
         let count = read.events().len() as u64;
         for key in ["n", "user:n", "app:n"] {
             let value: u64 = read.state().get_as(key).unwrap().unwrap_or(0);
             assert_eq!(value, count, "'{key}' of half a commit");
         }
-        ground.sessions().append_event(&mut session, event(n)).await.expect("a retry");
+        test.sessions().append_event(&mut session, event(n)).await.expect("a retry");
         assert_eq!((session.seq(), session.state().get("temp:n")), (n, Some(&json!(n))));
     }
-    let read = ground.get(session.key()).await;
+    let read = test.get(session.key()).await;
     assert_eq!(seqs(&read), (1..=40).collect::<Vec<_>>());
     assert_eq!(read.events(), session.events());
 }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::copy::{Copy, Script, many_writers_are_followed};
-use super::support::{Ground, changing};
+use super::feed_copy::{Copy, Script, many_writers_are_followed};
+use super::support::{TestApp, changing};
 use scratchbook_core::content::Part;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::session::{
@@ -14,10 +14,10 @@ use scratchbook_core::store::Store;
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 
 /// Reads the feed after a position to its end; updates the position.
-async fn read(ground: &Ground, owner: &StateOwner, start: &mut FeedStart, limit: usize) -> Vec<FeedEntry> {
+async fn read(test: &TestApp, owner: &StateOwner, start: &mut FeedStart, limit: usize) -> Vec<FeedEntry> {
     let mut entries = Vec::new();
     loop {
-        let page = ground.sessions().list_feed(owner, start, limit).await.expect("list_feed");
+        let page = test.sessions().list_feed(owner, start, limit).await.expect("list_feed");
         *start = FeedStart::After(page.cursor);
         if page.entries.is_empty() {
             return entries;
@@ -46,31 +46,31 @@ fn named(id: &str) -> CreateSessionConfig {
 
 /// Deletion, expiry and pruning are entries of the user's and of the app's feed, with the extent and the time.
 pub async fn what_is_removed_is_in_the_feed(store: &Store) {
-    let ground = Ground::new(store);
-    let (alice, app) = (ground.user("alice"), ground.app());
+    let test = TestApp::new(store);
+    let (alice, app) = (test.user("alice"), test.app());
     for id in ["deleted", "expired", "pruned", "stays"] {
-        let key = ground.create_as("alice", named(id).with_state(json!({"a": 0}))).await.key().clone();
+        let key = test.create_as("alice", named(id).with_state(json!({"a": 0}))).await.key().clone();
         for n in 1..=3 {
-            ground.set(&key, json!({"a": n, "secret": "a value of alice"})).await;
+            test.set(&key, json!({"a": n, "secret": "a value of alice"})).await;
         }
     }
     let (mut of_alice, mut of_app) = (FeedStart::Now, FeedStart::Now);
     let mut of_bob = FeedStart::Now;
-    for (owner, start) in [(&alice, &mut of_alice), (&app, &mut of_app), (&ground.user("bob"), &mut of_bob)] {
-        assert_eq!(read(&ground, owner, start, 10).await.len(), 0);
+    for (owner, start) in [(&alice, &mut of_alice), (&app, &mut of_app), (&test.user("bob"), &mut of_bob)] {
+        assert_eq!(read(&test, owner, start, 10).await.len(), 0);
     }
     let begun = SystemEnvironment.now();
-    ground.sessions().delete_session(&ground.key("alice", "deleted")).await.unwrap();
-    ground.sessions().set_expiry(&ground.key("alice", "expired"), Some(PAST)).await.unwrap();
-    while ground.sessions().delete_expired(100).await.unwrap() > 0 {}
-    assert_eq!(ground.sessions().prune_events(&ground.key("alice", "pruned"), 3, 100).await.unwrap(), 2);
+    test.sessions().delete_session(&test.key("alice", "deleted")).await.unwrap();
+    test.sessions().set_expiry(&test.key("alice", "expired"), Some(PAST)).await.unwrap();
+    while test.sessions().delete_expired(100).await.unwrap() > 0 {}
+    assert_eq!(test.sessions().prune_events(&test.key("alice", "pruned"), 3, 100).await.unwrap(), 2);
     let expected = [
         (RemovalKind::Deleted, Some("deleted"), 3),
         (RemovalKind::Expired, Some("expired"), 3),
         (RemovalKind::Pruned, Some("pruned"), 2),
     ];
     for (owner, start) in [(&alice, of_alice), (&app, of_app)] {
-        let entries = read(&ground, owner, &mut start.clone(), 1).await;
+        let entries = read(&test, owner, &mut start.clone(), 1).await;
         let found = removals(&entries);
         assert_eq!(in_short(&found), expected);
         assert_eq!(entries.len(), 3);
@@ -82,30 +82,30 @@ pub async fn what_is_removed_is_in_the_feed(store: &Store) {
         assert!(entries.iter().all(|entry| entry.keys().is_empty()));
         // Reading can continue after each of them.
         for (place, entry) in entries.iter().enumerate() {
-            let rest = read(&ground, owner, &mut FeedStart::After(entry.cursor.clone()), 10).await;
+            let rest = read(&test, owner, &mut FeedStart::After(entry.cursor.clone()), 10).await;
             assert_eq!(in_short(&removals(&rest)), expected[place + 1..]);
         }
     }
-    assert_eq!(read(&ground, &ground.user("bob"), &mut of_bob, 10).await.len(), 0, "it is nothing of bob's");
+    assert_eq!(read(&test, &test.user("bob"), &mut of_bob, 10).await.len(), 0, "it is nothing of bob's");
     // Read from the beginning, removed data appears only as removals.
-    let whole = read(&ground, &alice, &mut FeedStart::Beginning, 4).await;
+    let whole = read(&test, &alice, &mut FeedStart::Beginning, 4).await;
     assert_eq!(in_short(&removals(&whole)), expected);
 }
 
 /// A session created with the id of a removed one comes after that removal.
 pub async fn a_session_made_again_comes_after_the_removal_of_the_first(store: &Store) {
-    let ground = Ground::new(store);
-    let (alice, key) = (ground.user("alice"), ground.key("alice", "s"));
+    let test = TestApp::new(store);
+    let (alice, key) = (test.user("alice"), test.key("alice", "s"));
     let mut start = FeedStart::Now;
-    assert_eq!(read(&ground, &alice, &mut start, 10).await.len(), 0);
+    assert_eq!(read(&test, &alice, &mut start, 10).await.len(), 0);
     for life in 0..3 {
-        ground.create_as("alice", named("s").with_state(json!({"life": life}))).await;
-        ground.set(&key, json!({"a": life})).await;
+        test.create_as("alice", named("s").with_state(json!({"life": life}))).await;
+        test.set(&key, json!({"a": life})).await;
         if life < 2 {
-            ground.sessions().set_expiry(&key, Some(PAST)).await.unwrap();
+            test.sessions().set_expiry(&key, Some(PAST)).await.unwrap();
         }
     }
-    let shown = read(&ground, &alice, &mut start, 2).await;
+    let shown = read(&test, &alice, &mut start, 2).await;
     let kinds = shown.iter().map(|entry| match &entry.commit {
         FeedCommit::Removed(removal) => format!("{} {}", removal.kind.as_str(), removal.count),
         FeedCommit::Created { state, .. } => format!("made {}", state["life"]),
@@ -118,88 +118,88 @@ pub async fn a_session_made_again_comes_after_the_removal_of_the_first(store: &S
 
 /// An erased user leaves one entry, which names the user and no session.
 pub async fn an_erased_user_leaves_one_entry(store: &Store) {
-    let ground = Ground::new(store);
-    let (alice, app) = (ground.user("alice"), ground.app());
+    let test = TestApp::new(store);
+    let (alice, app) = (test.user("alice"), test.app());
     let (mut of_alice, mut of_app) = (FeedStart::Now, FeedStart::Now);
-    assert_eq!(read(&ground, &alice, &mut of_alice, 10).await.len(), 0);
-    assert_eq!(read(&ground, &app, &mut of_app, 10).await.len(), 0);
+    assert_eq!(read(&test, &alice, &mut of_alice, 10).await.len(), 0);
+    assert_eq!(read(&test, &app, &mut of_app, 10).await.len(), 0);
     for id in ["one", "two", "gone"] {
-        let key = ground.create_as("alice", named(id).with_state(json!({"user:u": id}))).await.key().clone();
-        ground.set(&key, json!({"a": 1})).await;
+        let key = test.create_as("alice", named(id).with_state(json!({"user:u": id}))).await.key().clone();
+        test.set(&key, json!({"a": 1})).await;
     }
-    ground.sessions().delete_session(&ground.key("alice", "gone")).await.unwrap();
-    ground.sessions().delete_user(&ground.app, "alice").await.unwrap();
+    test.sessions().delete_session(&test.key("alice", "gone")).await.unwrap();
+    test.sessions().delete_user(&test.app, "alice").await.unwrap();
     // There is nothing to erase the second time.
-    ground.sessions().delete_user(&ground.app, "alice").await.unwrap();
+    test.sessions().delete_user(&test.app, "alice").await.unwrap();
     for (owner, start) in [(&alice, of_alice.clone()), (&app, of_app.clone())] {
-        let entries = read(&ground, owner, &mut start.clone(), 10).await;
+        let entries = read(&test, owner, &mut start.clone(), 10).await;
         assert_eq!(in_short(&removals(&entries)), [(RemovalKind::Erased, None, 2)]);
         assert_eq!(entries.len(), 1, "{entries:?}");
     }
     // A user created with the same name comes after it.
-    ground.create_as("alice", named("new").with_state(json!({"user:u": 1, "a": 1}))).await;
-    let entries = read(&ground, &alice, &mut of_alice, 10).await;
+    test.create_as("alice", named("new").with_state(json!({"user:u": 1, "a": 1}))).await;
+    let entries = read(&test, &alice, &mut of_alice, 10).await;
     assert!(matches!(entries[0].commit, FeedCommit::Removed(_)), "{entries:?}");
     assert_eq!(entries.len(), 3, "{entries:?}");
 }
 
 /// Of several concurrent erasures of one user, one counts the sessions, and the others have nothing to erase.
 pub async fn a_user_who_is_erased_twice_at_once_is_counted_once(store: &Store) {
-    let ground = Ground::new(store);
-    let (app, mut start) = (ground.app(), FeedStart::Now);
-    assert_eq!(read(&ground, &app, &mut start, 10).await.len(), 0);
+    let test = TestApp::new(store);
+    let (app, mut start) = (test.app(), FeedStart::Now);
+    assert_eq!(read(&test, &app, &mut start, 10).await.len(), 0);
     for _ in 0..8 {
         for id in ["one", "two"] {
-            ground.create_as("alice", named(id).with_state(json!({"user:u": id}))).await;
+            test.create_as("alice", named(id).with_state(json!({"user:u": id}))).await;
         }
-        let erasures = (0..4).map(|_| ground.sessions().delete_user(&ground.app, "alice"));
+        let erasures = (0..4).map(|_| test.sessions().delete_user(&test.app, "alice"));
         for erased in futures_util::future::join_all(erasures).await {
             erased.expect("delete_user");
         }
-        let found = removals(&read(&ground, &app, &mut start, 10).await);
+        let found = removals(&read(&test, &app, &mut start, 10).await);
         assert_eq!(in_short(&found), [(RemovalKind::Erased, None, 2)]);
     }
 }
 
 /// Removing something that does not exist is not an entry.
 pub async fn what_was_not_removed_is_no_entry(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({})).await;
-    ground.append(session.key(), changing(json!({"a": 1}))).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
+    test.append(session.key(), changing(json!({"a": 1}))).await;
     let photo = Part::text("a photo");
     store.artifacts.save_artifact(session.key(), "photo", photo, serde_json::Map::new()).await.unwrap();
     let mut start = FeedStart::Now;
-    assert_eq!(read(&ground, &ground.app(), &mut start, 10).await.len(), 0);
-    ground.sessions().delete_session(&ground.key("alice", "none")).await.unwrap();
-    ground.sessions().delete_user(&ground.app, "nobody").await.unwrap();
-    assert_eq!(ground.sessions().prune_events(session.key(), 1, 10).await.unwrap(), 0);
-    assert_eq!(ground.sessions().prune_events(&ground.key("alice", "none"), 9, 10).await.unwrap(), 0);
+    assert_eq!(read(&test, &test.app(), &mut start, 10).await.len(), 0);
+    test.sessions().delete_session(&test.key("alice", "none")).await.unwrap();
+    test.sessions().delete_user(&test.app, "nobody").await.unwrap();
+    assert_eq!(test.sessions().prune_events(session.key(), 1, 10).await.unwrap(), 0);
+    assert_eq!(test.sessions().prune_events(&test.key("alice", "none"), 9, 10).await.unwrap(), 0);
     store.artifacts.delete_artifact(session.key(), "photo").await.unwrap();
-    assert_eq!(read(&ground, &ground.app(), &mut start, 10).await.len(), 0);
+    assert_eq!(read(&test, &test.app(), &mut start, 10).await.len(), 0);
 }
 
 /// Readers that follow a feed often, rarely or only at the end, and apply its entries, have an exact copy of the store.
 pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
     for seed in [1, 2, 3] {
-        let ground = Ground::new(store);
+        let test = TestApp::new(store);
         let mut script = Script::new(seed);
-        let owners = [ground.app(), ground.user("alice"), ground.user("bob")];
+        let owners = [test.app(), test.user("alice"), test.user("bob")];
         let mut followers: Vec<_> =
             owners.iter().flat_map(|owner| [1, 7, 40].map(|pause| (pause, Copy::new(owner.clone())))).collect();
         for step in 0..160 {
-            script.step(&ground).await;
+            script.step(&test).await;
             for (pause, copy) in &mut followers {
                 if step % *pause == *pause - 1 {
-                    copy.follow(&ground, 1 + step % 5, step % 3 + 1).await;
+                    copy.follow(&test, 1 + step % 5, step % 3 + 1).await;
                 }
             }
         }
         // Removes expired sessions.
-        while ground.sessions().delete_expired(100).await.unwrap() > 0 {}
+        while test.sessions().delete_expired(100).await.unwrap() > 0 {}
         followers.extend(owners.map(|owner| (0, Copy::new(owner))));
         for (pause, mut copy) in followers {
-            copy.follow(&ground, 3, usize::MAX).await;
-            copy.assert_equal(&ground, &format!("seed {seed}, read every {pause} steps")).await;
+            copy.follow(&test, 3, usize::MAX).await;
+            copy.assert_equal(&test, &format!("seed {seed}, read every {pause} steps")).await;
         }
     }
 }

@@ -52,12 +52,12 @@ pub(super) const NAMES: &[&str] = &[
 
 /// An app that no other test on the store uses.
 #[derive(Clone, Debug)]
-pub(super) struct Ground {
+pub(super) struct TestApp {
     pub(super) store: Store,
     pub(super) app: String,
 }
 
-impl Ground {
+impl TestApp {
     pub(super) fn new(store: &Store) -> Self {
         Self { store: store.clone(), app: format!("conformance-{}", Uuid::now_v7()) }
     }

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::support::{Ground, assert_refused, changing, delta, removal};
+use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
 /// The state of a session as read after each of its events; many changes follow before it is read again by number.
-async fn shown_as_it_went(ground: &Ground) -> (SessionKey, Vec<Value>) {
+async fn shown_as_it_went(test: &TestApp) -> (SessionKey, Vec<Value>) {
     let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:u": 1, "app:p": 1}));
-    let key = ground.create_as("alice", config).await.key().clone();
-    let other = ground.create("alice", json!({})).await;
-    let mut shown = vec![ground.state(&key).await];
+    let key = test.create_as("alice", config).await.key().clone();
+    let other = test.create("alice", json!({})).await;
+    let mut shown = vec![test.state(&key).await];
     for n in 1..=12 {
         let event = match n % 6 {
             0 => Event::new("agent").with_state_delta(removal(&["a", "user:u"])),
@@ -25,29 +25,29 @@ async fn shown_as_it_went(ground: &Ground) -> (SessionKey, Vec<Value>) {
             4 => changing(json!({"user:v": null, "a": "\u{0}"})),
             _ => Event::new("agent").with_state_delta(removal(&["b", "app:p", "never"])),
         };
-        ground.append(&key, event).await;
-        shown.push(ground.state(&key).await);
+        test.append(&key, event).await;
+        shown.push(test.state(&key).await);
         // Changes of others between two events are included from the later event on.
-        ground.append(other.key(), changing(json!({"user:other": n, "own": n}))).await;
-        ground.sessions().put_state(&ground.app(), delta(json!({"put": n})), "admin".into()).await.unwrap();
+        test.append(other.key(), changing(json!({"user:other": n, "own": n}))).await;
+        test.sessions().put_state(&test.app(), delta(json!({"put": n})), "admin".into()).await.unwrap();
     }
     (key, shown)
 }
 
 /// The state at an event is the state shown when that event was the last: keys of the session, the user and the app.
 pub async fn the_state_at_an_event_is_what_was_shown_then(store: &Store) {
-    let ground = Ground::new(store);
-    let (key, shown) = shown_as_it_went(&ground).await;
+    let test = TestApp::new(store);
+    let (key, shown) = shown_as_it_went(&test).await;
     for (seq, shown) in shown.iter().enumerate() {
-        let state = ground.sessions().get_state_at(&key, seq as u64).await.unwrap();
+        let state = test.sessions().get_state_at(&key, seq as u64).await.unwrap();
         assert_eq!(&json!(state), shown, "at event {seq}");
     }
 }
 
 /// The same in a session with enough events for a store to keep checkpoints.
 pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({"n": 0, "first": true})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"n": 0, "first": true})).await.key().clone();
     let events = (1..=1100).map(|n| match n % 100 {
         50 => {
             let mut delta = delta(json!({"n": n}));
@@ -58,60 +58,60 @@ pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
         _ => changing(json!({"n": n})),
     });
     for event in events {
-        ground.append(&key, event).await;
+        test.append(&key, event).await;
     }
     let expected = |n: u64| match (n, n % 100) {
         (0..100, _) | (_, 50..) => json!({"n": n, "first": true}),
         _ => json!({"n": n, "first": true, "hundred": n / 100 * 100}),
     };
     for n in [0, 1, 99, 100, 149, 150, 255, 256, 511, 512, 513, 600, 1023, 1024, 1025, 1099, 1100] {
-        let state = ground.sessions().get_state_at(&key, n).await.unwrap();
+        let state = test.sessions().get_state_at(&key, n).await.unwrap();
         assert_eq!(json!(state), expected(n), "at event {n}");
     }
 }
 
 /// The state at an event or in a session that does not exist is `NotFound`.
 pub async fn the_state_at_an_event_that_is_not_there_is_not_found(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({"a": 1})).await.key().clone();
-    ground.set(&key, json!({"a": 2})).await;
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"a": 1})).await.key().clone();
+    test.set(&key, json!({"a": 2})).await;
     for seq in [2, u64::MAX] {
-        let error = ground.sessions().get_state_at(&key, seq).await;
+        let error = test.sessions().get_state_at(&key, seq).await;
         assert_refused(error, ErrorKind::NotFound, &format!("event {seq} of one"));
     }
-    let missing = ground.key("alice", "missing");
-    assert_refused(ground.sessions().get_state_at(&missing, 0).await, ErrorKind::NotFound, "a missing session");
-    assert_refused(ground.sessions().blame(&missing).await, ErrorKind::NotFound, "blame in a missing session");
+    let missing = test.key("alice", "missing");
+    assert_refused(test.sessions().get_state_at(&missing, 0).await, ErrorKind::NotFound, "a missing session");
+    assert_refused(test.sessions().blame(&missing).await, ErrorKind::NotFound, "blame in a missing session");
 }
 
 /// A session created again with the same id only has states of its own events.
 pub async fn a_session_made_again_has_no_earlier_states(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
-    let key = ground.create_as("alice", config().with_state(json!({"life": 1}))).await.key().clone();
+    let key = test.create_as("alice", config().with_state(json!({"life": 1}))).await.key().clone();
     for n in 0..20 {
-        ground.set(&key, json!({"n": n})).await;
+        test.set(&key, json!({"n": n})).await;
     }
-    ground.sessions().delete_session(&key).await.unwrap();
-    ground.create_as("alice", config().with_state(json!({"life": 2}))).await;
-    ground.set(&key, json!({"m": 1})).await;
-    let state = ground.sessions().get_state_at(&key, 0).await.unwrap();
+    test.sessions().delete_session(&key).await.unwrap();
+    test.create_as("alice", config().with_state(json!({"life": 2}))).await;
+    test.set(&key, json!({"m": 1})).await;
+    let state = test.sessions().get_state_at(&key, 0).await.unwrap();
     assert_eq!(json!(state), json!({"life": 2}));
-    assert_refused(ground.sessions().get_state_at(&key, 2).await, ErrorKind::NotFound, "of the earlier life");
+    assert_refused(test.sessions().get_state_at(&key, 2).await, ErrorKind::NotFound, "of the earlier life");
 }
 
 /// Each key of the merged state has its writer: session, number, event, author, invocation, time.
 pub async fn blame_names_the_writer_of_each_key(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let config = CreateSessionConfig::default().with_state(json!({"made": 1, "gone": 1, "user:made": 1}));
-    let key = ground.create_as("alice", config).await.key().clone();
-    let other = ground.create("bob", json!({})).await.key().clone();
+    let key = test.create_as("alice", config).await.key().clone();
+    let other = test.create("bob", json!({})).await.key().clone();
     let event = changing(json!({"a": 1, "user:u": 1, "app:p": 1})).with_id("e1").with_invocation_id("i1");
-    ground.append(&key, event.with_timestamp(1_700_000_000.25)).await;
-    ground.append(&key, Event::new("tidy").with_state_delta(removal(&["gone"]))).await;
-    ground.append(&other, changing(json!({"app:q": 1})).with_id("e2").with_invocation_id("i2")).await;
-    ground.sessions().put_state(&ground.user("alice"), delta(json!({"put": 1})), "admin".into()).await.unwrap();
-    let blame = ground.sessions().blame(&key).await.unwrap();
+    test.append(&key, event.with_timestamp(1_700_000_000.25)).await;
+    test.append(&key, Event::new("tidy").with_state_delta(removal(&["gone"]))).await;
+    test.append(&other, changing(json!({"app:q": 1})).with_id("e2").with_invocation_id("i2")).await;
+    test.sessions().put_state(&test.user("alice"), delta(json!({"put": 1})), "admin".into()).await.unwrap();
+    let blame = test.sessions().blame(&key).await.unwrap();
     let keys: Vec<_> = blame.keys().map(String::as_str).collect();
     assert_eq!(keys, ["a", "app:p", "app:q", "made", "user:made", "user:put", "user:u"]);
     let of = |session: &SessionKey| Some((session.user_id().to_owned(), session.session_id().to_owned()));
@@ -139,43 +139,43 @@ pub async fn blame_names_the_writer_of_each_key(store: &Store) {
 
 /// The changes to one key of a user or an app are listed, the latest first, in pages.
 pub async fn the_changes_of_one_key_are_listed(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({"user:k": 0, "app:k": "app"})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"user:k": 0, "app:k": "app"})).await.key().clone();
     for n in 1..=5 {
-        ground.set(&key, json!({"user:k": n, "user:other": n})).await;
+        test.set(&key, json!({"user:k": n, "user:other": n})).await;
     }
-    ground.append(&key, Event::new("agent").with_state_delta(removal(&["user:k"]))).await;
-    let owner = ground.user("alice");
-    let all = ground.sessions().list_key_changes(&owner, "k", u64::MAX, 100).await.unwrap();
+    test.append(&key, Event::new("agent").with_state_delta(removal(&["user:k"]))).await;
+    let owner = test.user("alice");
+    let all = test.sessions().list_key_changes(&owner, "k", u64::MAX, 100).await.unwrap();
     let values: Vec<_> = all.iter().map(|change| change.value.clone()).collect();
     let expected = [None, Some(5), Some(4), Some(3), Some(2), Some(1), Some(0)];
     assert_eq!(values, expected.map(|n| n.map(|n| json!(n))));
     assert!(all.iter().all(|change| change.name == "k"));
     let (mut paged, mut before) = (Vec::new(), u64::MAX);
     loop {
-        let page = ground.sessions().list_key_changes(&owner, "k", before, 2).await.unwrap();
+        let page = test.sessions().list_key_changes(&owner, "k", before, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         before = last.position;
         paged.extend(page);
     }
     assert_eq!(paged, all);
-    let log = ground.sessions().list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+    let log = test.sessions().list_state_changes(&owner, 0, usize::MAX).await.unwrap();
     let mut of_key: Vec<_> = log.into_iter().filter(|change| change.name == "k").collect();
     of_key.reverse();
     assert_eq!(of_key, all, "as the log has it");
-    assert_eq!(ground.sessions().list_key_changes(&owner, "never", u64::MAX, 9).await.unwrap(), []);
+    assert_eq!(test.sessions().list_key_changes(&owner, "never", u64::MAX, 9).await.unwrap(), []);
 }
 
 /// A user's or an app's state is listed in byte order, by prefix, in pages that have every key once.
 pub async fn shared_state_is_listed_in_pages(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let names: BTreeMap<_, _> = super::support::NAMES.iter().map(|name| ((*name).to_owned(), json!(name))).collect();
-    let owner = ground.user("alice");
+    let owner = test.user("alice");
     let values = Value::from_iter(names.clone());
-    ground.sessions().put_state(&owner, delta(values), "admin".into()).await.unwrap();
-    ground.sessions().put_state(&owner, delta(json!({"zz": 1, "\u{10ffff}": 1})), "admin".into()).await.unwrap();
-    ground.sessions().put_state(&owner, removal(&["zz", "\u{10ffff}"]), "admin".into()).await.unwrap();
-    let page = async |config| ground.sessions().list_state(&owner, &config).await.unwrap();
+    test.sessions().put_state(&owner, delta(values), "admin".into()).await.unwrap();
+    test.sessions().put_state(&owner, delta(json!({"zz": 1, "\u{10ffff}": 1})), "admin".into()).await.unwrap();
+    test.sessions().put_state(&owner, removal(&["zz", "\u{10ffff}"]), "admin".into()).await.unwrap();
+    let page = async |config| test.sessions().list_state(&owner, &config).await.unwrap();
     let config = scratchbook_core::session::ListStateConfig::default;
     for size in [1, 3, names.len(), 1000] {
         let (mut seen, mut after) = (Vec::new(), None);
@@ -199,20 +199,20 @@ pub async fn shared_state_is_listed_in_pages(store: &Store) {
     assert_eq!(page(config().with_prefix("10").with_after("2")).await.values.len(), 0);
     assert_eq!(page(config().with_prefix("1").with_after("0")).await.values.len(), 4);
     for size in [0, 1001] {
-        let refused = ground.sessions().list_state(&owner, &config().with_page_size(size)).await;
+        let refused = test.sessions().list_state(&owner, &config().with_page_size(size)).await;
         assert_refused(refused, ErrorKind::InvalidArgument, &format!("a page of {size}"));
     }
-    assert_eq!(ground.sessions().list_state(&ground.user("nobody"), &config()).await.unwrap().values.len(), 0);
+    assert_eq!(test.sessions().list_state(&test.user("nobody"), &config()).await.unwrap().values.len(), 0);
 }
 
 /// The state at the last event equals the state of the session as read now.
 pub async fn the_state_at_the_last_event_is_the_state(store: &Store) {
-    let ground = Ground::new(store);
-    let (key, _) = shown_as_it_went(&ground).await;
-    let other = ground.create("carol", json!({"app:late": 1})).await;
-    ground.set(&key, json!({"last": true})).await;
-    let session = ground.read(&key, GetSessionConfig::state_only()).await;
-    let state = ground.sessions().get_state_at(&key, session.seq()).await.unwrap();
+    let test = TestApp::new(store);
+    let (key, _) = shown_as_it_went(&test).await;
+    let other = test.create("carol", json!({"app:late": 1})).await;
+    test.set(&key, json!({"last": true})).await;
+    let session = test.read(&key, GetSessionConfig::state_only()).await;
+    let state = test.sessions().get_state_at(&key, session.seq()).await.unwrap();
     assert_eq!(json!(state), json!(session.state()));
-    ground.sessions().delete_session(other.key()).await.unwrap();
+    test.sessions().delete_session(other.key()).await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Ground, assert_refused, assert_same, changing, delta, removal, state, unnumbered};
+use super::support::{TestApp, assert_refused, assert_same, changing, delta, removal, state, unnumbered};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::json::MAX_DEPTH;
@@ -12,16 +12,16 @@ use scratchbook_core::store::Store;
 
 /// Sends a value in every possible way, in every scope, and asserts that it comes back unchanged.
 async fn comes_back(store: &Store, value: &Value) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let sent = json!({"v": value, "user:v": value, "app:v": value});
-    let created = ground.create("alice", sent.clone()).await;
-    let session = ground.create("bob", json!({})).await;
-    let committed = ground.set(session.key(), sent).await;
+    let created = test.create("alice", sent.clone()).await;
+    let session = test.create("bob", json!({})).await;
+    let committed = test.set(session.key(), sent).await;
 
-    let written = ground.get(session.key()).await;
-    let again = ground.get(created.key()).await;
-    let part = ground.read(created.key(), GetSessionConfig::default().with_state_keys(["v", "user:v", "app:v"])).await;
-    let listed = ground.list(Some("alice")).await.remove(0);
+    let written = test.get(session.key()).await;
+    let again = test.get(created.key()).await;
+    let part = test.read(created.key(), GetSessionConfig::default().with_state_keys(["v", "user:v", "app:v"])).await;
+    let listed = test.list(Some("alice")).await.remove(0);
     for key in ["v", "user:v", "app:v"] {
         assert_same(created.state().get(key), value, &format!("'{key}' as created"));
         assert_same(again.state().get(key), value, &format!("'{key}' created, as read"));
@@ -39,10 +39,10 @@ async fn comes_back(store: &Store, value: &Value) {
 /// The keys of a state are sorted by name, scope by scope, in whatever order they were set. An event's delta keeps its
 /// own order.
 pub async fn keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set(store: &Store) {
-    let ground = Ground::new(store);
-    let created = ground.create("alice", json!({"z": 1, "app:n": 1, "m": 1, "user:b": 1})).await;
-    ground.set(created.key(), json!({"user:a": 2, "z": 2, "b": 2, "app:c": 2})).await;
-    let read = ground.get(created.key()).await;
+    let test = TestApp::new(store);
+    let created = test.create("alice", json!({"z": 1, "app:n": 1, "m": 1, "user:b": 1})).await;
+    test.set(created.key(), json!({"user:a": 2, "z": 2, "b": 2, "app:c": 2})).await;
+    let read = test.get(created.key()).await;
     let names: Vec<_> = read.state().iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["b", "m", "z", "user:a", "user:b", "app:c", "app:n"]);
     let event = read.events().last().expect("the event");
@@ -53,20 +53,20 @@ pub async fn keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set(
 /// Values put outside of any session come back like those of events: from the state, from its log and from the state of
 /// the app.
 pub async fn put_values_come_back(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     for (n, value) in
         [json!([null, -0.0, 1.0, 1, u64::MAX, i64::MIN, 5e-324]), json!({"z": {"\0": "\u{1f4da}"}, "a": 0})]
             .into_iter()
             .enumerate()
     {
         let put = delta(json!({ "v": value }));
-        for owner in [ground.user("carol"), ground.app()] {
-            ground.sessions().put_state(&owner, put.clone(), "test".into()).await.expect("put_state");
-            let log = ground.sessions().list_state_changes(&owner, 0, 10).await.unwrap();
+        for owner in [test.user("carol"), test.app()] {
+            test.sessions().put_state(&owner, put.clone(), "test".into()).await.expect("put_state");
+            let log = test.sessions().list_state_changes(&owner, 0, 10).await.unwrap();
             assert_same(log[n].value.as_ref(), &value, "in the log");
         }
-        assert_same(ground.user_state("carol").await.get("v"), &value, "the user's");
-        assert_same(ground.app_state().await.get("v"), &value, "the app's");
+        assert_same(test.user_state("carol").await.get("v"), &value, "the user's");
+        assert_same(test.app_state().await.get("v"), &value, "the app's");
     }
 }
 
@@ -121,9 +121,9 @@ pub async fn floats_come_back_bit_for_bit(store: &Store) {
     ];
     comes_back(store, &json!(floats)).await;
     comes_back(store, &json!(-0.0)).await;
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({ "floats": floats })).await;
-    let read = ground.get(session.key()).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({ "floats": floats })).await;
+    let read = test.get(session.key()).await;
     let bits = |list: &[f64]| list.iter().map(|f| f.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&read.state().get_as::<Vec<f64>>("floats").unwrap().unwrap()), bits(&floats));
 }
@@ -174,14 +174,14 @@ pub async fn values_are_nested_at_most_100_levels_deep(store: &Store) {
         })
     };
     comes_back(store, &nested(MAX_DEPTH)).await;
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let config = CreateSessionConfig::default().with_state(json!({"deep": nested(MAX_DEPTH + 1)}));
-    assert_refused(ground.try_create("alice", config).await, ErrorKind::InvalidArgument, "a value of 101 levels");
+    assert_refused(test.try_create("alice", config).await, ErrorKind::InvalidArgument, "a value of 101 levels");
 }
 
 /// A delta may change thousands of keys at once.
 pub async fn a_delta_may_have_thousands_of_keys(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let sent: Value = (0..3000)
         .map(|n| {
             let prefix = ["", "user:", "app:"][n % 3];
@@ -189,52 +189,52 @@ pub async fn a_delta_may_have_thousands_of_keys(store: &Store) {
         })
         .collect::<serde_json::Map<_, _>>()
         .into();
-    let session = ground.create("alice", json!({})).await;
-    ground.set(session.key(), sent.clone()).await;
-    assert_eq!(state(&ground.get(session.key()).await), sent);
-    assert_eq!(state(&Ground::new(store).create("alice", sent.clone()).await), sent);
+    let session = test.create("alice", json!({})).await;
+    test.set(session.key(), sent.clone()).await;
+    assert_eq!(state(&test.get(session.key()).await), sent);
+    assert_eq!(state(&TestApp::new(store).create("alice", sent.clone()).await), sent);
 }
 
 /// `null` is a value like any other: stored, readable, present. It deletes nothing.
 pub async fn null_is_a_value(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"a": 1, "user:a": 1, "app:a": 1, "b": null})).await;
-    ground.set(session.key(), json!({"a": null, "user:a": null, "app:a": null})).await;
-    let read = ground.get(session.key()).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"a": 1, "user:a": 1, "app:a": 1, "b": null})).await;
+    test.set(session.key(), json!({"a": null, "user:a": null, "app:a": null})).await;
+    let read = test.get(session.key()).await;
     for key in ["a", "user:a", "app:a", "b"] {
         assert!(read.state().contains(key), "'{key}' is there");
         assert_eq!(read.state().get(key), Some(&Value::Null), "'{key}'");
     }
-    assert_eq!(ground.user_state("alice").await, json!({"a": null}));
+    assert_eq!(test.user_state("alice").await, json!({"a": null}));
 }
 
 /// After a removal the key is absent, in every scope, and can be set again; removing a missing key does nothing.
 pub async fn a_removed_key_is_gone(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"a": 1, "user:a": 1, "app:a": 1, "kept": 1})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"a": 1, "user:a": 1, "app:a": 1, "kept": 1})).await;
     let keys = ["a", "user:a", "app:a", "never", "user:never", "app:never"];
     let event = Event::new("agent").with_state_delta(removal(&keys));
-    let committed = ground.append(session.key(), event).await;
+    let committed = test.append(session.key(), event).await;
     assert_eq!(committed.event.actions.state_delta, removal(&keys), "the event says what was removed");
-    let read = ground.get(session.key()).await;
+    let read = test.get(session.key()).await;
     assert_eq!(state(&read), json!({"kept": 1}));
     assert_eq!(unnumbered(read.events().last()), unnumbered([&committed.event]));
-    assert_eq!(ground.user_state("alice").await, json!({}));
-    assert_eq!(ground.app_state().await, json!({}));
-    let part = ground.read(session.key(), GetSessionConfig::default().with_state_keys(keys)).await;
+    assert_eq!(test.user_state("alice").await, json!({}));
+    assert_eq!(test.app_state().await, json!({}));
+    let part = test.read(session.key(), GetSessionConfig::default().with_state_keys(keys)).await;
     assert!(part.state().is_empty(), "a removed key is not there by its name either: {:?}", part.state());
-    ground.set(session.key(), json!({"a": 2, "user:a": 2, "app:a": 2})).await;
-    let again = ground.get(session.key()).await;
+    test.set(session.key(), json!({"a": 2, "user:a": 2, "app:a": 2})).await;
+    let again = test.get(session.key()).await;
     assert_eq!(state(&again), json!({"a": 2, "user:a": 2, "app:a": 2, "kept": 1}), "set again");
 }
 
 /// A removal on the wire is the string that ADK uses, read and written as such.
 pub async fn a_removal_is_a_string_on_the_wire(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"a": 1, "user:b": 1})).await;
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"a": 1, "user:b": 1})).await;
     let wire = json!({"author": "agent", "actions": {"stateDelta": {"a": REMOVED, "user:b": REMOVED}}}).to_string();
-    ground.append(session.key(), Event::from_json(&wire).unwrap()).await;
-    let read = ground.get(session.key()).await;
+    test.append(session.key(), Event::from_json(&wire).unwrap()).await;
+    let read = test.get(session.key()).await;
     assert_eq!(state(&read), json!({}));
     let written = serde_json::to_value(read.events().last().unwrap().as_ref()).unwrap();
     assert_eq!(written["actions"]["stateDelta"], json!({"a": REMOVED, "user:b": REMOVED}));
@@ -242,21 +242,21 @@ pub async fn a_removal_is_a_string_on_the_wire(store: &Store) {
 
 /// Setting the string that means removal on the wire is `InvalidArgument`; inside a value it is a normal string.
 pub async fn the_removal_string_cannot_be_set(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     for key in ["a", "user:a", "app:a"] {
         let config = CreateSessionConfig::default().with_state(json!({ key: REMOVED }));
-        let refused = ground.try_create("alice", config).await;
+        let refused = test.try_create("alice", config).await;
         assert_refused(refused, ErrorKind::InvalidArgument, "a creation that sets the removal string");
         assert_refused(StateDelta::new().with(key, REMOVED), ErrorKind::InvalidArgument, "a delta that sets it");
     }
-    assert!(ground.list(None).await.is_empty(), "nothing was created");
+    assert!(test.list(None).await.is_empty(), "nothing was created");
     comes_back(store, &json!([REMOVED, { "a": REMOVED }])).await;
 }
 
 /// A delta is applied key by key, and a map value replaces the old one completely.
 pub async fn a_map_replaces_the_old_one_whole(store: &Store) {
-    let ground = Ground::new(store);
-    let session = ground.create("alice", json!({"a": {"x": 1, "y": 2}, "user:a": {"x": 1}, "b": 1})).await;
-    ground.append(session.key(), changing(json!({"a": {"z": 3}, "user:a": {}}))).await;
-    assert_eq!(state(&ground.get(session.key()).await), json!({"a": {"z": 3}, "user:a": {}, "b": 1}));
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"a": {"x": 1, "y": 2}, "user:a": {"x": 1}, "b": 1})).await;
+    test.append(session.key(), changing(json!({"a": {"z": 3}, "user:a": {}}))).await;
+    assert_eq!(state(&test.get(session.key()).await), json!({"a": {"z": 3}, "user:a": {}, "b": 1}));
 }

@@ -6,7 +6,7 @@ use futures_util::future::join;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::support::{Ground, assert_refused, changing, delta, removal};
+use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
     CreateSessionConfig, FeedCommit, FeedCursor, FeedEntry, FeedStart, SessionService, SessionServiceExt, Watch,
@@ -29,20 +29,20 @@ fn number(entry: &FeedEntry) -> u64 {
 
 /// A session's watch returns its existing and its new events, and ends when the session is deleted.
 pub async fn a_session_is_followed(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
-    ground.set(&key, json!({"n": 1})).await;
-    let watch = |start| ground.sessions().watch(Watched::session(key.clone()), start);
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
+    test.set(&key, json!({"n": 1})).await;
+    let watch = |start| test.sessions().watch(Watched::session(key.clone()), start);
     let (mut all, mut new) = (watch(FeedStart::Beginning).await.unwrap(), watch(FeedStart::Now).await.unwrap());
     assert_eq!(number(&next(&mut all).await), 1);
     assert!(timeout(Duration::from_millis(50), all.next()).await.is_err(), "there is nothing more yet");
-    ground.set(&key, json!({"n": 2})).await;
+    test.set(&key, json!({"n": 2})).await;
     assert_eq!(number(&next(&mut all).await), 2);
     let entry = next(&mut new).await;
     assert_eq!((number(&entry), entry.keys()), (2, vec!["n".to_owned()]));
     let delete = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        ground.sessions().delete_session(&key).await.unwrap();
+        test.sessions().delete_session(&key).await.unwrap();
     };
     let (ended, ()) = join(timeout(SOON, all.next()), delete).await;
     assert_refused(ended.expect("who waits is told").map(drop), ErrorKind::NotFound, "a session that was deleted");
@@ -52,33 +52,33 @@ pub async fn a_session_is_followed(store: &Store) {
 
 /// A watch with a key prefix only returns changes of such keys; its cursor advances over all entries.
 pub async fn a_key_prefix_is_followed(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
-    let cart = Watched::user(&ground.app, "alice").unwrap().with_key_prefix("user:cart");
-    let mut watch = ground.sessions().watch(cart.clone(), FeedStart::Now).await.unwrap();
-    ground.set(&key, json!({"cart": "not this", "user:other": 1})).await;
-    ground.set(&key, json!({"user:cart.total": 3})).await;
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
+    let cart = Watched::user(&test.app, "alice").unwrap().with_key_prefix("user:cart");
+    let mut watch = test.sessions().watch(cart.clone(), FeedStart::Now).await.unwrap();
+    test.set(&key, json!({"cart": "not this", "user:other": 1})).await;
+    test.set(&key, json!({"user:cart.total": 3})).await;
     assert_eq!(next(&mut watch).await.keys(), ["user:cart.total"]);
     let changes = delta(json!({"cart": [1], "other": 2}));
-    ground.sessions().put_state(&ground.user("alice"), changes, "admin".into()).await.unwrap();
+    test.sessions().put_state(&test.user("alice"), changes, "admin".into()).await.unwrap();
     assert_eq!(next(&mut watch).await.keys(), ["user:cart", "user:other"], "a commit is whole");
-    ground.sessions().put_state(&ground.user("alice"), removal(&["cart"]), "admin".into()).await.unwrap();
+    test.sessions().put_state(&test.user("alice"), removal(&["cart"]), "admin".into()).await.unwrap();
     let kept = next(&mut watch).await.cursor;
     assert_eq!(&kept, watch.cursor());
-    let mut again = ground.sessions().watch(cart, FeedStart::After(kept)).await.unwrap();
-    ground.set(&key, json!({"user:cart": 2})).await;
+    let mut again = test.sessions().watch(cart, FeedStart::After(kept)).await.unwrap();
+    test.set(&key, json!({"user:cart": 2})).await;
     assert_eq!(next(&mut again).await.keys(), ["user:cart"]);
 }
 
 /// The entries of a watch can also be listed in pages; an empty page is the end only if its cursor equals the previous
 /// one.
 pub async fn what_is_watched_is_listed_by_pages(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
     for n in 1..=7 {
-        ground.set(&key, if n % 3 == 0 { json!({"user:cart": n}) } else { json!({"n": n}) }).await;
+        test.set(&key, if n % 3 == 0 { json!({"user:cart": n}) } else { json!({"n": n}) }).await;
     }
-    let user = Watched::user(&ground.app, "alice").unwrap();
+    let user = Watched::user(&test.app, "alice").unwrap();
     for (what, expected) in [
         (Watched::session(key.clone()), vec![1, 2, 3, 4, 5, 6, 7]),
         (Watched::session(key.clone()).with_key_prefix("user:"), vec![3, 6]),
@@ -87,7 +87,7 @@ pub async fn what_is_watched_is_listed_by_pages(store: &Store) {
     ] {
         let (mut found, mut start) = (Vec::new(), FeedStart::Beginning);
         loop {
-            let page = ground.sessions().list_watched(&what, &start, 2).await.unwrap();
+            let page = test.sessions().list_watched(&what, &start, 2).await.unwrap();
             found.extend(page.entries.iter().map(number));
             let next = FeedStart::After(page.cursor);
             if page.entries.is_empty() && next == start {
@@ -103,23 +103,23 @@ pub async fn what_is_watched_is_listed_by_pages(store: &Store) {
 pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     const WRITERS: u64 = 4;
     const EACH: u64 = 100;
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let mut writers = Vec::new();
     for n in 0..WRITERS {
         let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
-        let key = ground.create_as("alice", config).await.key().clone();
-        let ground = ground.clone();
+        let key = test.create_as("alice", config).await.key().clone();
+        let test = test.clone();
         writers.push(tokio::spawn(async move {
             for n in 0..EACH {
                 let state = if n % 3 == 0 { json!({"user:n": n}) } else { json!({"n": n}) };
-                ground.append(&key, changing(state)).await;
+                test.append(&key, changing(state)).await;
             }
         }));
     }
     let (mut start, mut lasts, mut seen) = (FeedStart::Beginning, std::collections::HashMap::new(), 0);
     while seen < WRITERS * EACH {
-        let watched = Watched::app(&ground.app).unwrap();
-        let mut watch = ground.sessions().watch(watched, start).await.unwrap();
+        let watched = Watched::app(&test.app).unwrap();
+        let mut watch = test.sessions().watch(watched, start).await.unwrap();
         // The number of entries between two disconnects, for about a hundred of them.
         for _ in 0..WRITERS * EACH / 100 {
             let entry = next(&mut watch).await;
@@ -134,27 +134,27 @@ pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     for writer in writers {
         writer.await.unwrap();
     }
-    let mut watch = ground.sessions().watch(Watched::app(&ground.app).unwrap(), start).await.unwrap();
+    let mut watch = test.sessions().watch(Watched::app(&test.app).unwrap(), start).await.unwrap();
     assert!(timeout(Duration::from_millis(100), watch.next()).await.is_err(), "there is nothing more");
 }
 
 /// The same for one session with many writers.
 pub async fn a_watcher_of_a_session_that_comes_back_misses_nothing(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
     let writers: tokio::task::JoinSet<_> = (0..4)
         .map(|_| {
-            let (ground, key) = (ground.clone(), key.clone());
+            let (test, key) = (test.clone(), key.clone());
             async move {
                 for n in 0..50 {
-                    ground.append(&key, changing(json!({"n": n}))).await;
+                    test.append(&key, changing(json!({"n": n}))).await;
                 }
             }
         })
         .collect();
     let (mut start, mut seen) = (FeedStart::Beginning, 0);
     while seen < 200 {
-        let mut watch = ground.sessions().watch(Watched::session(key.clone()), start).await.unwrap();
+        let mut watch = test.sessions().watch(Watched::session(key.clone()), start).await.unwrap();
         for _ in 0..2 {
             seen += 1;
             assert_eq!(number(&next(&mut watch).await), seen);
@@ -167,47 +167,47 @@ pub async fn a_watcher_of_a_session_that_comes_back_misses_nothing(store: &Store
 /// A cursor of a session that was created again, or of another session, is refused; so is a cursor before events that
 /// were pruned unread.
 pub async fn a_cursor_that_leads_nowhere_is_refused(store: &Store) {
-    let ground = Ground::new(store);
+    let test = TestApp::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
-    let key = ground.create_as("alice", config()).await.key().clone();
+    let key = test.create_as("alice", config()).await.key().clone();
     for n in 0..5 {
-        ground.set(&key, json!({"n": n})).await;
+        test.set(&key, json!({"n": n})).await;
     }
-    let mut watch = ground.sessions().watch(Watched::session(key.clone()), FeedStart::Beginning).await.unwrap();
+    let mut watch = test.sessions().watch(Watched::session(key.clone()), FeedStart::Beginning).await.unwrap();
     next(&mut watch).await;
     next(&mut watch).await;
     let second = watch.cursor().clone();
     let watch = async |of: &scratchbook_core::session::SessionKey, cursor: &FeedCursor| {
         let start = FeedStart::After(cursor.clone());
-        ground.sessions().watch(Watched::session(of.clone()), start).await.map(drop)
+        test.sessions().watch(Watched::session(of.clone()), start).await.map(drop)
     };
-    let other = ground.create("alice", json!({})).await.key().clone();
+    let other = test.create("alice", json!({})).await.key().clone();
     assert_refused(watch(&other, &second).await, ErrorKind::InvalidArgument, "a cursor of another session");
     assert_refused(watch(&key, &FeedCursor::new("x")).await, ErrorKind::InvalidArgument, "no cursor at all");
-    ground.sessions().prune_events(&key, 3, 10).await.unwrap();
+    test.sessions().prune_events(&key, 3, 10).await.unwrap();
     watch(&key, &second).await.expect("nothing that was not read is gone");
-    ground.sessions().prune_events(&key, 4, 10).await.unwrap();
+    test.sessions().prune_events(&key, 4, 10).await.unwrap();
     assert_refused(watch(&key, &second).await, ErrorKind::FailedPrecondition, "unread events that were pruned");
-    ground.sessions().delete_session(&key).await.unwrap();
-    ground.create_as("alice", config()).await;
+    test.sessions().delete_session(&key).await.unwrap();
+    test.create_as("alice", config()).await;
     assert_refused(watch(&key, &second).await, ErrorKind::InvalidArgument, "a session made anew");
     for n in 0..5 {
-        ground.set(&key, json!({"n": n})).await;
+        test.set(&key, json!({"n": n})).await;
     }
     assert_refused(watch(&key, &second).await, ErrorKind::InvalidArgument, "a session made anew, and as long");
 }
 
 /// A watch that starts at the beginning and ends before it returns anything resumes at the beginning.
 pub async fn a_watch_that_gave_nothing_has_lost_nothing(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
-    ground.set(&key, json!({"n": 1})).await;
-    ground.set(&key, json!({"n": 2})).await;
-    for what in [Watched::app(&ground.app).unwrap(), Watched::session(key.clone())] {
-        let watch = ground.sessions().watch(what.clone(), FeedStart::Beginning).await.unwrap();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
+    test.set(&key, json!({"n": 1})).await;
+    test.set(&key, json!({"n": 2})).await;
+    for what in [Watched::app(&test.app).unwrap(), Watched::session(key.clone())] {
+        let watch = test.sessions().watch(what.clone(), FeedStart::Beginning).await.unwrap();
         let start = FeedStart::After(watch.cursor().clone());
         drop(watch);
-        let mut watch = ground.sessions().watch(what, start).await.unwrap();
+        let mut watch = test.sessions().watch(what, start).await.unwrap();
         assert_eq!((number(&next(&mut watch).await), number(&next(&mut watch).await)), (1, 2));
     }
 }

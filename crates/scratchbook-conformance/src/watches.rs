@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::support::{Ground, assert_refused, changing, delta};
+use super::support::{TestApp, assert_refused, changing, delta};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
     CreateSessionConfig, FeedCommit, FeedEntry, FeedStart, SessionKey, SessionService, Watch, Watched, Watches,
@@ -57,18 +57,18 @@ async fn take(
 pub async fn who_reads_together_misses_nothing(store: &Store) {
     const WRITERS: u64 = 3;
     const EACH: u64 = 60;
-    let ground = Ground::new(store);
-    let watches = Arc::new(Watches::new(Arc::clone(ground.sessions())));
+    let test = TestApp::new(store);
+    let watches = Arc::new(Watches::new(Arc::clone(test.sessions())));
     let mut keys = Vec::new();
     for n in 0..WRITERS {
         let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
-        keys.push(ground.create_as("alice", config).await.key().clone());
+        keys.push(test.create_as("alice", config).await.key().clone());
     }
     let mut followers = JoinSet::new();
     for pause in [0, 0, 0, 7, 7, 9, 20, 20, 31] {
         let whats = [
-            (Watched::app(&ground.app).unwrap(), keys.len()),
-            (Watched::user(&ground.app, "alice").unwrap(), keys.len()),
+            (Watched::app(&test.app).unwrap(), keys.len()),
+            (Watched::user(&test.app, "alice").unwrap(), keys.len()),
             (Watched::session(keys[0].clone()), 1),
         ];
         for (what, sessions) in whats {
@@ -82,10 +82,10 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
     }
     let mut writers = JoinSet::new();
     for key in keys {
-        let ground = ground.clone();
+        let test = test.clone();
         writers.spawn(async move {
             for n in 0..EACH {
-                ground.append(&key, changing(json!({"n": n}))).await;
+                test.append(&key, changing(json!({"n": n}))).await;
             }
         });
     }
@@ -96,25 +96,25 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
 /// Each watch returns the entries of its own prefix, whatever the others follow, and all of them get the end as an
 /// error.
 pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
-    let ground = Ground::new(store);
-    let key = ground.create("alice", json!({})).await.key().clone();
-    let watches = Watches::new(Arc::clone(ground.sessions()));
-    let user = Watched::user(&ground.app, "alice").unwrap();
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
+    let watches = Watches::new(Arc::clone(test.sessions()));
+    let user = Watched::user(&test.app, "alice").unwrap();
     let begin = |what: Watched| watches.start(what, FeedStart::Now);
     let mut all = begin(user.clone()).await.unwrap();
     let mut cart = begin(user.with_key_prefix("user:cart")).await.unwrap();
     let mut one = begin(Watched::session(key.clone())).await.unwrap();
     let mut same = begin(Watched::session(key.clone())).await.unwrap();
     for n in 0..3 {
-        ground.set(&key, json!({"n": n})).await;
-        ground.sessions().put_state(&ground.user("alice"), delta(json!({"cart": n})), "admin".into()).await.unwrap();
+        test.set(&key, json!({"n": n})).await;
+        test.sessions().put_state(&test.user("alice"), delta(json!({"cart": n})), "admin".into()).await.unwrap();
         assert_eq!(next(&mut all).await.keys(), ["n"]);
         assert_eq!(next(&mut all).await.keys(), ["user:cart"]);
         assert_eq!(next(&mut cart).await.keys(), ["user:cart"]);
         assert_eq!(next(&mut one).await.keys(), ["n"]);
         assert_eq!(next(&mut same).await.keys(), ["n"]);
     }
-    ground.sessions().delete_session(&key).await.unwrap();
+    test.sessions().delete_session(&key).await.unwrap();
     for watch in [&mut one, &mut same] {
         let ended = timeout(SOON, watch.next()).await.expect("its followers hear of it").map(drop);
         assert_refused(ended, ErrorKind::NotFound, "a session that was deleted");

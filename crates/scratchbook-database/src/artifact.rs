@@ -10,7 +10,7 @@ use super::{DatabaseSessionService, Dialect};
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
-use scratchbook_core::plan::quota::hold;
+use scratchbook_core::plan::quota::reserve;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::session::{SessionKey, Whose};
 
@@ -26,7 +26,7 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
         let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
-        let held = hold(self, session, new.usage()).await?;
+        let held = reserve(self, session, new.usage()).await?;
         let new = Arc::new(new);
         let save = move |dialect: Arc<D>| {
             let new = Arc::clone(&new);

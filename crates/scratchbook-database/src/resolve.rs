@@ -13,7 +13,7 @@ use super::{AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, Dialect
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
-use scratchbook_core::plan::quota::{Charge, Held};
+use scratchbook_core::plan::quota::{Charge, Reservation};
 use scratchbook_core::session::{Committed, Outcome, StateOwner, Whose};
 
 /// Who is next of those that wait for a connection to read and write on.
@@ -42,7 +42,7 @@ impl Turns {
 
 impl<D: Dialect> DatabaseSessionService<D> {
     /// Not with others: what it writes is known only under its own locks.
-    pub(super) async fn append_resolved(&self, new: Unresolved, held: Held) -> Result<Committed> {
+    pub(super) async fn append_resolved(&self, new: Unresolved, held: Reservation) -> Result<Committed> {
         let new = Arc::new(new);
         let shared = Arc::clone(&new);
         let append = move |dialect: Arc<D>| {
@@ -59,7 +59,7 @@ impl<D: Dialect> DatabaseSessionService<D> {
         Ok(committed)
     }
 
-    pub(super) async fn create_resolved(&self, new: PreparedSession, held: Held) -> Result<bool> {
+    pub(super) async fn create_resolved(&self, new: PreparedSession, held: Reservation) -> Result<bool> {
         let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
         let make = move |dialect: Arc<D>| {

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use super::failure::Again;
 use super::{DatabaseSessionService, Dialect};
 use scratchbook_core::error::Result;
-use scratchbook_core::plan::quota::{Quotas, Stock};
+use scratchbook_core::plan::quota::{QuotaStore, Quotas};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner, Whose};
 
 #[async_trait]
-impl<D: Dialect> Stock for DatabaseSessionService<D> {
+impl<D: Dialect> QuotaStore for DatabaseSessionService<D> {
     fn quotas(&self) -> &Quotas {
         &self.quotas
     }

@@ -10,7 +10,7 @@ use super::retention::{self, no_session_expired};
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
-use scratchbook_core::plan::quota::hold;
+use scratchbook_core::plan::quota::reserve;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::session::{SessionKey, Whose};
 
@@ -25,7 +25,7 @@ impl ArtifactService for SqliteSessionService {
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
         let new = NewArtifact::new(address, artifact, custom_metadata, self.now(), &self.limits)?;
-        let held = hold(self, session, new.usage()).await?;
+        let held = reserve(self, session, new.usage()).await?;
         let (key, now) = (session.clone(), self.now_micros());
         let bytes = new.text.len() + new.metadata.len();
         let version = self.write_charged(Whose::Nobody, bytes, held.kept_if(|_| true), move |tx| {

@@ -138,7 +138,7 @@ async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Called
             Err(error) => {
                 draft.tear_out(&page);
                 called.event = Some(failure_event(context, &error));
-                called.failure = Some(error.told());
+                called.failure = Some(error.reported());
                 break;
             }
         }

@@ -52,10 +52,10 @@ pub(super) fn drive(first: Turn) -> EventStream {
                         yield Ok(event);
                     }
                     Err(error) => {
-                        if !error.is_told() {
+                        if !error.is_reported() {
                             yield Ok(failure_event(&context, &error));
                         }
-                        yield Err(error.told());
+                        yield Err(error.reported());
                         return;
                     }
                 }
@@ -74,7 +74,7 @@ pub(super) fn drive(first: Turn) -> EventStream {
                     None => {
                         let error = Error::not_found(format!("there is no agent '{name}' to hand over to"));
                         yield Ok(failure_event(&context, &error));
-                        yield Err(error.told());
+                        yield Err(error.reported());
                         return;
                     }
                 }

@@ -244,7 +244,7 @@ fn model_step(
                 Err(error) => {
                     // What callbacks wrote before the failure travels with the event that tells of it.
                     yield draft.finish(failure_event(&context, &error))?;
-                    Err(error.told())?;
+                    Err(error.reported())?;
                 }
             }
         }

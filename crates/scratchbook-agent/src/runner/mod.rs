@@ -240,7 +240,7 @@ impl Runner {
                     let (event, failure) = match item {
                         Ok(event) => (Some(event), None),
                         // An agent of the caller's own that failed, or one that panicked, has not told of it.
-                        Err(error) => ((!error.is_told()).then(|| failure_event(&context, &error)), Some(error)),
+                        Err(error) => ((!error.is_reported()).then(|| failure_event(&context, &error)), Some(error)),
                     };
                     match event {
                         Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&turn)).await,

@@ -93,11 +93,11 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
     conflicts: Vec<KeyConflict>,
     /// Whether the call may have taken effect, so that a retry could repeat it.
-    may_be_done: bool,
+    may_have_taken_effect: bool,
     /// Whether the reason concerns the operator of the program and not its caller.
     for_operator: bool,
     /// Whether an event of the run already reports it.
-    told: bool,
+    is_reported: bool,
 }
 
 impl Error {
@@ -113,9 +113,9 @@ impl Error {
             message,
             source: None,
             conflicts: Vec::new(),
-            may_be_done: false,
+            may_have_taken_effect: false,
             for_operator: false,
-            told: false,
+            is_reported: false,
         };
         Self { inner: Box::new(inner) }
     }
@@ -146,7 +146,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         let may_pass =
             matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::ResourceExhausted | ErrorKind::Conflict);
-        may_pass && !self.inner.may_be_done
+        may_pass && !self.inner.may_have_taken_effect
     }
 
     /// Marks the reason as one for the operator of the program: the program's store, disk, setting or account has
@@ -202,7 +202,7 @@ impl Error {
     #[doc(hidden)]
     pub fn again(&self) -> Self {
         let mut error = Self::new(self.kind(), self.inner.message.as_str());
-        error.inner.may_be_done = self.inner.may_be_done;
+        error.inner.may_have_taken_effect = self.inner.may_have_taken_effect;
         error.inner.for_operator = self.inner.for_operator;
         error
     }
@@ -211,7 +211,7 @@ impl Error {
     /// retry would repeat it.
     #[must_use]
     pub fn not_retryable(mut self) -> Self {
-        self.inner.may_be_done = true;
+        self.inner.may_have_taken_effect = true;
         self
     }
 
@@ -257,14 +257,14 @@ impl Error {
 
     /// Marks the error as reported by an event of the run.
     #[doc(hidden)]
-    pub fn told(mut self) -> Self {
-        self.inner.told = true;
+    pub fn reported(mut self) -> Self {
+        self.inner.is_reported = true;
         self
     }
 
     #[doc(hidden)]
-    pub fn is_told(&self) -> bool {
-        self.inner.told
+    pub fn is_reported(&self) -> bool {
+        self.inner.is_reported
     }
 
     /// An `InvalidArgument`: the arguments can never be accepted. As [`new`](Self::new).

@@ -85,7 +85,7 @@ pub(super) struct Stored {
     pub(super) bytes: u64,
     /// The state after some of the events, by number.
     pub(super) checkpoints: BTreeMap<u64, ScopeMap>,
-    pub(super) ids: HashMap<String, Known>,
+    pub(super) ids: HashMap<String, EventEntry>,
     /// Timestamps in order, each with the number of its event.
     pub(super) by_time: BTreeSet<(u64, u64)>,
     /// The times of creation and of the last update, in microseconds since 1970.
@@ -101,7 +101,7 @@ pub(super) struct Stored {
 
 /// An event, found by its id.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct EventEntry {
     hash: [u8; 32],
     pub(super) seq: u64,
     position: u64,
@@ -141,7 +141,7 @@ impl User {
     }
 
     /// Whether no data of the user is left.
-    pub(super) fn is_nobody(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         !self.has_something() && self.state.versions.is_empty() && self.feed.is_empty()
     }
 }
@@ -244,7 +244,7 @@ impl App {
         let Some((_, stored)) = self.session(key) else {
             return Err(no_session(key));
         };
-        if let Some(Known { hash, seq, position }) = stored.ids.get(&prepared.event.id) {
+        if let Some(EventEntry { hash, seq, position }) = stored.ids.get(&prepared.event.id) {
             let outcome = replay(&prepared, hash)?;
             let event = stored.event(*seq).ok_or_else(|| Error::internal("an event without its place"))?;
             return Ok(Committed::new(Arc::clone(event), outcome).with_log_positions(LogPositions::of_feed(*position)));
@@ -291,7 +291,7 @@ impl App {
         event.seq = Some(seq);
         let event = Arc::new(event);
         let time = event.timestamp.unwrap_or_default();
-        stored.ids.insert(event.id.clone(), Known { hash, seq, position });
+        stored.ids.insert(event.id.clone(), EventEntry { hash, seq, position });
         stored.by_time.insert((time_order(time), seq));
         stored.events.insert(stored.events.len(), Arc::clone(&event));
         stored.positions.push_back(position);

@@ -13,7 +13,7 @@ use crate::artifact::{ArtifactService, ArtifactVersion, check_filename};
 use crate::content::Part;
 use crate::error::Result;
 use crate::plan::artifact::prepare_artifact;
-use crate::plan::quota::hold;
+use crate::plan::quota::reserve;
 use crate::plan::usage::Usage;
 use crate::session::SessionKey;
 
@@ -41,7 +41,7 @@ impl ArtifactService for InMemorySessionService {
     ) -> Result<u64> {
         let name = artifact_name(session, filename)?;
         let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
-        let held = hold(self, session, Usage::artifact(prepared.bytes)).await?;
+        let held = reserve(self, session, Usage::artifact(prepared.bytes)).await?;
         let app = self.app_or_new(session.app_name())?;
         let mut app = write(&app);
         // Artifacts of an expired session must not return with a new session of the same id.

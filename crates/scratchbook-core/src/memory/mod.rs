@@ -32,7 +32,7 @@ use crate::plan::fork::fork_key;
 use crate::plan::limits::Limits;
 use crate::plan::locate::{LocateQuery, taken_within};
 use crate::plan::query::{EventQuery, ListPosition, ListQuery, StateQuery};
-use crate::plan::quota::{Quotas, Stock, hold_event, hold_fork, hold_session};
+use crate::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
 use crate::plan::room::{Room, Users, bytes_of_values};
 use crate::session::{
     AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
@@ -194,7 +194,7 @@ fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
 impl SessionService for InMemorySessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
-        let held = hold_session(self, &prepared).await?;
+        let held = reserve_session(self, &prepared).await?;
         let app = self.app_or_new(app_name)?;
         let mut app = write(&app);
         self.drop_expired(&mut app, &prepared.key);
@@ -271,7 +271,7 @@ impl SessionService for InMemorySessionService {
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
         let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
-        let held = hold_fork(self, key, config.at).await?;
+        let held = reserve_fork(self, key, config.at).await?;
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
         self.drop_expired(&mut app, &fork);
@@ -347,7 +347,7 @@ impl SessionService for InMemorySessionService {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
-        let held = hold_event(self, key, &prepared).await?;
+        let held = reserve_event(self, key, &prepared).await?;
         let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
@@ -463,7 +463,7 @@ impl SessionService for InMemorySessionService {
         let deleted = self.remove_expired(limit).await?;
         let (before, step) = (self.environment.now() - REMOVALS_KEPT.as_secs_f64(), limit.clamp(1, LET_GO_AT_ONCE));
         for app in self.all_apps()?.values() {
-            while write(app).let_removals_go(before, step) == step {}
+            while write(app).drop_removals(before, step) == step {}
         }
         Ok(deleted)
     }

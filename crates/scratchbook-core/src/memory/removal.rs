@@ -56,7 +56,7 @@ impl App {
 
     /// Drops the oldest removals of sessions and users before a time, in seconds since 1970, at most this many; returns
     /// how many.
-    pub(super) fn let_removals_go(&mut self, before: f64, limit: usize) -> usize {
+    pub(super) fn drop_removals(&mut self, before: f64, limit: usize) -> usize {
         let mut gone = 0;
         while gone < limit
             && let Some((&position, address)) = self.removed_at.first_key_value()
@@ -74,7 +74,7 @@ impl App {
                     self.removed.remove(&address);
                 }
             }
-            if self.users.get(&address.0).is_some_and(User::is_nobody) {
+            if self.users.get(&address.0).is_some_and(User::is_empty) {
                 self.users.remove(&address.0);
             }
             gone += 1;
@@ -95,8 +95,8 @@ mod tests {
             let key = SessionKey::new("app", user, &format!("s{position}")).unwrap();
             app.record(position, Removal::of_session(RemovalKind::Deleted, key, 1, time));
         }
-        assert_eq!(app.let_removals_go(20.0, 1), 1, "no more than asked for");
-        assert_eq!(app.let_removals_go(20.0, 9), 1, "up to the first that is young");
+        assert_eq!(app.drop_removals(20.0, 1), 1, "no more than asked for");
+        assert_eq!(app.drop_removals(20.0, 9), 1, "up to the first that is young");
         assert_eq!((app.let_go, app.feed.len(), app.removed.len(), app.removed_at.len()), (2, 2, 2, 2));
         assert!(!app.users.contains_key("alice") && app.users.contains_key("bob"));
     }

@@ -5,12 +5,12 @@ use async_trait::async_trait;
 use super::app::{User, Versions};
 use super::{InMemorySessionService, read, write};
 use crate::error::Result;
-use crate::plan::quota::{Quotas, Stock};
+use crate::plan::quota::{QuotaStore, Quotas};
 use crate::plan::usage::Usage;
 use crate::session::{RemovalKind, SessionKey, StateOwner};
 
 #[async_trait]
-impl Stock for InMemorySessionService {
+impl QuotaStore for InMemorySessionService {
     fn quotas(&self) -> &Quotas {
         &self.quotas
     }

@@ -37,7 +37,7 @@ const OWNERS: usize = 4_096;
 
 /// A store that can report its usage.
 #[async_trait]
-pub trait Stock: SessionService {
+pub trait QuotaStore: SessionService {
     fn quotas(&self) -> &Quotas;
 
     /// The usage of an owner; for an app, with all of its users.
@@ -84,15 +84,15 @@ struct Total {
 #[derive(Debug, Default)]
 struct State {
     /// The total as read plus the writes since; `None` if it is unknown.
-    known: Option<Known>,
+    cached: Option<CachedUsage>,
     /// Writes in progress.
-    held: Usage,
+    reserved: Usage,
     /// All writes ever made by this process: a total may lack those that finished while it was read.
     kept: Usage,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct CachedUsage {
     usage: Usage,
     read: Instant,
     life: Duration,
@@ -103,7 +103,7 @@ struct Known {
 /// Room reserved for a write. It moves along with the write, whose caller may leave early; it is released when it is
 /// dropped without being [kept](Self::keep).
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct Reservation {
     totals: Vec<Arc<Total>>,
     usage: Usage,
 }
@@ -111,33 +111,33 @@ pub struct Held {
 /// Room reserved for a write until its outcome is known, and which outcomes have stored something.
 #[derive(Debug)]
 pub struct Charge<T> {
-    held: Held,
+    reservation: Reservation,
     is_stored: fn(&T) -> bool,
 }
 
 impl<T> Charge<T> {
     /// For a write that no quota concerns.
     pub fn none() -> Self {
-        Held::default().kept_if(|_| false)
+        Reservation::default().kept_if(|_| false)
     }
 
     /// The write succeeded.
     pub fn settle(self, outcome: &T) {
         if (self.is_stored)(outcome) {
-            self.held.keep();
+            self.reservation.keep();
         }
     }
 
-    /// As [`Held::keep_unsure`].
+    /// As [`Reservation::keep_unsure`].
     pub fn keep_unsure(self) {
-        self.held.keep_unsure();
+        self.reservation.keep_unsure();
     }
 }
 
-impl Held {
+impl Reservation {
     /// The same for a write that stores something only with some outcomes.
     pub fn kept_if<T>(self, is_stored: fn(&T) -> bool) -> Charge<T> {
-        Charge { held: self, is_stored }
+        Charge { reservation: self, is_stored }
     }
 
     /// The write's outcome is unknown: it counts until the total is read again, which happens before a write is
@@ -152,20 +152,20 @@ impl Held {
     pub fn keep(mut self) {
         for total in self.totals.drain(..) {
             let mut state = total.state();
-            state.held = state.held.minus(self.usage);
+            state.reserved = state.reserved.minus(self.usage);
             state.kept = state.kept.plus(self.usage);
-            if let Some(known) = &mut state.known {
-                known.usage = known.usage.plus(self.usage);
+            if let Some(cached) = &mut state.cached {
+                cached.usage = cached.usage.plus(self.usage);
             }
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         for total in &self.totals {
             let mut state = total.state();
-            state.held = state.held.minus(self.usage);
+            state.reserved = state.reserved.minus(self.usage);
         }
     }
 }
@@ -219,56 +219,60 @@ impl Quotas {
 /// # Errors
 ///
 /// `ResourceExhausted` if there is no room, with quota, amount and limit; and the errors of reading a total.
-pub async fn hold<S: Stock + ?Sized>(store: &S, key: &SessionKey, more: Usage) -> Result<Held> {
-    let (quotas, mut held) = (store.quotas(), Held { totals: Vec::new(), usage: more });
+pub async fn reserve<S: QuotaStore + ?Sized>(store: &S, key: &SessionKey, more: Usage) -> Result<Reservation> {
+    let (quotas, mut reservation) = (store.quotas(), Reservation { totals: Vec::new(), usage: more });
     if !quotas.concern(more) {
-        return Ok(held);
+        return Ok(reservation);
     }
     for (owner, quota) in [(key.user(), quotas.user), (key.app(), quotas.app)] {
         if quota.concerns(more) {
             let total = quotas.total(&owner);
-            hold_of(store, &owner, &total, quota, more).await?;
-            held.totals.push(total);
+            reserve_for(store, &owner, &total, quota, more).await?;
+            reservation.totals.push(total);
         }
     }
-    Ok(held)
+    Ok(reservation)
 }
 
 /// The same for a new session. If it already exists, it needs no room, because it is not created.
-pub async fn hold_session<S: Stock + ?Sized>(store: &S, new: &PreparedSession) -> Result<Held> {
+pub async fn reserve_session<S: QuotaStore + ?Sized>(store: &S, new: &PreparedSession) -> Result<Reservation> {
     if !store.quotas().concern(ANYTHING) {
-        return Ok(Held::default());
+        return Ok(Reservation::default());
     }
     let key = &new.key;
-    match hold(store, key, new.usage()?).await {
+    match reserve(store, key, new.usage()?).await {
         Err(error) if error.kind() == ErrorKind::ResourceExhausted => {
             let there = store.get_session(key, &GetSessionConfig::state_only().without_state()).await?;
-            there.map_or(Err(error), |_| Ok(Held::default()))
+            there.map_or(Err(error), |_| Ok(Reservation::default()))
         }
-        held => held,
+        reservation => reservation,
     }
 }
 
 /// The same for a fork.
-pub async fn hold_fork<S: Stock + ?Sized>(store: &S, key: &SessionKey, at: Option<u64>) -> Result<Held> {
+pub async fn reserve_fork<S: QuotaStore + ?Sized>(store: &S, key: &SessionKey, at: Option<u64>) -> Result<Reservation> {
     if !store.quotas().concern(ANYTHING) {
-        return Ok(Held::default());
+        return Ok(Reservation::default());
     }
-    hold(store, key, store.fork_usage(key, at).await?).await
+    reserve(store, key, store.fork_usage(key, at).await?).await
 }
 
 /// The same for an event, which needs no room if it is a retry.
-pub async fn hold_event<S: Stock + ?Sized>(store: &S, key: &SessionKey, event: &Prepared) -> Result<Held> {
-    match hold(store, key, event.usage()).await {
+pub async fn reserve_event<S: QuotaStore + ?Sized>(
+    store: &S,
+    key: &SessionKey,
+    event: &Prepared,
+) -> Result<Reservation> {
+    match reserve(store, key, event.usage()).await {
         Err(error) if error.kind() == ErrorKind::ResourceExhausted && store.has_event(key, &event.event.id).await? => {
-            Ok(Held::default())
+            Ok(Reservation::default())
         }
-        held => held,
+        reservation => reservation,
     }
 }
 
 /// Reserves room in one owner's total.
-async fn hold_of<S: Stock + ?Sized>(
+async fn reserve_for<S: QuotaStore + ?Sized>(
     store: &S,
     owner: &StateOwner,
     total: &Total,
@@ -297,19 +301,19 @@ async fn hold_of<S: Stock + ?Sized>(
 impl Total {
     /// Data was removed. The old total stays in use, so that no writer waits for a read.
     fn mark_stale(&self) {
-        if let Some(known) = &mut self.state().known {
-            known.is_stale = true;
+        if let Some(cached) = &mut self.state().cached {
+            cached.is_stale = true;
         }
     }
 
     /// Reads the total again if it is older than `age` or not valid any more; returns whether it was read.
-    async fn refresh<S: Stock + ?Sized>(&self, store: &S, owner: &StateOwner, age: Duration) -> Result<bool> {
+    async fn refresh<S: QuotaStore + ?Sized>(&self, store: &S, owner: &StateOwner, age: Duration) -> Result<bool> {
         let is_fresh = || {
-            let known = self.state().known;
+            let cached = self.state().cached;
             // A total that is too high delays nobody; it is read again before it refuses a write.
-            known.is_some_and(|known| match age == LIFE {
-                true => known.read.elapsed() < known.life,
-                false => !known.is_stale && known.read.elapsed() < age,
+            cached.is_some_and(|cached| match age == LIFE {
+                true => cached.read.elapsed() < cached.life,
+                false => !cached.is_stale && cached.read.elapsed() < age,
             })
         };
         if is_fresh() {
@@ -318,7 +322,7 @@ impl Total {
         let _reading = match self.reading.try_lock() {
             Ok(reading) => reading,
             // Another call is reading it. Until then the old total is used.
-            Err(_) if age == LIFE && self.state().known.is_some() => return Ok(false),
+            Err(_) if age == LIFE && self.state().cached.is_some() => return Ok(false),
             Err(_) => {
                 let reading = self.reading.lock().await;
                 if is_fresh() {
@@ -333,15 +337,15 @@ impl Total {
         let mut state = self.state();
         // Some writes may be counted twice until the next read; none is lost.
         let meanwhile = state.kept.minus(before);
-        state.known = Some(Known { usage: usage.plus(meanwhile), read, life, is_stale: false });
+        state.cached = Some(CachedUsage { usage: usage.plus(meanwhile), read, life, is_stale: false });
         Ok(true)
     }
 
     fn take(&self, owner: &StateOwner, quota: Quota, more: Usage) -> Result<()> {
         let mut state = self.state();
-        let now = state.known.map(|known| known.usage).unwrap_or_default().plus(state.held);
+        let now = state.cached.map(|cached| cached.usage).unwrap_or_default().plus(state.reserved);
         quota.check(owner, now, more)?;
-        state.held = state.held.plus(more);
+        state.reserved = state.reserved.plus(more);
         Ok(())
     }
 

@@ -21,9 +21,9 @@ const PAGE: usize = 500;
 /// The versions of a session's artifacts, by name.
 type Versions = BTreeMap<String, u64>;
 
-/// The state and the artifacts before the invocation, found in the events.
+/// The state and the artifacts before the invocation, computed from the events.
 #[derive(Debug)]
-struct Found {
+struct RewindTarget {
     /// The session's own keys before the invocation's first event.
     state: OwnKeys,
     /// The versions of artifacts before it, and now.
@@ -88,11 +88,11 @@ async fn try_once(
     restored: &mut BTreeMap<(String, Option<u64>), u64>,
 ) -> Result<Arc<Event>> {
     let now = service.get_session(key, &GetSessionConfig::state_only()).await?.ok_or_else(|| no_session(key))?;
-    let found = find(service, &now, invocation_id).await?;
-    let delta = back(now.state(), &found.state)?;
+    let target = find(service, &now, invocation_id).await?;
+    let delta = back(now.state(), &target.state)?;
     let mut event = Event::new("user").with_invocation_id(invocation).with_state_delta(delta);
     event.actions.rewind_before_invocation_id = Some(invocation_id.to_owned());
-    for (name, version) in to_restore(&found, key)? {
+    for (name, version) in to_restore(&target, key)? {
         let saved = match restored.get(&(name.clone(), version)) {
             Some(saved) => *saved,
             None => restore(artifacts, key, &name, version).await?,
@@ -106,7 +106,7 @@ async fn try_once(
 
 /// Reads the events from the first one on, because the first event of the invocation may be anywhere, and folds them on
 /// the way, so that the logs of the user and the app are not needed.
-async fn find(service: &dyn SessionService, session: &Session, invocation_id: &str) -> Result<Found> {
+async fn find(service: &dyn SessionService, session: &Session, invocation_id: &str) -> Result<RewindTarget> {
     let key = session.key();
     let InitialState { seq: base, state } = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
     let mut state = own_keys(base, state);
@@ -143,7 +143,7 @@ async fn find(service: &dyn SessionService, session: &Session, invocation_id: &s
     let then = then.ok_or_else(|| {
         Error::not_found(format!("the session {key} has no invocation '{invocation_id}'; its events name those it has"))
     })?;
-    Ok(Found { state, then, now, unknown })
+    Ok(RewindTarget { state, then, now, unknown })
 }
 
 fn pruned(key: &SessionKey, what: &str) -> Error {
@@ -170,10 +170,10 @@ fn back(now: &StateMap, then: &OwnKeys) -> Result<StateDelta> {
 }
 
 /// The artifacts whose version has changed, with the version to restore; `None` for one that did not exist.
-fn to_restore(found: &Found, key: &SessionKey) -> Result<Vec<(String, Option<u64>)>> {
-    let changed = found.now.iter().filter(|(name, version)| found.then.get(*name) != Some(*version));
-    let version = |(name, _): (&String, _)| match found.then.get(name) {
-        None if found.unknown.contains(name) => Err(pruned(key, &format!("that saved the artifact '{name}'"))),
+fn to_restore(target: &RewindTarget, key: &SessionKey) -> Result<Vec<(String, Option<u64>)>> {
+    let changed = target.now.iter().filter(|(name, version)| target.then.get(*name) != Some(*version));
+    let version = |(name, _): (&String, _)| match target.then.get(name) {
+        None if target.unknown.contains(name) => Err(pruned(key, &format!("that saved the artifact '{name}'"))),
         then => Ok((name.clone(), then.copied())),
     };
     changed.map(version).collect()

@@ -1,4 +1,4 @@
-//! The change feed: what a watcher reads, and from which position. `commits.rs` has the notices of new entries.
+//! The change feed: what a watcher reads, and from which position. `notices.rs` has the notices of new entries.
 
 use std::fmt;
 use std::sync::Arc;

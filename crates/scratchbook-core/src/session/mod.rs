@@ -1,12 +1,12 @@
 //! Sessions: the trait of every store, the session it returns, and the options and results of its methods.
 
 mod check;
-mod commits;
 mod ext;
 mod feed;
 mod history;
 mod key;
 mod metadata;
+mod notices;
 mod options;
 mod retry;
 mod secret;
@@ -30,12 +30,12 @@ use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
 pub use check::{CheckedWrite, StateCheck};
-pub use commits::{CommitNotices, CommitNotifier};
 pub use ext::SessionServiceExt;
 pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Removal, RemovalKind};
 pub use history::{KeyDiff, KeyWrite, StateDiff};
 pub use key::{SessionKey, StateOwner};
 pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
+pub use notices::{CommitNotices, CommitNotifier};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
     IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
@@ -49,8 +49,6 @@ pub use watch::{Watch, Watched};
 pub use watches::Watches;
 
 #[doc(hidden)]
-pub use commits::Followed;
-#[doc(hidden)]
 pub use ext::no_session;
 #[doc(hidden)]
 pub use ext::temp_changes;
@@ -59,6 +57,8 @@ pub(crate) use history::event_writer;
 pub use key::check_id;
 #[doc(hidden)]
 pub use key::{check_owner, check_session_id};
+#[doc(hidden)]
+pub use notices::Followed;
 #[doc(hidden)]
 pub use options::PAGE_BYTES;
 #[doc(hidden)]

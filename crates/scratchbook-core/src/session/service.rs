@@ -87,7 +87,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `NotFound` if the session does not exist; `DataCorrupted` names a row that cannot be read.
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>>;
 
-    /// Creates a session of the same user from a copy of this session's events up to a number, with the state as of
+    /// Creates a session of the same user from a copy of this session's events up to a number, with its own state as of
     /// that event. The copy is made inside the store. Title, labels, and the artifacts with all their versions are
     /// copied as they are now. Events keep their ids, numbers and times. Returns the new session without its events.
     ///

@@ -1,13 +1,13 @@
 //! Pages of a feed that several watches share: each page is read once, for all of them.
 //!
-//! A watch that has read to the end takes a seat. One of the seated watches reads on and gives the others what it has
-//! read. A watch that falls far behind loses its seat, reads for itself, and takes a seat again when it has caught up.
+//! A watch that has read to the end joins the shared reads. One of the joined watches reads on and gives the others
+//! what it has read. A watch that falls far behind reads for itself, and joins again when it has caught up.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::commits::Moment;
+use super::notices::NoticeTime;
 use super::{FeedCursor, FeedEntry};
 
 /// The limits on what is kept for slow watches: pages, and entries in them.
@@ -31,31 +31,32 @@ struct Pages {
     /// The number of the first page that is kept.
     first: u64,
     kept: VecDeque<Page>,
-    /// The number of seats that have taken all pages.
+    /// The number of readers that have taken all pages.
     at_end: usize,
-    /// Where reading continues; `None` before the first seat is taken.
+    /// Where reading continues; `None` before the first reader joins.
     end: Option<FeedCursor>,
     /// The pages include all notices up to this moment; the instant is the time of that read.
-    until: Option<(Moment, Instant)>,
+    until: Option<(NoticeTime, Instant)>,
 }
 
 #[derive(Debug)]
 struct Page {
     entries: Arc<[FeedEntry]>,
     end: FeedCursor,
-    /// The number of seats that have not taken it yet.
+    /// The number of readers that have not taken it yet.
     waiting: usize,
 }
 
 impl Tail {
     /// Where reading continues, if all notices up to a moment have been read.
-    pub(super) fn end_at(&self, heard: &Moment) -> Option<FeedCursor> {
+    pub(super) fn end_at(&self, until_now: &NoticeTime) -> Option<FeedCursor> {
         let pages = self.pages();
-        let covers = |(until, looked): &(Moment, Instant)| until.covers(heard) && looked.elapsed() < LOOK_AGAIN;
+        let covers =
+            |(until, read_at): &(NoticeTime, Instant)| until.covers(until_now) && read_at.elapsed() < LOOK_AGAIN;
         pages.end.clone().filter(|_| pages.until.as_ref().is_some_and(covers))
     }
 
-    /// Where reading continues, if there is a seat.
+    /// Where reading continues, if a reader has joined.
     pub(super) fn end(&self) -> Option<FeedCursor> {
         let pages = self.pages();
         let is_followed = pages.at_end > 0 || !pages.kept.is_empty();
@@ -63,7 +64,7 @@ impl Tail {
     }
 
     /// Records that all notices up to a moment have been read, and where reading continues.
-    pub(super) fn set_end(&self, end: FeedCursor, until: Moment) {
+    pub(super) fn set_end(&self, end: FeedCursor, until: NoticeTime) {
         let mut pages = self.pages();
         pages.end = Some(end);
         pages.until = Some((until, Instant::now()));
@@ -71,7 +72,7 @@ impl Tail {
 
     /// Keeps a page for all watches that wait at the end. `until` is set if this page is the last one for all notices
     /// up to that moment.
-    pub(super) fn push(&self, entries: Vec<FeedEntry>, end: FeedCursor, until: Option<Moment>) {
+    pub(super) fn push(&self, entries: Vec<FeedEntry>, end: FeedCursor, until: Option<NoticeTime>) {
         let mut pages = self.pages();
         let waiting = std::mem::take(&mut pages.at_end);
         pages.kept.push_back(Page { entries: entries.into(), end: end.clone(), waiting });
@@ -86,7 +87,7 @@ impl Tail {
 }
 
 impl Pages {
-    /// Drops pages that all seats have taken, and pages above the limits.
+    /// Drops pages that all readers have taken, and pages above the limits.
     fn trim(&mut self) {
         let mut entries: usize = self.kept.iter().map(|page| page.entries.len()).sum();
         while let Some(page) = self.kept.front() {
@@ -100,7 +101,7 @@ impl Pages {
         }
     }
 
-    /// The number of seats that wait for a page, including the page after the last.
+    /// The number of readers that wait for a page, including the page after the last.
     fn waiting(&mut self, number: u64) -> Option<&mut usize> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         match self.kept.len() {
@@ -110,32 +111,32 @@ impl Pages {
     }
 }
 
-/// A seat: a watch that shares pages with others.
+/// A watch's access to pages shared with others.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct TailReader {
     pub(super) tail: Arc<Tail>,
     /// The number of the next page to take; `None` if the watch reads for itself.
     next: Option<u64>,
 }
 
-impl Seat {
+impl TailReader {
     pub(super) fn new(tail: Arc<Tail>) -> Self {
         Self { tail, next: None }
     }
 
-    pub(super) fn is_taken(&self) -> bool {
+    pub(super) fn is_joined(&self) -> bool {
         self.next.is_some()
     }
 
-    /// Takes a seat at the end of what was read, which has to be the position up to which this watch has read.
-    pub(super) fn sit(&mut self) {
+    /// Joins at the end of what was read, which has to be the position up to which this watch has read.
+    pub(super) fn join(&mut self) {
         let mut pages = self.tail.pages();
         pages.at_end += 1;
         self.next = Some(pages.first + pages.kept.len() as u64);
     }
 
-    /// Takes a seat if the shared pages have passed this position.
-    pub(super) fn sit_at(&mut self, place: &FeedCursor) -> bool {
+    /// Joins if the shared pages have passed this position.
+    pub(super) fn join_at(&mut self, place: &FeedCursor) -> bool {
         let mut pages = self.tail.pages();
         let next = match &pages.end {
             Some(end) if end == place => Some(pages.kept.len()),
@@ -150,7 +151,7 @@ impl Seat {
         next.is_some()
     }
 
-    /// The next page, if it has been read. If that page is not kept any more, the seat is lost.
+    /// The next page, if it has been read. If that page is not kept any more, the watch reads for itself again.
     pub(super) fn take(&mut self) -> Option<(Arc<[FeedEntry]>, FeedCursor)> {
         let number = self.next?;
         let mut pages = self.tail.pages();
@@ -172,7 +173,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for TailReader {
     fn drop(&mut self) {
         if let Some(number) = self.next {
             let mut pages = self.tail.pages();

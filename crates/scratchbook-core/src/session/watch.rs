@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::commits::{Followed, Moment};
 use super::ext::no_session;
 use super::feed::feed_name;
-use super::tail::Seat;
+use super::notices::{Followed, NoticeTime};
+use super::tail::TailReader;
 use super::{
     CommitNotices, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, GetSessionConfig, SessionKey,
     SessionService, StateOwner,
@@ -82,7 +82,7 @@ pub struct Watch<S> {
     service: S,
     what: Watched,
     notices: CommitNotices,
-    seat: Seat,
+    shared: TailReader,
     /// Entries that have been read but not returned, and the position after them.
     ready: VecDeque<FeedEntry>,
     read: FeedCursor,
@@ -99,7 +99,7 @@ const TRIES: usize = 3;
 
 /// The result of looking for more entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looked {
+enum Progress {
     /// There are, or may be, more entries.
     More,
     /// There were no more entries.
@@ -114,10 +114,10 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     ///
     /// `InvalidArgument` for a cursor of another feed or database; `NotFound` if the session does not exist.
     pub async fn start(service: S, what: Watched, start: FeedStart) -> Result<Self> {
-        Self::start_on(service, what, start, Seat::new(Arc::default())).await
+        Self::start_on(service, what, start, TailReader::new(Arc::default())).await
     }
 
-    pub(super) async fn start_on(service: S, what: Watched, start: FeedStart, seat: Seat) -> Result<Self> {
+    pub(super) async fn start_on(service: S, what: Watched, start: FeedStart, shared: TailReader) -> Result<Self> {
         let notices = service.commits()?.of(what.what.clone());
         let start = match start {
             FeedStart::After(cursor) if cursor.as_str() == BEGINNING => FeedStart::Beginning,
@@ -130,7 +130,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
             FeedStart::Now => page.cursor.clone(),
         };
         let ready = VecDeque::new();
-        let mut watch = Self { service, what, notices, seat, ready, read: page.cursor.clone(), cursor };
+        let mut watch = Self { service, what, notices, shared, ready, read: page.cursor.clone(), cursor };
         watch.take(page);
         Ok(watch)
     }
@@ -149,7 +149,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
             }
             self.cursor = self.read.clone();
             // Boxed, so that a waiting watch is small: it may wait for long, and many may wait.
-            if Box::pin(self.look()).await? == Looked::End {
+            if Box::pin(self.look()).await? == Progress::End {
                 self.ready.shrink_to_fit();
                 self.notices.next().await?;
             }
@@ -157,89 +157,89 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     }
 
     /// Looks for more entries, in the shared pages or in the store.
-    async fn look(&mut self) -> Result<Looked> {
-        let heard = self.notices.forget_until();
-        if self.seat.is_taken() || self.seat.sit_at(&self.read) {
+    async fn look(&mut self) -> Result<Progress> {
+        let notice = self.notices.forget_until();
+        if self.shared.is_joined() || self.shared.join_at(&self.read) {
             if self.take_shared() {
-                return Ok(Looked::More);
+                return Ok(Progress::More);
             }
-            if self.seat.is_taken() {
-                return self.look_for_all(&heard).await;
+            if self.shared.is_joined() {
+                return self.look_for_all(&notice).await;
             }
         }
         let page = self.page_after(&self.read).await?.page;
-        let looked = if page.entries.is_empty() { Looked::End } else { Looked::More };
+        let progress = if page.entries.is_empty() { Progress::End } else { Progress::More };
         self.take(page);
-        if looked == Looked::More {
-            return Ok(looked);
+        if progress == Progress::More {
+            return Ok(progress);
         }
-        self.join(heard).await
+        self.join_shared(notice).await
     }
 
     /// Reads on for all watches at the same position, unless one of them is reading already.
-    async fn look_for_all(&mut self, heard: &Moment) -> Result<Looked> {
-        let tail = Arc::clone(&self.seat.tail);
-        let _turn = tail.reading.lock().await;
-        if self.take_shared() || !self.seat.is_taken() {
-            return Ok(Looked::More);
+    async fn look_for_all(&mut self, notice: &NoticeTime) -> Result<Progress> {
+        let tail = Arc::clone(&self.shared.tail);
+        let _reading = tail.reading.lock().await;
+        if self.take_shared() || !self.shared.is_joined() {
+            return Ok(Progress::More);
         }
-        if let Some(end) = tail.end_at(heard) {
+        if let Some(end) = tail.end_at(notice) {
             self.read = end;
-            return Ok(Looked::End);
+            return Ok(Progress::End);
         }
-        let now = self.notices.last();
+        let now = self.notices.last_notice();
         let from = tail.end().unwrap_or_else(|| self.read.clone());
-        let Read { page, is_last } = self.page_after(&from).await?;
+        let PageRead { page, is_last } = self.page_after(&from).await?;
         if page.entries.is_empty() {
             tail.set_end(page.cursor.clone(), now);
             self.read = page.cursor;
-            return Ok(Looked::End);
+            return Ok(Progress::End);
         }
         tail.push(page.entries, page.cursor, is_last.then_some(now));
         self.take_shared();
-        Ok(Looked::More)
+        Ok(Progress::More)
     }
 
-    /// Takes a seat. This watch has just read to the end. If neither this read nor the shared pages find more, both
-    /// positions are the end, even if their cursors differ.
-    async fn join(&mut self, heard: Moment) -> Result<Looked> {
-        let tail = Arc::clone(&self.seat.tail);
-        let _turn = tail.reading.lock().await;
-        if self.seat.sit_at(&self.read) {
-            return Ok(Looked::More);
+    /// Joins the shared reads. This watch has just read to the end. If neither this read nor the shared pages find
+    /// more, both positions are the end, even if their cursors differ.
+    async fn join_shared(&mut self, notice: NoticeTime) -> Result<Progress> {
+        let tail = Arc::clone(&self.shared.tail);
+        let _reading = tail.reading.lock().await;
+        if self.shared.join_at(&self.read) {
+            return Ok(Progress::More);
         }
         for _ in 0..TRIES {
             let Some(end) = tail.end() else {
-                tail.set_end(self.read.clone(), heard);
-                self.seat.sit();
-                return Ok(Looked::End);
+                tail.set_end(self.read.clone(), notice);
+                self.shared.join();
+                return Ok(Progress::End);
             };
             let own = self.page_after(&self.read).await?.page;
             let is_end = own.entries.is_empty();
             self.take(own);
             if !is_end {
-                return Ok(Looked::More);
+                return Ok(Progress::More);
             }
-            let now = self.notices.last();
-            let Read { page, is_last } = self.page_after(&end).await?;
+            let now = self.notices.last_notice();
+            let PageRead { page, is_last } = self.page_after(&end).await?;
             if page.entries.is_empty() {
                 tail.set_end(page.cursor.clone(), now);
                 self.read = page.cursor;
-                self.seat.sit();
-                return Ok(Looked::End);
+                self.shared.join();
+                return Ok(Progress::End);
             }
             tail.push(page.entries, page.cursor, is_last.then_some(now));
         }
-        Ok(Looked::More)
+        Ok(Progress::More)
     }
 
-    async fn page_after(&self, place: &FeedCursor) -> Result<Read> {
+    async fn page_after(&self, place: &FeedCursor) -> Result<PageRead> {
         page(&*self.service, &self.what.what, &FeedStart::After(place.clone()), PAGE).await
     }
 
     /// Takes a shared page, if there is one.
     fn take_shared(&mut self) -> bool {
-        let Some((entries, end)) = self.seat.take() else {
+        let Some((entries, end)) = self.shared.take() else {
             return false;
         };
         self.take(FeedPage::new(entries.to_vec(), end));
@@ -277,7 +277,7 @@ pub(super) async fn list<T: SessionService + ?Sized>(
 }
 
 /// A page, and whether it is known to be the last one.
-struct Read {
+struct PageRead {
     page: FeedPage,
     is_last: bool,
 }
@@ -287,29 +287,29 @@ async fn page<T: SessionService + ?Sized>(
     what: &Followed,
     start: &FeedStart,
     limit: usize,
-) -> Result<Read> {
+) -> Result<PageRead> {
     let page = match what {
         Followed::Owner(owner) => service.list_feed(owner, start, limit).await?,
         Followed::Session(key) => match start {
             FeedStart::Beginning => return events_after(service, key, None, limit).await,
             FeedStart::Now => now(service, key).await?,
             FeedStart::After(cursor) => {
-                return events_after(service, key, Some(Place::read(key, cursor)?), limit).await;
+                return events_after(service, key, Some(SessionPosition::read(key, cursor)?), limit).await;
             }
         },
     };
-    Ok(Read { page, is_last: false })
+    Ok(PageRead { page, is_last: false })
 }
 
 /// The position in a session's events. They are numbered without gaps, so that the store's feed is not needed.
 #[derive(Debug)]
-struct Place<'a> {
+struct SessionPosition<'a> {
     seq: u64,
     /// The id of that event; it distinguishes this session of this database from another one with the same address.
     event_id: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SessionPosition<'a> {
     fn read(key: &SessionKey, cursor: &'a FeedCursor) -> Result<Self> {
         let read = || {
             let (name, place) = cursor.as_str().split_once(' ')?;
@@ -339,7 +339,7 @@ async fn now<T: SessionService + ?Sized>(service: &T, key: &SessionKey) -> Resul
     let last = session.events().last().cloned();
     let cursor = match last {
         None if session.seq() > 0 => FeedCursor::new(format!("{} {} ", name_of(key), session.seq())),
-        last => Place::cursor(key, last.as_ref()),
+        last => SessionPosition::cursor(key, last.as_ref()),
     };
     Ok(FeedPage::new(Vec::new(), cursor))
 }
@@ -347,9 +347,9 @@ async fn now<T: SessionService + ?Sized>(service: &T, key: &SessionKey) -> Resul
 async fn events_after<T: SessionService + ?Sized>(
     service: &T,
     key: &SessionKey,
-    place: Option<Place<'_>>,
+    place: Option<SessionPosition<'_>>,
     limit: usize,
-) -> Result<Read> {
+) -> Result<PageRead> {
     // Reads from the last read event on, inclusive: that event shows whether this is still the same session.
     let from = place.as_ref().map_or(0, |place| place.seq);
     let config = events(GetSessionConfig::default().with_events_after(from.saturating_sub(1), limit + 1));
@@ -378,7 +378,7 @@ async fn events_after<T: SessionService + ?Sized>(
     let entries: Vec<_> = found
         .into_iter()
         .map(|event| {
-            let cursor = Place::cursor(key, Some(&event));
+            let cursor = SessionPosition::cursor(key, Some(&event));
             session.secret_keys().hide(FeedEntry::new(cursor, FeedCommit::Event { session: key.clone(), event }))
         })
         .collect();
@@ -389,5 +389,5 @@ async fn events_after<T: SessionService + ?Sized>(
         // The number as of this read: later commits are still to come.
         (None, None) => FeedCursor::new(format!("{} {} ", name_of(key), session.seq())),
     };
-    Ok(Read { page: FeedPage::new(entries, cursor), is_last })
+    Ok(PageRead { page: FeedPage::new(entries, cursor), is_last })
 }

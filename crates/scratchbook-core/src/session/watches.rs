@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::commits::Followed;
-use super::tail::{Seat, Tail};
+use super::notices::Followed;
+use super::tail::{Tail, TailReader};
 use super::watch::{Watch, Watched};
 use super::{FeedStart, SessionService};
 use crate::error::Result;
@@ -62,8 +62,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Clone + Send + Sync> Wat
     ///
     /// As [`Watch::start`].
     pub async fn start(&self, what: Watched, start: FeedStart) -> Result<Watch<S>> {
-        let seat = Seat::new(self.tail(what.followed()));
-        Watch::start_on(self.service.clone(), what, start, seat).await
+        let shared = TailReader::new(self.tail(what.followed()));
+        Watch::start_on(self.service.clone(), what, start, shared).await
     }
 
     fn tail(&self, followed: &Followed) -> Arc<Tail> {

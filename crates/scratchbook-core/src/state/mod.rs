@@ -4,9 +4,9 @@
 
 mod change;
 mod delta;
+mod delta_operations;
 mod fold;
 mod map;
-mod operate;
 mod operation;
 mod overlay;
 mod scope;

@@ -39,7 +39,7 @@ pub struct CommitNotifier(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     /// Wakes the subscribers of every commit.
-    all: watch::Sender<Heard>,
+    all: watch::Sender<LastNotice>,
     /// The followers of one session, user or app, by its hash.
     followers: Mutex<HashMap<u64, Vec<Follower>>>,
     /// The number of waiters of both kinds.
@@ -54,11 +54,11 @@ struct Follower {
     followed: Followed,
     places: Places,
     count: usize,
-    sender: watch::Sender<Heard>,
+    sender: watch::Sender<LastNotice>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct LastNotice {
     open: Open,
     /// The moment of the last notice.
     at: u64,
@@ -81,7 +81,7 @@ impl CommitNotifier {
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Shared {
-            all: watch::Sender::new(Heard { open: Open::Yes, at: 0 }),
+            all: watch::Sender::new(LastNotice { open: Open::Yes, at: 0 }),
             followers: Mutex::default(),
             waiting: AtomicUsize::new(0),
             clock: AtomicU64::new(0),
@@ -122,20 +122,20 @@ impl CommitNotifier {
             match whose.reach() {
                 Some(places) => {
                     for follower in places.into_iter().flatten().filter_map(|place| followers.get(&place)).flatten() {
-                        follower.hear(at);
+                        follower.wake(at);
                         reached = true;
                     }
                 }
                 None => {
                     for follower in followers.values().flatten().filter(|follower| whose.reaches(&follower.places)) {
-                        follower.hear(at);
+                        follower.wake(at);
                         reached = true;
                     }
                 }
             }
         }
         if any && self.0.all.receiver_count() > 0 {
-            self.0.all.send_modify(|heard| heard.at = at);
+            self.0.all.send_modify(|last| last.at = at);
             reached = true;
         }
         reached
@@ -143,7 +143,7 @@ impl CommitNotifier {
 
     /// Reports that the store was closed: all waiters get an error, now and later.
     pub fn close(&self) {
-        let close = |sender: &watch::Sender<Heard>| sender.send_modify(|heard| heard.open = Open::No);
+        let close = |sender: &watch::Sender<LastNotice>| sender.send_modify(|last| last.open = Open::No);
         let followers = self.0.followers();
         close(&self.0.all);
         followers.values().flatten().for_each(|follower| close(&follower.sender));
@@ -159,7 +159,7 @@ impl CommitNotifier {
     #[must_use]
     pub fn subscribe(&self) -> CommitNotices {
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
-        CommitNotices { heard: self.0.all.subscribe(), followed: None, shared: Arc::downgrade(&self.0) }
+        CommitNotices { last: self.0.all.subscribe(), followed: None, shared: Arc::downgrade(&self.0) }
     }
 
     /// Whether anybody follows the feed of an app or of one of its users.
@@ -184,7 +184,7 @@ impl Shared {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn follow(&self, followed: &Followed) -> watch::Receiver<Heard> {
+    fn follow(&self, followed: &Followed) -> watch::Receiver<LastNotice> {
         let places = followed.places();
         let mut followers = self.followers();
         let here = followers.entry(places.own()).or_default();
@@ -192,8 +192,8 @@ impl Shared {
             follower.count += 1;
             return follower.sender.subscribe();
         }
-        let heard = Heard { open: self.all.borrow().open, at: self.clock.load(Ordering::SeqCst) };
-        let (sender, receiver) = watch::channel(heard);
+        let last = LastNotice { open: self.all.borrow().open, at: self.clock.load(Ordering::SeqCst) };
+        let (sender, receiver) = watch::channel(last);
         here.push(Follower { followed: followed.clone(), places, count: 1, sender });
         receiver
     }
@@ -212,27 +212,27 @@ impl Shared {
 }
 
 impl Follower {
-    fn hear(&self, at: u64) {
-        self.sender.send_modify(|heard| heard.at = at);
+    fn wake(&self, at: u64) {
+        self.sender.send_modify(|last| last.at = at);
     }
 }
 
 /// Receives notices of commits. A notice says that there may be something new; the feed says what it is.
 #[derive(Debug)]
 pub struct CommitNotices {
-    heard: watch::Receiver<Heard>,
+    last: watch::Receiver<LastNotice>,
     followed: Option<Followed>,
     shared: Weak<Shared>,
 }
 
 /// The time of the last notice.
 #[derive(Clone, Debug)]
-pub(super) struct Moment {
+pub(super) struct NoticeTime {
     at: u64,
     of: Weak<Shared>,
 }
 
-impl Moment {
+impl NoticeTime {
     /// Whether all notices of the other moment are included in this one.
     pub(super) fn covers(&self, other: &Self) -> bool {
         Weak::ptr_eq(&self.of, &other.of) && self.at >= other.at
@@ -260,24 +260,24 @@ impl CommitNotices {
             return self;
         };
         shared.waiting.fetch_add(1, Ordering::SeqCst);
-        let heard = shared.follow(&followed);
-        Self { heard, followed: Some(followed), shared: Weak::clone(&self.shared) }
+        let last = shared.follow(&followed);
+        Self { last, followed: Some(followed), shared: Weak::clone(&self.shared) }
     }
 
     /// Discards earlier notices. Call it before reading the feed, so that no commit is missed in between.
     pub fn forget(&mut self) {
-        self.heard.mark_unchanged();
+        self.last.mark_unchanged();
     }
 
     /// Discards earlier notices and returns the time of the last one.
-    pub(super) fn forget_until(&mut self) -> Moment {
-        let at = self.heard.borrow_and_update().at;
-        Moment { at, of: Weak::clone(&self.shared) }
+    pub(super) fn forget_until(&mut self) -> NoticeTime {
+        let at = self.last.borrow_and_update().at;
+        NoticeTime { at, of: Weak::clone(&self.shared) }
     }
 
     /// The time of the last notice, without discarding it.
-    pub(super) fn last(&self) -> Moment {
-        Moment { at: self.heard.borrow().at, of: Weak::clone(&self.shared) }
+    pub(super) fn last_notice(&self) -> NoticeTime {
+        NoticeTime { at: self.last.borrow().at, of: Weak::clone(&self.shared) }
     }
 
     /// Waits until there may be something new. It can also wake up without reason.
@@ -286,9 +286,9 @@ impl CommitNotices {
     ///
     /// `FailedPrecondition` if the store was closed.
     pub async fn next(&mut self) -> Result<()> {
-        let is_open = self.heard.borrow().open == Open::Yes
-            && self.heard.changed().await.is_ok()
-            && self.heard.borrow().open == Open::Yes;
+        let is_open = self.last.borrow().open == Open::Yes
+            && self.last.changed().await.is_ok()
+            && self.last.borrow().open == Open::Yes;
         let closed = "the store was closed while its feed was watched; open it again";
         if is_open { Ok(()) } else { Err(Error::new(ErrorKind::FailedPrecondition, closed)) }
     }
@@ -302,7 +302,7 @@ impl Clone for CommitNotices {
                 drop(shared.follow(followed));
             }
         }
-        Self { heard: self.heard.clone(), followed: self.followed.clone(), shared: Weak::clone(&self.shared) }
+        Self { last: self.last.clone(), followed: self.followed.clone(), shared: Weak::clone(&self.shared) }
     }
 }
 

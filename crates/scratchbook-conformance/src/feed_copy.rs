@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::support::{Ground, changing, delta};
+use super::support::{TestApp, changing, delta};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
@@ -46,28 +46,28 @@ impl Script {
         state.into()
     }
 
-    pub(super) async fn step(&mut self, ground: &Ground) {
+    pub(super) async fn step(&mut self, test: &TestApp) {
         let user = USERS[self.below(USERS.len())];
-        let key = ground.key(user, ["one", "two", "three"][self.below(3)]);
-        let sessions = ground.sessions();
+        let key = test.key(user, ["one", "two", "three"][self.below(3)]);
+        let sessions = test.sessions();
         let config = CreateSessionConfig::default().with_session_id(key.session_id());
         let done = match self.below(20) {
-            0 => sessions.create_session(&ground.app, user, config).await.map(drop),
-            1..=3 => sessions.create_session(&ground.app, user, config.with_state(self.state())).await.map(drop),
+            0 => sessions.create_session(&test.app, user, config).await.map(drop),
+            1..=3 => sessions.create_session(&test.app, user, config.with_state(self.state())).await.map(drop),
             4 => {
                 let fork = ForkConfig::default().with_session_id(["one", "two", "three"][self.below(3)]);
                 sessions.fork_session(&key, fork).await.map(drop)
             }
             5 => sessions.delete_session(&key).await,
             6 => match self.below(3) {
-                0 => sessions.delete_user(&ground.app, user).await,
+                0 => sessions.delete_user(&test.app, user).await,
                 _ => Ok(()),
             },
             7 => sessions.prune_events(&key, self.below(6) as u64, 1 + self.below(3)).await.map(drop),
             8 => sessions.set_expiry(&key, Some(PAST)).await,
             9 => sessions.delete_expired(100).await.map(drop),
             10 => {
-                let owner = if self.below(2) == 0 { ground.app() } else { ground.user(user) };
+                let owner = if self.below(2) == 0 { test.app() } else { test.user(user) };
                 let value = json!({"p": self.below(1000), "u": self.below(1000)});
                 sessions.put_state(&owner, delta(value), "admin".into()).await.map(drop)
             }
@@ -77,7 +77,7 @@ impl Script {
                     let removed = ["a", "user:u", "app:p"][self.below(3)];
                     event.actions.state_delta.remove(removed).expect("a removal");
                 }
-                ground.try_append(&key, event).await.map(drop)
+                test.try_append(&key, event).await.map(drop)
             }
         };
         let expected = [ErrorKind::NotFound, ErrorKind::AlreadyExists];
@@ -132,20 +132,20 @@ impl Copy {
     }
 
     /// Reads at most this many pages and applies their entries.
-    pub(super) async fn follow(&mut self, ground: &Ground, limit: usize, pages: usize) {
+    pub(super) async fn follow(&mut self, test: &TestApp, limit: usize, pages: usize) {
         for _ in 0..pages {
-            let page = ground.sessions().list_feed(&self.owner, &self.start, limit).await.expect("list_feed");
+            let page = test.sessions().list_feed(&self.owner, &self.start, limit).await.expect("list_feed");
             self.start = FeedStart::After(page.cursor);
             if page.entries.is_empty() {
                 return;
             }
             for entry in page.entries {
-                self.apply(ground, entry.commit).await;
+                self.apply(test, entry.commit).await;
             }
         }
     }
 
-    async fn apply(&mut self, ground: &Ground, commit: FeedCommit) {
+    async fn apply(&mut self, test: &TestApp, commit: FeedCommit) {
         match commit {
             FeedCommit::Event { session, event } => {
                 for (owner, scope) in [(session.user(), Scope::User), (session.app(), Scope::App)] {
@@ -162,7 +162,7 @@ impl Copy {
                 self.sessions.insert(session, Copied { initial: state, ..Copied::default() });
             }
             // The events of a fork are not in the feed.
-            FeedCommit::Created { session, .. } => self.read(ground, session).await,
+            FeedCommit::Created { session, .. } => self.read(test, session).await,
             FeedCommit::State { owner, changes } => {
                 let values = self.shared.entry(owner).or_default();
                 for change in changes {
@@ -172,29 +172,29 @@ impl Copy {
                     }
                 }
             }
-            FeedCommit::Removed(removal) => self.remove(ground, removal).await,
+            FeedCommit::Removed(removal) => self.remove(test, removal).await,
             other => panic!("a kind of commit that the suite does not know: {other:?}"),
         }
     }
 
-    async fn remove(&mut self, ground: &Ground, removal: Removal) {
+    async fn remove(&mut self, test: &TestApp, removal: Removal) {
         match (removal.kind, removal.session) {
-            (RemovalKind::Pruned, Some(session)) => self.read(ground, session).await,
+            (RemovalKind::Pruned, Some(session)) => self.read(test, session).await,
             (_, Some(session)) => drop(self.sessions.remove(&session)),
             (_, None) => self.sessions.retain(|key, _| key.user() != removal.user),
         }
         // Removed events may have written some of these keys.
         for owner in [StateOwner::app(removal.user.app_name()).expect("an app"), removal.user] {
-            let values = ground.sessions().get_state(&owner).await.expect("get_state");
+            let values = test.sessions().get_state(&owner).await.expect("get_state");
             self.shared.insert(owner, values);
         }
     }
 
     /// Reads the current session.
-    async fn read(&mut self, ground: &Ground, key: SessionKey) {
+    async fn read(&mut self, test: &TestApp, key: SessionKey) {
         loop {
-            let initial = ground.sessions().get_initial_state(&key).await.expect("get_initial_state");
-            let read = ground.sessions().get_session(&key, &GetSessionConfig::default()).await.expect("get_session");
+            let initial = test.sessions().get_initial_state(&key).await.expect("get_initial_state");
+            let read = test.sessions().get_session(&key, &GetSessionConfig::default()).await.expect("get_session");
             let (Some(initial), Some(session)) = (initial, read) else {
                 self.sessions.remove(&key);
                 return;
@@ -209,15 +209,15 @@ impl Copy {
         }
     }
 
-    pub(super) async fn assert_equal(&self, ground: &Ground, what: &str) {
+    pub(super) async fn assert_equal(&self, test: &TestApp, what: &str) {
         let config = match self.owner.user_id() {
             Some(user) => ListSessionsConfig::default().with_user_id(user),
             None => ListSessionsConfig::default(),
         };
-        let listed = ground.sessions().list_sessions(&ground.app, &config).await.expect("list_sessions").sessions;
+        let listed = test.sessions().list_sessions(&test.app, &config).await.expect("list_sessions").sessions;
         let mut sessions = BTreeMap::new();
         for listed in listed {
-            let session = ground.get(listed.key()).await;
+            let session = test.get(listed.key()).await;
             let state = session.state().scope_as::<Map<String, Value>>(Scope::Session).expect("a scope");
             let events: Vec<_> = session.events().iter().map(|event| (event.seq, event.id.clone())).collect();
             sessions.insert(listed.key().clone(), (session.seq(), state, events));
@@ -237,10 +237,10 @@ impl Copy {
         assert_eq!(copied, sessions, "the sessions of {:?}, {what}", self.owner);
         let owners = match self.owner.user_id() {
             Some(_) => vec![self.owner.clone()],
-            None => vec![self.owner.clone(), ground.user("alice"), ground.user("bob")],
+            None => vec![self.owner.clone(), test.user("alice"), test.user("bob")],
         };
         for owner in owners {
-            let stored = ground.sessions().get_state(&owner).await.expect("get_state");
+            let stored = test.sessions().get_state(&owner).await.expect("get_state");
             let copied = self.shared.get(&owner).cloned().unwrap_or_default();
             assert_eq!(copied, stored, "the keys of {owner:?} in the feed of {:?}, {what}", self.owner);
         }
@@ -251,15 +251,15 @@ impl Copy {
 /// equal the store.
 #[doc(hidden)]
 pub async fn many_writers_are_followed(stores: &[Store]) {
-    let app = Ground::new(stores.first().expect("a store")).app;
-    let grounds: Vec<_> = stores.iter().map(|store| Ground { store: store.clone(), app: app.clone() }).collect();
+    let app = TestApp::new(stores.first().expect("a store")).app;
+    let grounds: Vec<_> = stores.iter().map(|store| TestApp { store: store.clone(), app: app.clone() }).collect();
     let is_quiet = Arc::new(AtomicBool::new(false));
     let writers = (0..3).map(|writer| {
-        let ground = grounds[writer % grounds.len()].clone();
+        let test = grounds[writer % grounds.len()].clone();
         tokio::spawn(async move {
             let mut script = Script::new(100 + writer as u64);
             for _ in 0..100 {
-                script.step(&ground).await;
+                script.step(&test).await;
             }
         })
     });
@@ -267,16 +267,16 @@ pub async fn many_writers_are_followed(stores: &[Store]) {
     let first = &grounds[0];
     let mut followers = Vec::new();
     for owner in [first.app(), first.user("alice"), first.user("bob")] {
-        for (of, ground) in grounds.iter().enumerate() {
-            let (ground, is_quiet) = (ground.clone(), Arc::clone(&is_quiet));
+        for (of, test) in grounds.iter().enumerate() {
+            let (test, is_quiet) = (test.clone(), Arc::clone(&is_quiet));
             let mut copy = Copy::new(owner.clone());
             followers.push(tokio::spawn(async move {
                 while !is_quiet.load(Ordering::Relaxed) {
-                    copy.follow(&ground, 1 + of * 3, 2).await;
+                    copy.follow(&test, 1 + of * 3, 2).await;
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
-                copy.follow(&ground, 3, usize::MAX).await;
-                copy.assert_equal(&ground, &format!("read by service {of} beside three who write")).await;
+                copy.follow(&test, 3, usize::MAX).await;
+                copy.assert_equal(&test, &format!("read by service {of} beside three who write")).await;
             }));
         }
     }
