@@ -100,7 +100,7 @@ pub struct Event {
     /// Log probabilities, token by token.
     #[serde(default, alias = "logprobs_result", skip_serializing_if = "Option::is_none")]
     pub logprobs_result: Option<Box<Value>>,
-    /// What a context cache did.
+    /// What the context cache did.
     #[serde(default, alias = "cache_metadata", skip_serializing_if = "Option::is_none")]
     pub cache_metadata: Option<Box<Value>>,
     /// The cited sources.

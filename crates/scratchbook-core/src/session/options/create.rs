@@ -69,8 +69,8 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    /// The expiry time in microseconds since 1970, rounded up to whole seconds' microseconds.
     /// The expiry time, in whole microseconds since 1970.
+    ///
     /// # Errors
     ///
     /// `InvalidArgument` for an invalid time.
