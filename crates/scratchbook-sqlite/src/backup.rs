@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::connection::{BUSY_TIMEOUT, literal, open_reader};
 use super::error::{Failure, Fallible};
 use super::files::{Files, private};
-use super::lock::io_error;
-use super::readers;
+use super::locks::io_error;
+use super::read;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// Starts a copy on a thread of its own, so that neither the writer nor a reader is kept busy.
@@ -23,7 +23,7 @@ pub(super) fn start(
     running: watch::Sender<()>,
 ) -> Result<oneshot::Receiver<Result<()>>> {
     let name = destination.clone();
-    readers::apart("scratchbook-backup", &name, move || {
+    read::apart("scratchbook-backup", &name, move || {
         let result = copy_beside(&source, &destination);
         drop(running);
         result

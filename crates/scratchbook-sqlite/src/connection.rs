@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Failure, Fallible};
 use super::files::{Extent, Files, find_or_make};
-use super::lock::{FileLock, io_error};
+use super::locks::{FileLock, io_error};
 use super::options::{SqliteMode, SqliteOptions, Synchronous};
 use super::schema;
 use scratchbook_core::error::{Error, ErrorKind, Result};

@@ -6,10 +6,11 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::owned::{CHANGE, change};
-use super::read::{decode, event, lossy, named, number, sql_number, text_length};
+use super::events;
 use super::removal;
 use super::retention::no_session_expired;
+use super::row::{decode, lossy, named, number, sql_number, text_length};
+use super::state_log::{CHANGE, change};
 use scratchbook_core::plan::feed::{Feed, FeedPlace};
 use scratchbook_core::plan::sql::rows::{damaged, stored_key};
 use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
@@ -183,7 +184,7 @@ impl Reader<'_> {
             let (user, id): (String, String) = (named(row.get(3), place)?, named(row.get(4), place)?);
             let session = stored_key(app, &user, &id)?;
             part.bytes += text_length(row, 1);
-            let event = Arc::new(event(row, &session)?);
+            let event = Arc::new(events::event(row, &session)?);
             part.commits.push((named(number(row, 2), place)?, FeedCommit::Event { session, event }));
         }
         Ok(part)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::lock::io_error;
+use super::locks::io_error;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// Held while a database is made: closing what was made must not drop the locks of another who has opened it meanwhile.

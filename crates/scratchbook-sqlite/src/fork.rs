@@ -3,12 +3,12 @@
 use rusqlite::params;
 
 use super::error::Fallible;
-use super::fold::{self, StoredSession};
-use super::read::sql_number;
+use super::past::{self, StoredSession};
 use super::retention;
+use super::row::sql_number;
+use super::state;
 use super::transaction::Tx;
 use super::usage;
-use super::write;
 use scratchbook_core::json;
 use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::sql::text::TextChange;
@@ -27,7 +27,7 @@ struct Fork<'a> {
 
 /// Makes a session of the events of another up to one of them, by default the last. Times are in microseconds.
 pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u64>, now: i64) -> Fallible<()> {
-    let stored = fold::find(tx.connection(), of, now)?.ok_or_else(|| no_session(of))?;
+    let stored = past::find(tx.connection(), of, now)?.ok_or_else(|| no_session(of))?;
     let at = at.unwrap_or(stored.last);
     check_event_number(of, at, stored.base, stored.last)?;
     retention::delete_if_expired(tx, key, now)?;
@@ -119,7 +119,7 @@ impl Fork<'_> {
             for (name, (seq, value)) in self.of.folded(tx.connection(), self.at)?.keys {
                 let value = Some(json::to_text(&value, "a value")?);
                 let change = TextChange { scope: Scope::Session, name, value };
-                write::insert_own(tx, self.key, sql_number(seq), &change)?;
+                state::insert_own(tx, self.key, sql_number(seq), &change)?;
             }
         }
         tx.execute(

@@ -3,38 +3,37 @@
 //! One thread writes and commits together what has gathered; a few threads read, each on its own snapshot.
 //! Nothing here blocks the executor. Processes that write to the same file take turns by a lock beside it.
 
-mod artifact;
-mod at;
+mod artifacts;
 mod backup;
-mod blame;
-mod checkpoint;
 mod connection;
 mod counts;
 mod error;
+mod events;
 mod feed;
 mod files;
-mod fold;
 mod fork;
 mod growth;
+mod list;
 mod locate;
-mod lock;
+mod locks;
 mod options;
-mod owned;
 mod owners;
+mod past;
 mod queue;
 mod read;
-mod readers;
 mod removal;
 mod resolve;
 mod retention;
+mod row;
 mod schema;
 mod service;
-mod shown;
+mod sessions;
+mod state;
+mod state_log;
 mod statements;
 mod transaction;
 mod usage;
 mod watch;
-mod write;
 mod writer;
 
 use std::path::Path;
@@ -48,9 +47,10 @@ use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 
 use error::Fallible;
+use events::EventPage;
 use files::Files;
 use queue::{Queue, Taker, Timer};
-use readers::Read;
+use read::Read;
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
@@ -166,8 +166,8 @@ impl SqliteSessionService {
                 let _ = opened.send(Err(error));
             }
         });
-        let writer = writer.map_err(|e| lock::io_error(&name, "no thread to write it", e))?;
-        let (files, queues) = opening.await.map_err(|_| readers::unanswered())??;
+        let writer = writer.map_err(|e| locks::io_error(&name, "no thread to write it", e))?;
+        let (files, queues) = opening.await.map_err(|_| read::unanswered())??;
         Ok(Self {
             files,
             environment,
@@ -209,7 +209,7 @@ impl SqliteSessionService {
         // Kept until the copy is made: closing waits for it.
         let running = self.opened().as_ref().ok_or_else(closed)?.running.clone();
         let copied = backup::start(Arc::clone(&self.files), destination.as_ref().to_owned(), running)?;
-        copied.await.map_err(|_| readers::unanswered())?
+        copied.await.map_err(|_| read::unanswered())?
     }
 
     fn now(&self) -> f64 {
@@ -258,7 +258,7 @@ impl SqliteSessionService {
     ) -> Result<T> {
         let (queued, answered) = Queued::charged(bytes, charge, work);
         self.enqueue(queued.of(whose)).await?;
-        answered.await.map_err(|_| readers::unanswered())?
+        answered.await.map_err(|_| read::unanswered())?
     }
 
     /// Has something removed, from the file and from its log.
@@ -269,7 +269,7 @@ impl SqliteSessionService {
     ) -> Result<T> {
         let (queued, answered) = Queued::new(0, work);
         self.enqueue(queued.of(whose).erasing()).await?;
-        answered.await.map_err(|_| readers::unanswered())?
+        answered.await.map_err(|_| read::unanswered())?
     }
 
     async fn enqueue(&self, queued: Queued) -> Result<()> {
@@ -294,7 +294,10 @@ impl SqliteSessionService {
     /// waits for the writer. `None` where somebody was quick to delete it.
     async fn made(&self, key: &SessionKey, events: EventQuery) -> Result<Option<Session>> {
         let key = key.clone();
-        self.read(move |connection| read::session(connection, &key, events.into(), &StateQuery::All, i64::MIN)).await
+        self.read(move |connection| {
+            sessions::get(connection, &key, EventPage::from(events), &StateQuery::All, i64::MIN)
+        })
+        .await
     }
 
     /// What is to be done behind an append.
@@ -303,7 +306,7 @@ impl SqliteSessionService {
             && seq.is_multiple_of(CHECKPOINT_EVENTS)
             && let Ok(queues) = self.writable()
         {
-            checkpoint::make(&queues, key.clone());
+            past::make_checkpoints(&queues, key.clone());
         }
     }
 
@@ -318,7 +321,7 @@ impl SqliteSessionService {
         &self,
         work: impl FnOnce(&Connection) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (read, asked) = readers::queue(work);
+        let (read, asked) = read::queue(work);
         self.queues()?.reads.push(read)?;
         asked.answer().await
     }
@@ -328,11 +331,11 @@ impl SqliteSessionService {
 pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     let (path, options) = SqliteOptions::from_uri(uri)?;
     let file = path.clone();
-    let missing = readers::apart("scratchbook-migrate", &path, move || match file.try_exists() {
+    let missing = read::apart("scratchbook-migrate", &path, move || match file.try_exists() {
         Ok(false) => Ok(schema::all()),
         _ => connection::open_reader(&file).and_then(|c| schema::missing(&c, &file)).map_err(|e| e.into_error(&file)),
     })?;
-    let missing = missing.await.map_err(|_| readers::unanswered())??;
+    let missing = missing.await.map_err(|_| read::unanswered())??;
     if run == MigrationRun::Real && !missing.is_empty() {
         SqliteSessionService::open(path, options).await?.close().await?;
     }
@@ -351,7 +354,7 @@ fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(W
     let reader = |_| {
         let path = opened.files.path();
         let connection = connection::open_reader(path).map_err(|e| e.into_error(path))?;
-        readers::spawn(connection, Arc::clone(&opened.files), Arc::clone(&waiting))
+        read::spawn(connection, Arc::clone(&opened.files), Arc::clone(&waiting))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
     Ok((Writer::new(opened, jobs, Shared { room, readers, commits, running }), queues))

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::named;
+use super::row::named;
 use super::transaction::Tx;
 use scratchbook_core::plan::locate::{LocateQuery, taken_within};
 use scratchbook_core::session::{IdScope, SessionKey};
@@ -44,7 +44,7 @@ mod tests {
     use rusqlite::{Connection, StatementStatus};
 
     use super::{USERS_WITH, find};
-    use crate::lock::FileLock;
+    use crate::locks::FileLock;
     use crate::schema::prepare;
     use scratchbook_core::error::ErrorKind;
     use scratchbook_core::plan::locate::LocateQuery;

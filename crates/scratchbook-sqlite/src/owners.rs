@@ -4,7 +4,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::named;
+use super::row::named;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
 

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::{named, number, sql_limit};
+use super::row::{named, number, sql_limit};
 use super::transaction::Tx;
 use scratchbook_core::plan::sql::rows::removal;
 use scratchbook_core::session::{FeedCommit, RemovalKind, StateOwner, seconds_of_micros};

@@ -3,12 +3,14 @@
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::blame;
 use super::error::Fallible;
+use super::events::{self, Appended};
 use super::locate;
-use super::read::{self, decode, named, number};
+use super::past;
+use super::row::{decode, named, number};
+use super::sessions;
+use super::state;
 use super::transaction::Tx;
-use super::write::{self, Appended};
 use scratchbook_core::error::{Error, KeyWriter};
 use scratchbook_core::plan::commit::{Prepared, PreparedSession, PreparedState};
 use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
@@ -25,14 +27,14 @@ pub(super) fn append(
     options: &AppendOptions,
     now: i64,
 ) -> Fallible<Committed> {
-    let last = write::last_seq(tx, key, now)?;
-    if let Some(stored) = read::event_with_hash(tx.connection(), key, &prepared.event.id)? {
-        return write::replayed(prepared, stored);
+    let last = sessions::last_seq(tx, key, now)?;
+    if let Some(stored) = events::event_with_hash(tx.connection(), key, &prepared.event.id)? {
+        return events::replayed(prepared, stored);
     }
     let owner = Owner::of(key);
     let mut found = Found::new(last.unsigned_abs());
     if options.conflict != ConflictMode::Merge
-        && let Some(created) = write::create_time(tx, key)?
+        && let Some(created) = sessions::create_time(tx, key)?
     {
         found = found.with_create_time(created);
     }
@@ -47,11 +49,11 @@ pub(super) fn append(
         Err(refusal) => return Err(owner.refused(tx, refusal)?.into()),
     };
     let new = NewEvent::new(resolved)?;
-    match write::append(tx, key, &new, now)? {
+    match events::append(tx, key, &new, now)? {
         Appended::Stored { seq, position } => {
             let mut event = new.prepared.event;
             event.seq = Some(seq);
-            Ok(write::committed(event, Outcome::Stored, position))
+            Ok(events::committed(event, Outcome::Stored, position))
         }
         Appended::Replayed(committed) => Ok(committed),
     }
@@ -61,7 +63,7 @@ pub(super) fn append(
 pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<()> {
     let key = &prepared.key;
     locate::check_new(tx, key, prepared.id_scope, now)?;
-    if write::find_last_seq(tx, key, now)?.is_some() {
+    if sessions::find_last_seq(tx, key, now)?.is_some() {
         return Err(taken(key).into());
     }
     let owner = Owner::of(key);
@@ -73,7 +75,7 @@ pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Falli
         owner.find_all(tx, &mut found, scope)?;
     }
     match prepared.clone().resolve(found) {
-        Ok(resolved) => write::create(tx, &NewSession::new(resolved)?, now),
+        Ok(resolved) => sessions::create(tx, &NewSession::new(resolved)?, now),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
     }
 }
@@ -95,7 +97,7 @@ pub(super) fn put_state(
         owner.find_all(tx, &mut found, scope)?;
     }
     match prepared.resolve(&found) {
-        Ok(resolved) => write::put_state(tx, of, &TextChange::all(&resolved)?, &prepared.limits, author, time),
+        Ok(resolved) => state::put_state(tx, of, &TextChange::all(&resolved)?, &prepared.limits, author, time),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
     }
 }
@@ -178,11 +180,11 @@ impl<'a> Owner<'a> {
 
     fn writer(&self, tx: &Tx<'_>, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
         match (self.session, written.scope) {
-            (Some(key), _) => blame::writer(tx.connection(), key, written),
+            (Some(key), _) => past::writer(tx.connection(), key, written),
             (None, Scope::User) => {
-                blame::writer_of_shared(tx.connection(), &StateOwner::user(self.app, self.user)?, written)
+                past::writer_of_shared(tx.connection(), &StateOwner::user(self.app, self.user)?, written)
             }
-            (None, _) => blame::writer_of_shared(tx.connection(), &StateOwner::app(self.app)?, written),
+            (None, _) => past::writer_of_shared(tx.connection(), &StateOwner::app(self.app)?, written),
         }
     }
 }

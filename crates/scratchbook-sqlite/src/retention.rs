@@ -3,17 +3,16 @@
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::fold;
-use super::owned::scope_and_user;
-use super::read::{self, sql_limit, sql_number};
+use super::past;
 use super::removal;
+use super::row::{sql_limit, sql_number};
+use super::sessions;
+use super::state::scope_and_user;
 use super::transaction::Tx;
 use super::usage;
-use super::write;
 use scratchbook_core::error::Error;
 use scratchbook_core::json;
-use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{RemovalKind, SessionKey, SessionUpdate, StateOwner, no_session};
+use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner, no_session};
 
 /// As many sessions, or sessions with about as many events, are deleted in one commit: others want to write as well.
 const SESSIONS_AT_ONCE: usize = 64;
@@ -39,22 +38,6 @@ pub(super) fn set_expiry(tx: &Tx<'_>, key: &SessionKey, expires: Option<i64>, no
     if changed == 0 { Err(no_session(key).into()) } else { Ok(()) }
 }
 
-/// Changes a session's title and labels.
-pub(super) fn update_session(tx: &Tx<'_>, key: &SessionKey, update: &SessionUpdate, now: i64) -> Fallible<()> {
-    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let sql = "SELECT title, labels FROM sessions
-        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
-    let found = tx.find_row(sql, params![app, user, session, now], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (title, labels) = found.ok_or_else(|| no_session(key))?;
-    let metadata = read::metadata(title, labels, || format!("the session {key}"))?;
-    let TextMetadata { title, labels } = TextMetadata::new(metadata.updated(update)?)?;
-    tx.execute(
-        "UPDATE sessions SET title = ?4, labels = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
-        params![app, user, session, title, labels],
-    )?;
-    Ok(())
-}
-
 /// Whether any session has expired.
 pub(super) fn any_expired(connection: &Connection, now: i64) -> Fallible<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM sessions INDEXED BY sessions_by_expiry WHERE expire_time <= ?1)";
@@ -74,7 +57,7 @@ pub(super) fn delete_expired(tx: &Tx<'_>, now: i64, limit: usize) -> Fallible<us
     let expired = expired.collect::<rusqlite::Result<Vec<_>>>()?;
     let (mut deleted, mut events) = (0, 0);
     for ([app, user, session], seq) in &expired {
-        write::delete(tx, [app, user, session], RemovalKind::Expired, now)?;
+        sessions::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now)?;
         deleted += 1;
         events += seq.unsigned_abs();
         if events >= EVENTS_AT_ONCE {
@@ -89,12 +72,12 @@ pub(super) fn delete_if_expired(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fall
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let sql = "SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND expire_time <= ?4";
     let expired = tx.find_row(sql, params![app, user, session, now], |_| Ok(()))?;
-    expired.map_or(Ok(()), |()| write::delete(tx, [app, user, session], RemovalKind::Expired, now))
+    expired.map_or(Ok(()), |()| sessions::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now))
 }
 
 /// Removes the oldest events of a session and keeps what they come to as its initial state; says how many.
 pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: usize, now: i64) -> Fallible<u64> {
-    let Some(stored) = fold::find(tx.connection(), key, now)? else {
+    let Some(stored) = past::find(tx.connection(), key, now)? else {
         return Ok(0);
     };
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);

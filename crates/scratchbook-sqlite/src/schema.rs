@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::error::{Failure, Fallible, describe};
-use super::lock::FileLock;
+use super::locks::FileLock;
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::migrate::Migration;
 

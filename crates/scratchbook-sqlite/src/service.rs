@@ -6,12 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::read::EventPage;
+use super::events::{Appended, EventPage};
 use super::transaction::Tx;
-use super::write::Appended;
 use super::{
-    Open, SqliteMode, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, removal,
-    resolve, retention, usage, write,
+    Open, SqliteMode, SqliteSessionService, events, feed, fork, list, locate, owners, past, removal, resolve,
+    retention, sessions, state, state_log, usage, writer,
 };
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{KeyWriter, Result};
@@ -46,7 +45,7 @@ impl SessionService for SqliteSessionService {
         let whose = Whose::session(&key);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
-            self.write_charged(whose, new.bytes(), charge, move |tx| write::create(tx, &new, now)).await?;
+            self.write_charged(whose, new.bytes(), charge, move |tx| sessions::create(tx, &new, now)).await?;
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
             self.write_charged(whose, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
@@ -66,28 +65,28 @@ impl SessionService for SqliteSessionService {
         let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
         let events = EventPage { query: events, bytes: config.page_bytes };
         let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| read::session(connection, &key, events, &state, now)).await
+        self.read(move |connection| sessions::get(connection, &key, events, &state, now)).await
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
         let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| read::initial_state(connection, &key, now)).await
+        self.read(move |connection| past::initial_state(connection, &key, now)).await
     }
 
     async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
         let (of, now) = (key.clone(), self.now_micros());
-        let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
+        let (state, checkpoints) = self.read(move |connection| past::state_at(connection, &of, seq, now)).await?;
         if !checkpoints.is_empty()
             && let Ok(queues) = self.writable()
         {
-            checkpoint::keep(&queues, key.clone(), checkpoints);
+            past::keep_checkpoints(&queues, key.clone(), checkpoints);
         }
         Ok(state)
     }
 
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
         let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| blame::all(connection, &key, now)).await
+        self.read(move |connection| past::blame(connection, &key, now)).await
     }
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
@@ -107,7 +106,7 @@ impl SessionService for SqliteSessionService {
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
         config.check()?;
         let (owner, config) = (owner.clone(), config.clone());
-        self.read(move |connection| owned::page(connection, &owner, &config)).await
+        self.read(move |connection| state::page(connection, &owner, &config)).await
     }
 
     async fn list_key_changes(
@@ -118,7 +117,7 @@ impl SessionService for SqliteSessionService {
         limit: usize,
     ) -> Result<Vec<StateChange>> {
         let (owner, name) = (owner.clone(), name.to_owned());
-        self.read(move |connection| owned::key_changes(connection, &owner, &name, before, limit)).await
+        self.read(move |connection| state_log::key_changes(connection, &owner, &name, before, limit)).await
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
@@ -143,7 +142,7 @@ impl SessionService for SqliteSessionService {
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         update.check()?;
         let (key, now) = (key.clone(), self.now_micros());
-        self.write(Whose::session(&key), 0, move |tx| retention::update_session(tx, &key, &update, now)).await
+        self.write(Whose::session(&key), 0, move |tx| sessions::update(tx, &key, &update, now)).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
@@ -172,7 +171,7 @@ impl SessionService for SqliteSessionService {
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
         let (app_name, query, now) = (app_name.to_owned(), ListQuery::new(config)?, self.now_micros());
-        self.read(move |connection| read::list(connection, &app_name, &query, now)).await
+        self.read(move |connection| list::page(connection, &app_name, &query, now)).await
     }
 
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
@@ -182,7 +181,7 @@ impl SessionService for SqliteSessionService {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         let (gone, now) = (key.clone(), self.now_micros());
-        self.erase(Whose::session(key), move |tx| write::delete_session(tx, &gone, now)).await?;
+        self.erase(Whose::session(key), move |tx| sessions::delete(tx, &gone, now)).await?;
         self.quotas.forget(&key.user());
         Ok(())
     }
@@ -207,7 +206,7 @@ impl SessionService for SqliteSessionService {
         };
         let (shared, charge) =
             (Arc::clone(&new), held.kept_if(|appended: &Appended| matches!(appended, Appended::Stored { .. })));
-        let append = move |tx: &Tx<'_>| write::append(tx, &address, &shared, now);
+        let append = move |tx: &Tx<'_>| events::append(tx, &address, &shared, now);
         let appended = self.write_charged(Whose::session(key), new.bytes(), charge, append).await?;
         Ok(match appended {
             Appended::Replayed(committed) => committed,
@@ -219,14 +218,14 @@ impl SessionService for SqliteSessionService {
                 };
                 event.seq = Some(seq);
                 self.after_append(key, seq);
-                write::committed(event, Outcome::Stored, position)
+                events::committed(event, Outcome::Stored, position)
             }
         })
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
         let owner = owner.clone();
-        self.read(move |connection| owned::state(connection, &owner)).await
+        self.read(move |connection| state::get(connection, &owner)).await
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
@@ -238,12 +237,12 @@ impl SessionService for SqliteSessionService {
         }
         let (changes, limits) = (TextChange::all(&prepared.changes)?, prepared.limits);
         let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(whose, bytes, move |tx| write::put_state(tx, &owner, &changes, &limits, &author, time)).await
+        self.write(whose, bytes, move |tx| state::put_state(tx, &owner, &changes, &limits, &author, time)).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         let owner = owner.clone();
-        self.read(move |connection| owned::changes(connection, &owner, after, limit)).await
+        self.read(move |connection| state_log::changes(connection, &owner, after, limit)).await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
@@ -256,7 +255,7 @@ impl SessionService for SqliteSessionService {
         let user = StateOwner::user(app_name, user_id)?;
         let (app_name, user_id, now) = (app_name.to_owned(), user_id.to_owned(), self.now_micros());
         let whose = Whose::all_of(&user);
-        self.erase(whose, move |tx| write::delete_user(tx, &app_name, &user_id, now)).await?;
+        self.erase(whose, move |tx| sessions::delete_user(tx, &app_name, &user_id, now)).await?;
         self.quotas.forget(&user);
         Ok(())
     }
@@ -266,7 +265,7 @@ impl SessionService for SqliteSessionService {
             // No write is wanted of it.
             return self.read(|_| Ok(())).await;
         }
-        self.write(Whose::Nobody, 0, write::nothing).await
+        self.write(Whose::Nobody, 0, writer::check_writable).await
     }
 
     async fn close(&self) -> Result<()> {
@@ -295,7 +294,7 @@ impl Stock for SqliteSessionService {
 
     async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool> {
         let (key, id) = (key.clone(), id.to_owned());
-        self.read(move |connection| Ok(read::event_with_hash(connection, &key, &id)?.is_some())).await
+        self.read(move |connection| Ok(events::event_with_hash(connection, &key, &id)?.is_some())).await
     }
 
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::{named, number, sql_number};
+use super::row::{named, number, sql_number};
 use super::transaction::Tx;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::error::Fallible;
-use super::readers::snapshot;
+use super::read::snapshot;
 use scratchbook_core::session::{CommitNotices, CommitNotifier, SessionKey, StateOwner, Whose};
 
 /// How often other processes' commits are looked for while anybody waits.

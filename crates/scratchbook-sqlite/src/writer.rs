@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use super::connection::{Opened, count_pages};
 use super::error::{Failure, Fallible};
 use super::files::{Extent, Files, beside};
-use super::lock::FileLock;
+use super::locks::FileLock;
 use super::queue::{Next, Taker};
 use super::transaction::Tx;
 use super::watch::{Commits, Others};
@@ -414,4 +414,20 @@ fn alone(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
 fn run(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
     catch_unwind(AssertUnwindSafe(|| queued.job.run(tx)))
         .unwrap_or_else(|_| Err(Failure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
+}
+
+/// Writes what is there already, and finds room for more without taking it.
+pub(super) fn check_writable(tx: &Tx<'_>) -> Fallible<()> {
+    let mut room = Ok(0);
+    let undone = tx.savepoint(|| {
+        room = tx.execute(
+            "INSERT INTO app_states (app_name, key, value, version) VALUES ('', '', hex(zeroblob(16384)), 0)
+             ON CONFLICT DO UPDATE SET value = excluded.value",
+            [],
+        );
+        Err(Error::internal("undone").into())
+    });
+    debug_assert!(undone.is_err(), "a savepoint keeps what failed");
+    room?;
+    tx.execute("UPDATE feed SET position = position", []).map(drop)
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::error::Fallible;
 use super::fold;
-use super::owned::scope_and_user;
-use super::read::{lossy, named, number, sql_number};
+use crate::error::Fallible;
+use crate::row::{lossy, named, number, sql_number};
+use crate::state::scope_and_user;
 use scratchbook_core::error::KeyWriter;
 use scratchbook_core::plan::resolve::WrittenKey;
 use scratchbook_core::session::{SessionKey, StateOwner, no_session};
@@ -28,7 +28,7 @@ const LOGGED: &str = "SELECT log.author, log.session_user, log.session_id, log.s
     WHERE log.app_name = ?1 AND log.scope = ?2 AND log.user_id = ?3 AND log.position = ?4 AND log.key = ?5";
 
 /// The writers of all keys that are there, by the key with its prefix.
-pub(super) fn all(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<BTreeMap<String, KeyWriter>> {
+pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<BTreeMap<String, KeyWriter>> {
     fold::find(connection, key, now)?.ok_or_else(|| no_session(key))?;
     let mut writers = BTreeMap::new();
     for (scope, sql) in [
@@ -69,7 +69,7 @@ pub(super) fn all(connection: &Connection, key: &SessionKey, now: i64) -> Fallib
 }
 
 /// Who wrote a key of a session's merged state at a place; `None` where that is not known any more.
-pub(super) fn writer(connection: &Connection, key: &SessionKey, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
+pub(crate) fn writer(connection: &Connection, key: &SessionKey, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
     match written.scope {
         Scope::Session => writer_of_own(connection, key, written.place),
         Scope::User => writer_of_shared(connection, &key.user(), written),
@@ -89,7 +89,7 @@ fn writer_of_own(connection: &Connection, key: &SessionKey, seq: u64) -> Fallibl
 }
 
 /// Who wrote a key of a user or an app at a position of its log.
-pub(super) fn writer_of_shared(
+pub(crate) fn writer_of_shared(
     connection: &Connection,
     owner: &StateOwner,
     written: &WrittenKey,

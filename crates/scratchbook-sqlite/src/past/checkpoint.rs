@@ -5,14 +5,14 @@ use std::sync::{Arc, Weak};
 
 use rusqlite::{Connection, params};
 
-use super::Queues;
-use super::error::Fallible;
 use super::fold;
-use super::read::sql_number;
-use super::readers;
-use super::shown::{self, Shown};
-use super::transaction::Tx;
-use super::writer::{Job, Queued};
+use super::last_checkpoint::{self, LastCheckpoint};
+use crate::Queues;
+use crate::error::Fallible;
+use crate::read;
+use crate::row::sql_number;
+use crate::transaction::Tx;
+use crate::writer::{Job, Queued};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
@@ -22,29 +22,29 @@ const EVENTS_AT_ONCE: u64 = 16 * CHECKPOINT_EVENTS;
 
 /// A checkpoint that is not stored yet.
 #[derive(Debug)]
-pub(super) struct NewCheckpoint {
-    pub(super) seq: u64,
+pub(crate) struct NewCheckpoint {
+    pub(crate) seq: u64,
     /// The feed position of the event, which no other event ever has.
-    pub(super) position: i64,
-    pub(super) state: String,
+    pub(crate) position: i64,
+    pub(crate) state: String,
 }
 
 /// Has the checkpoints made that a session lacks, some time later.
-pub(super) fn make(queues: &Arc<Queues>, key: SessionKey) {
+pub(crate) fn make_checkpoints(queues: &Arc<Queues>, key: SessionKey) {
     let from = Arc::downgrade(queues);
-    let read = readers::unasked(move |connection, path| find_missing(connection, path, &from, key));
+    let read = read::unasked(move |connection, path| find_missing(connection, path, &from, key));
     if queues.reads.push(read).is_err() {
         tracing::debug!("no checkpoint was made: the store was closed");
     }
 }
 
 /// Has checkpoints written that somebody has come by, some time later.
-pub(super) fn keep(queues: &Arc<Queues>, key: SessionKey, new: Vec<NewCheckpoint>) {
+pub(crate) fn keep_checkpoints(queues: &Arc<Queues>, key: SessionKey, new: Vec<NewCheckpoint>) {
     write(queues, Keep { key, new, then: None });
 }
 
 fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key: SessionKey) {
-    let found = readers::snapshot(connection, |connection| missing(connection, &key)).map_err(|e| e.into_error(path));
+    let found = read::snapshot(connection, |connection| missing(connection, &key)).map_err(|e| e.into_error(path));
     match (found, queues.upgrade()) {
         (Ok((new, _)), _) if new.is_empty() => {}
         (Ok((new, done)), Some(open)) => write(&open, Keep { key, new, then: (!done).then(|| Weak::clone(queues)) }),
@@ -65,10 +65,10 @@ fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckp
         return Ok((Vec::new(), true));
     }
     if stored.last == last {
-        match shown::checkpoint(connection, &stored, before)? {
-            Shown::Checkpoint(new) => return Ok((vec![new], true)),
-            Shown::TooLarge => return Ok((Vec::new(), true)),
-            Shown::Behind => {}
+        match last_checkpoint::find(connection, &stored, before)? {
+            LastCheckpoint::Checkpoint(new) => return Ok((vec![new], true)),
+            LastCheckpoint::TooLarge => return Ok((Vec::new(), true)),
+            LastCheckpoint::Behind => {}
         }
     }
     let fold = stored.fold(connection, last, |count, new| count >= EVENTS_AT_ONCE && !new.is_empty())?;
@@ -103,7 +103,7 @@ impl Job for Keep {
         match outcome {
             Ok(()) => {
                 if let Some(queues) = self.then.and_then(|queues| queues.upgrade()) {
-                    make(&queues, self.key);
+                    make_checkpoints(&queues, self.key);
                 }
             }
             Err(error) => tracing::debug!(key = %self.key, %error, "a checkpoint was not stored"),
@@ -131,7 +131,7 @@ mod tests {
     use rusqlite::Connection;
     use serde_json::json;
 
-    use super::{NewCheckpoint, keep, make};
+    use super::{NewCheckpoint, keep_checkpoints, make_checkpoints};
     use crate::{SqliteOptions, SqliteSessionService};
     use scratchbook_core::event::Event;
     use scratchbook_core::session::Whose;
@@ -174,13 +174,13 @@ mod tests {
         // Made late, when the session of its address is another, whose events have the same numbers and ids.
         let state = json!({"n": [512, "first 512"]}).to_string();
         let queues = service.queues().unwrap();
-        keep(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
+        keep_checkpoints(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
         // Behind it in the queue.
         service.write(Whose::Nobody, 0, |_| Ok(())).await.unwrap();
         assert_eq!(stored(&service).await, 0);
         let kept = service.get_state_at(&key, 512).await.unwrap();
         assert_eq!(json!(kept), json!({"n": "second 512"}));
-        make(&queues, key.clone());
+        make_checkpoints(&queues, key.clone());
         until_one_is_stored(&service).await;
         let kept = service.get_state_at(&key, 513).await.unwrap();
         assert_eq!(json!(kept), json!({"n": "second 513"}));

@@ -5,8 +5,8 @@ use rusqlite::params;
 use serde_json::{Map, Value};
 
 use super::SqliteSessionService;
-use super::read::{decode, named, number, sql_number};
 use super::retention::{self, no_session_expired};
+use super::row::{decode, named, number, sql_number};
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;

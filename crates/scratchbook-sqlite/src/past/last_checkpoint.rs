@@ -5,9 +5,9 @@ use rusqlite::{Connection, params};
 use serde::de::IgnoredAny;
 
 use super::checkpoint::NewCheckpoint;
-use super::error::Fallible;
 use super::fold::StoredSession;
-use super::read::{lossy, named, number, sql_number};
+use crate::error::Fallible;
+use crate::row::{lossy, named, number, sql_number};
 use scratchbook_core::json;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::plan::sql::rows;
@@ -17,7 +17,7 @@ const LEAST_EVENT_BYTES: u64 = 100;
 
 /// What has become of a checkpoint at the last event.
 #[derive(Debug)]
-pub(super) enum Shown {
+pub(super) enum LastCheckpoint {
     Checkpoint(NewCheckpoint),
     /// It would take more room than the events since the last one.
     TooLarge,
@@ -26,7 +26,7 @@ pub(super) enum Shown {
 }
 
 /// The checkpoint at the last event of a session, where the last one, or the beginning, was at event `before`.
-pub(super) fn checkpoint(connection: &Connection, stored: &StoredSession<'_>, before: u64) -> Fallible<Shown> {
+pub(super) fn find(connection: &Connection, stored: &StoredSession<'_>, before: u64) -> Fallible<LastCheckpoint> {
     let seq = stored.last;
     let state = match text(connection, stored, (seq - before) * LEAST_EVENT_BYTES)? {
         Some(state) => Some(state),
@@ -36,16 +36,16 @@ pub(super) fn checkpoint(connection: &Connection, stored: &StoredSession<'_>, be
         && seq - before > CHECKPOINT_EVENTS
         && state.len() as u64 <= event_bytes(connection, stored, seq - CHECKPOINT_EVENTS)?
     {
-        return Ok(Shown::Behind);
+        return Ok(LastCheckpoint::Behind);
     }
     let Some(state) = state else {
-        return Ok(Shown::TooLarge);
+        return Ok(LastCheckpoint::TooLarge);
     };
     let key = stored.key;
     let sql = "SELECT position FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
     let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(seq)];
     let position = connection.prepare_cached(sql)?.query_row(address, |row| row.get(0))?;
-    Ok(Shown::Checkpoint(NewCheckpoint { seq, position, state }))
+    Ok(LastCheckpoint::Checkpoint(NewCheckpoint { seq, position, state }))
 }
 
 /// What the session shows, as the text of a checkpoint; `None` where it is longer than it may be.

@@ -1,84 +1,62 @@
-//! The state of users and apps, and its log.
+//! The log of shared state: every change to a user's or an app's keys.
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
-use serde_json::{Map, Value};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::Fallible;
-use super::read::{self, decode, lossy, named, number, sql_limit, sql_number, text_length};
-use scratchbook_core::plan::query::StateQuery;
+use super::row::{decode, lossy, named, number, sql_limit, sql_number, text_length};
+use super::state::scope_and_user;
+use super::transaction::Tx;
 use scratchbook_core::plan::room::Room;
 use scratchbook_core::plan::sql::rows::stored_key;
-use scratchbook_core::session::{ListStateConfig, PAGE_BYTES, StateChange, StateOwner, StatePage};
+use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::session::{PAGE_BYTES, SessionKey, StateChange, StateOwner};
 use scratchbook_core::state::Scope;
 
 /// The columns of a change, as [`change`] reads them.
 pub(super) const CHANGE: &str = "position, key, version, value, session_user, session_id, seq, event_id, author, time";
 
-/// The scope of an owner's keys, and the user as the log has it.
-pub(super) fn scope_and_user(owner: &StateOwner) -> (Scope, &str) {
-    owner.user_id().map_or((Scope::App, ""), |user| (Scope::User, user))
+/// Who made a change to a user's or an app's key.
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) position: i64,
+    pub(super) session: Option<(&'a SessionKey, i64)>,
+    pub(super) event_id: &'a str,
+    pub(super) author: &'a str,
+    pub(super) time: f64,
 }
 
-/// The state of a user or an app.
-pub(super) fn state(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
-    let (app, mut left) = (owner.app_name(), u64::MAX);
-    let values = match owner.user_id() {
-        Some(user) => {
-            read::values(connection, read::USER_STATE, &[app, user], &StateQuery::All, Scope::User, &mut left)?
-        }
-        None => read::values(connection, read::APP_STATE, &[app], &StateQuery::All, Scope::App, &mut left)?,
-    };
-    Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
-}
-
-/// A page of the state of a user or an app.
-pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListStateConfig) -> Fallible<StatePage> {
-    let (scope, _) = scope_and_user(owner);
-    let names: Vec<&str> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().collect();
-    let mut sql = match scope {
-        Scope::User => read::USER_STATE.to_owned(),
-        _ => read::APP_STATE.to_owned(),
-    };
-    let mut bounds = names.clone();
-    let end = prefix_end(&config.prefix);
-    let from = match config.after.as_deref() {
-        Some(after) if after >= config.prefix.as_str() => (">", after),
-        _ => (">=", config.prefix.as_str()),
-    };
-    for (comparison, name) in [Some(from), end.as_deref().map(|end| ("<", end))].into_iter().flatten() {
-        bounds.push(name);
-        sql.push_str(&format!(" AND key {comparison} ?{}", bounds.len()));
-    }
-    sql.push_str(&format!(" ORDER BY key LIMIT {}", config.page_size + 1));
-    let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query(params_from_iter(bounds))?;
-    let (mut page, mut room) = (StatePage::default(), Room::new(config.page_bytes));
-    while let Some(row) = rows.next()? {
-        let bytes = text_length(row, 0) + text_length(row, 1);
-        if page.values.len() == config.page_size || !room.takes(bytes) {
-            page.next = page.values.keys().next_back().cloned();
-            break;
-        }
-        let name: String =
-            named(row.get(0), || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), names.join("/")))?;
-        let value =
-            decode(row.get_ref(1)?, || format!("the value of key '{}' of {}", scope.key(&name), names.join("/")))?;
-        page.values.insert(name, value);
-    }
-    Ok(page)
-}
-
-/// The least text that comes after all that begin so; `None` where there is none. Texts are compared by their bytes, which
-/// have the order of the characters.
-fn prefix_end(prefix: &str) -> Option<String> {
-    let mut rest = prefix.chars();
-    while let Some(last) = rest.next_back() {
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            return Some(format!("{}{next}", rest.as_str()));
-        }
-    }
-    None
+pub(super) fn append(
+    tx: &Tx<'_>,
+    app: &str,
+    user: Option<&str>,
+    change: &TextChange,
+    version: i64,
+    origin: &Origin<'_>,
+) -> Fallible<()> {
+    let scope = if user.is_some() { Scope::User } else { Scope::App };
+    let (session, seq) = origin.session.unzip();
+    tx.execute(
+        "INSERT INTO state_log (app_name, scope, user_id, position, key, version, value, session_user, session_id, seq,
+             event_id, author, time)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        params![
+            app,
+            scope.as_str(),
+            user.unwrap_or_default(),
+            origin.position,
+            change.name,
+            version,
+            change.value,
+            session.map(SessionKey::user_id),
+            session.map(SessionKey::session_id),
+            seq,
+            origin.event_id,
+            origin.author,
+            origin.time,
+        ],
+    )?;
+    Ok(())
 }
 
 /// The log of a user's or an app's state.
@@ -170,25 +148,4 @@ pub(super) fn change(row: &Row<'_>, owner: &StateOwner) -> Fallible<StateChange>
         author: named(row.get(8), place)?,
         time: named(row.get(9), place)?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::prefix_end;
-
-    #[test]
-    fn a_prefix_ends_before_the_next_text_that_has_it_not() {
-        for (prefix, end) in [
-            ("", None),
-            ("a", Some("b")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}", None),
-            ("x\u{d7ff}", Some("x\u{e000}")),
-            ("cart:", Some("cart;")),
-            ("\u{7f}", Some("\u{80}")),
-        ] {
-            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
-            assert!(end.is_none_or(|end| prefix < end), "{prefix:?}");
-        }
-    }
 }

@@ -3,18 +3,19 @@
 use rusqlite::{Connection, params};
 
 use super::checkpoint::NewCheckpoint;
-use super::error::Fallible;
 use super::fold;
-use super::owned::{self, scope_and_user};
-use super::read::{named, sql_number};
+use crate::error::Fallible;
+use crate::row::{named, sql_number};
+use crate::state::scope_and_user;
+use crate::state_log;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::plan::fork::log_pruned;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::session::{SessionKey, StateOwner};
+use scratchbook_core::session::{InitialState, SessionKey, StateOwner};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 
 /// The state, and the checkpoints to be kept so that the next one costs less.
-pub(super) fn state(
+pub(crate) fn state_at(
     connection: &Connection,
     key: &SessionKey,
     seq: u64,
@@ -71,8 +72,16 @@ fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallibl
             rows::insert(&mut values, scope, names, name, text)?;
         }
     }
-    if any_later && owned::pruned(connection, owner)? > position + 1 {
+    if any_later && state_log::pruned(connection, owner)? > position + 1 {
         return Ok(None);
     }
     Ok(Some(values))
+}
+
+/// The state with which the fold of a session's events begins.
+pub(crate) fn initial_state(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<Option<InitialState>> {
+    match fold::find(connection, key, now)? {
+        Some(_) => fold::initial(connection, key).map(Some),
+        None => Ok(None),
+    }
 }
