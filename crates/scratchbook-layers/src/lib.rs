@@ -1,5 +1,5 @@
-//! Layers around the stores of [scratchbook](https://docs.rs/scratchbook): what a service needs a key, a codec or a schema
-//! for. Each is a service around a service, and a feature of this crate.
+//! Layers around the stores of [scratchbook](https://docs.rs/scratchbook). A layer is a service around another
+//! service; each is a feature of this crate: `encryption`, `compression`, `metrics` and `schema`.
 
 #[cfg(any(feature = "encryption", feature = "compression"))]
 pub mod codec;

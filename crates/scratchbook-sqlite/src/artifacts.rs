@@ -1,4 +1,4 @@
-//! Artifacts in the same file.
+//! Artifacts, stored in the same file as the sessions.
 
 use async_trait::async_trait;
 use rusqlite::params;
@@ -29,7 +29,7 @@ impl ArtifactService for SqliteSessionService {
         let (key, now) = (session.clone(), self.now_micros());
         let bytes = new.text.len() + new.metadata.len();
         let version = self.write_charged(Whose::Nobody, bytes, held.kept_if(|_| true), move |tx| {
-            // What an expired session had must not come back with it.
+            // The artifacts of an expired session must not reappear under the new one.
             retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
             let mut insert = tx.prepare(

@@ -1,4 +1,4 @@
-//! Events: appending one, and reading those of a session.
+//! Appends an event to a session, and reads a session's events.
 
 use std::sync::Arc;
 
@@ -21,27 +21,27 @@ use scratchbook_core::plan::sql::text::NewEvent;
 use scratchbook_core::session::{Committed, Events, LogPositions, Outcome, SessionKey};
 use scratchbook_core::state::Scope;
 
-/// What an append did.
+/// The result of an append.
 #[derive(Debug)]
 pub(super) enum Appended {
-    /// The event has this number and this feed position now.
+    /// The event is stored under this number and feed position.
     Stored { seq: u64, position: u64 },
-    /// It was there already, like this.
+    /// The event was already stored, as shown here.
     Replayed(Committed),
 }
 
-/// An event as it is stored, as an answer.
+/// The answer for an event that is stored.
 pub(super) fn committed(event: Event, outcome: Outcome, position: u64) -> Committed {
     Committed::new(Arc::new(event), outcome).with_log_positions(LogPositions::of_feed(position))
 }
 
-/// What an event whose id is there already is answered with.
+/// The answer for an event whose id is already in the session.
 pub(super) fn replayed(sent: &Prepared, stored: StoredEvent) -> Fallible<Committed> {
     let outcome = replay(sent, &stored.hash)?;
     Ok(committed(stored.event, outcome, stored.position))
 }
 
-/// Appends an event to a session that must be there, and not have expired by now, in microseconds.
+/// Appends an event to a session, which must exist and not be expired. `now` is in microseconds.
 pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<Appended> {
     let Prepared { event, text, hash, micros, limits, .. } = &new.prepared;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
@@ -81,19 +81,19 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
     Ok(Appended::Stored { seq: seq.unsigned_abs(), position: position.unsigned_abs() })
 }
 
-/// What a text adds to the bytes of its session.
+/// The number of bytes that a text adds to its session.
 pub(super) fn bytes_of(text: &str) -> i64 {
     sql_number(text.len() as u64)
 }
 
-/// An event as it is stored, with what tells a retry of it.
+/// A stored event, with the hash by which a retry is recognized.
 pub(super) struct StoredEvent {
     pub(super) event: Event,
     pub(super) hash: Vec<u8>,
     pub(super) position: u64,
 }
 
-/// The event of an id, if there is one.
+/// The event with an id, if there is one.
 pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &str) -> Fallible<Option<StoredEvent>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, event, hash, coalesce(log_position, position) FROM events
@@ -106,7 +106,7 @@ pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &st
     Ok(Some(StoredEvent { event: event(row, key)?, hash: row.get(2)?, position: number(row, 3)? }))
 }
 
-/// Which events of a session are read, and after how many bytes they end.
+/// Which events of a session to read, and after how many bytes to stop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventPage {
     pub(super) query: EventQuery,
@@ -150,10 +150,10 @@ fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usi
     Ok(select(connection, key, sql, page, room)?.into_iter().rev().collect())
 }
 
-/// Events from a time on, the last `count` of them in the store's order.
+/// The last `count` events from a time on, in the store's order.
 ///
-/// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way
-/// back by number, unless the clock was very wrong.
+/// If there are few such events, the index on time finds them. If there are many, walking back from the last event
+/// finds them soon, unless the clock was very wrong.
 fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize, room: Room) -> Fallible<Events> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     if let Some(first) = first_since(connection, key, seconds, count)? {
@@ -173,7 +173,8 @@ fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize, 
     Ok(events.into_iter().rev().collect())
 }
 
-/// The number of the first of the last `count` events from a time on, where there are many more and it is near.
+/// The number of the first of the last `count` events from a time on, if there are many more such events and it is
+/// near the end.
 fn first_since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Option<i64>> {
     let Some((many, far)) = since_bounds(count) else {
         return Ok(None);
@@ -204,7 +205,7 @@ fn first_since(connection: &Connection, key: &SessionKey, seconds: f64, count: u
     Ok(None)
 }
 
-/// Events in the order of the statement, as many as there is room for.
+/// Events in the order of the statement, as many as fit.
 fn select(
     connection: &Connection,
     key: &SessionKey,
@@ -224,7 +225,7 @@ fn select(
     Ok(events)
 }
 
-/// An event from its number and its text, the first two columns of a row.
+/// Reads an event from its number and its text, the first two columns of a row.
 pub(super) fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
     let seq = named(number(row, 0), || {
         format!("the event with the number {} of {key}", row.get::<_, i64>(0).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The feed of what was committed. Positions are in the order of commits, so that a page is all that stands above one.
+//! The change feed. Positions are in commit order, so a page is simply what follows a position.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use scratchbook_core::plan::feed::{Feed, FeedPlace};
 use scratchbook_core::plan::sql::rows::{damaged, stored_key};
 use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
 
-/// About as much as is read for a page, so that one of large events does not fill the memory.
+/// Roughly how many bytes are read for one page, so that a page of large events does not fill the memory.
 const PAGE_BYTES: u64 = 16 << 20;
 
-/// No more entries than these share a position: keys of the user, keys of the app, and a creation or an event.
+/// At most three entries share a position: the user's keys, the app's keys, and a creation or an event.
 const ENTRIES_AT_ONE: usize = 3;
 
-/// A page of an owner's feed. Sessions that have expired by now, in microseconds, are not in it.
+/// A page of an owner's feed, without sessions that have expired. `now` is in microseconds.
 pub(super) fn page(
     connection: &Connection,
     owner: &StateOwner,
@@ -37,26 +37,26 @@ pub(super) fn page(
     let limit = limit.clamp(1, 1000);
     let reader = Reader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
     let parts = [reader.states()?, reader.created()?, reader.events()?, reader.removals()?];
-    // What stands above the end of a part that was cut short is for the next page.
+    // Entries after the end of a truncated part belong to the next page.
     let cut = parts.iter().filter_map(|part| part.end).min();
     let mut commits: Vec<_> = parts.into_iter().flat_map(|part| part.commits).collect();
-    // Stable: at one position states come before a creation, and that before an event.
+    // The sort is stable: at one position, state changes come before a creation, and a creation before an event.
     commits.sort_by_key(|(position, _)| *position);
     commits.retain(|(position, _)| cut.is_none_or(|cut| *position <= cut));
     let mut page = feed.page(after, commits, limit);
     if page.entries.is_empty() {
-        // Whoever goes on from here need not look again at all that others have committed meanwhile.
+        // The cursor moves past commits that belong to others, so that the next page need not scan them again.
         page.cursor = feed.cursor(&FeedPlace::after(end).to_string());
     }
     Ok(page)
 }
 
-/// What one table has for a page.
+/// The entries that one table contributes to a page.
 #[derive(Default)]
 struct Part {
     commits: Vec<(u64, FeedCommit)>,
     bytes: u64,
-    /// The last position that was read wholly, where there may be more.
+    /// The last position that was read completely, if the table may have more entries.
     end: Option<u64>,
 }
 
@@ -69,19 +69,19 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The first position that is wanted.
+    /// The first position to read.
     fn from(&self) -> i64 {
         sql_number(self.after.position + u64::from(self.after.taken == usize::MAX))
     }
 
-    /// Keys that were written outside of events.
+    /// State changes that were written outside of events.
     fn states(&self) -> Fallible<Part> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
             Some(_) => ("state_log_of_user_without_event", "AND scope = 'user' AND user_id = ?3"),
             None => ("state_log_without_event", "AND ?3 IS NULL"),
         };
-        // The users' keys before the app's.
+        // At one position, a user's keys come before the app's.
         let mut statement = self.connection.prepare_cached(&format!(
             "SELECT {CHANGE}, scope, user_id FROM state_log INDEXED BY {index}
              WHERE app_name = ?1 AND position >= ?2 AND (seq IS NULL OR seq = 0) {of_user}
@@ -115,7 +115,7 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// Sessions that were made with state of their own, or as forks.
+    /// Sessions that were created with state of their own, or as forks.
     fn created(&self) -> Fallible<Part> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
@@ -151,7 +151,7 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// What was removed.
+    /// Removals of sessions, users and events.
     fn removals(&self) -> Fallible<Part> {
         let mut commits = removal::read(self.connection, self.owner, self.from(), self.limit + 1)?;
         let is_cut = commits.len() > self.limit;
@@ -160,7 +160,7 @@ impl Reader<'_> {
         Ok(Part { commits, bytes: 0, end })
     }
 
-    /// Events, but for the copies in forks.
+    /// Events, except those that a fork copied.
     fn events(&self) -> Fallible<Part> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
@@ -200,7 +200,7 @@ impl Part {
         self.commits.push((position, FeedCommit::State { owner, changes }));
     }
 
-    /// Whether there is so much in it that what follows is for another page.
+    /// Whether the part is full, so that the following entries go to the next page.
     fn is_full(&mut self, limit: usize) -> bool {
         let count = self.commits.len();
         if count >= limit || count > ENTRIES_AT_ONE && self.bytes > PAGE_BYTES {
@@ -220,7 +220,7 @@ mod tests {
     use scratchbook_core::session::{CreateSessionConfig, FeedStart, SessionService, StateOwner};
     use serde_json::json;
 
-    /// How long a page of a feed takes behind this many events of another app and another user, at best.
+    /// The shortest time of several reads of a feed page behind this many events of another app and another user.
     async fn page(foreign: i64, owner: &StateOwner) -> Duration {
         let folder = tempfile::tempdir().unwrap();
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();

@@ -1,7 +1,31 @@
-//! Everything in one SQLite file.
+//! The [scratchbook](https://docs.rs/scratchbook) store that keeps everything in one SQLite file.
 //!
-//! One thread writes and commits together what has gathered; a few threads read, each on its own snapshot.
-//! Nothing here blocks the executor. Processes that write to the same file take turns by a lock beside it.
+//! ```
+//! use scratchbook_core::event::Event;
+//! use scratchbook_core::session::SessionService;
+//! use scratchbook_core::state::StateDelta;
+//! use scratchbook_sqlite::{SqliteOptions, SqliteSessionService};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook_core::error::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("agents.db");
+//! let service = SqliteSessionService::open(&path, SqliteOptions::default()).await?;
+//! let session = service.create_session("my_app", "alice", Default::default()).await?;
+//!
+//! let event = Event::new("agent").with_state_delta(StateDelta::new().with("step", 1)?);
+//! service.append(session.key(), event, Default::default()).await?;
+//!
+//! let session = service.get_session(session.key(), &Default::default()).await?.unwrap();
+//! assert_eq!(session.state().get("step"), Some(&1.into()));
+//! service.close().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # How it works
+//!
+//! One thread writes, and commits together the writes that are waiting; a few threads read, each on its own
+//! snapshot. No call blocks the executor. Processes that write to the same file take turns through a lock file
+//! beside it.
 
 mod artifacts;
 mod backup;
@@ -68,13 +92,13 @@ pub use options::{SqliteMode, SqliteOptions, Synchronous};
 
 /// Keeps sessions, state and artifacts in a SQLite file.
 ///
-/// A write is acknowledged once it is on the disk. Writes that wait at the same time are committed together,
-/// each of them whole or not at all. Several processes may use one file, on a local disk; beside it stand
-/// `-wal` and `-shm`, which are SQLite's, and `-lock`, by which writers take turns.
+/// A write is acknowledged once it is on the disk. Writes that wait at the same time are committed together, each
+/// of them completely or not at all. Several processes may use one file on a local disk. Three files stand beside
+/// it: `-wal` and `-shm` are SQLite's, and `-lock` is the lock between writing processes.
 ///
-/// Dropping the service finishes what was accepted, which blocks for as long as that takes: where another process
-/// holds the lock, for `lock_timeout` at most, after which what waits has failed;
-/// [`close`](SessionService::close) does not block. It works on any executor.
+/// Dropping the service first finishes the accepted writes and blocks until they are done. If another process holds
+/// the lock, this takes at most `lock_timeout`, and the waiting writes fail. [`close`](SessionService::close) does
+/// not block. The service works on any executor.
 ///
 /// ```
 /// use scratchbook::{SessionService, SqliteOptions, SqliteSessionService};
@@ -97,26 +121,24 @@ pub struct SqliteSessionService {
     mode: SqliteMode,
     limits: Limits,
     quotas: Quotas,
-    /// Of a wait for a place in a full queue.
     timer: Timer,
-    /// `None` once closed.
+    /// `None` once the service is closed.
     open: Mutex<Option<Open>>,
     running: Receiver<()>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// What there is until it is closed.
+/// The part of the service that ends when it is closed.
 #[derive(Debug)]
 struct Open {
     queues: Arc<Queues>,
-    /// Closing waits until every copy of this is gone.
+    /// Closing waits until every copy of this sender is dropped.
     running: Sender<()>,
 }
 
 #[derive(Debug)]
 struct Queues {
     writes: Arc<Queue<Queued>>,
-    /// The places in the queue of writes.
     room: Arc<Semaphore>,
     capacity: usize,
     reads: Arc<Queue<Read>>,
@@ -124,7 +146,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// Takes nothing more; the threads finish what there is and end.
+    /// Accepts no more work. The threads finish what was accepted and end.
     fn close(&self) {
         self.room.close();
         self.writes.close();
@@ -140,14 +162,15 @@ impl Drop for Queues {
 }
 
 impl SqliteSessionService {
-    /// Opens a file, making it where it is missing, and brings its tables up to date; the options' mode may forbid either.
+    /// Opens a file, creates it if it is missing, and brings its tables up to date, as far as the options' mode
+    /// allows.
     ///
     /// # Errors
     ///
-    /// `NotFound` where its folder is missing, or the file in a mode that makes none; `PermissionDenied` where file or
-    /// folder is read-only; `FailedPrecondition` for a file that is no SQLite database, one that is not scratchbook's,
-    /// and one written by a newer scratchbook, or by an older one if it is opened for reading alone; `InvalidArgument`
-    /// for `:memory:` and the empty path.
+    /// `NotFound` if the folder is missing, or the file in a mode that creates none; `PermissionDenied` if the file
+    /// or folder is read-only; `FailedPrecondition` if the file is not a SQLite database, not scratchbook's, or
+    /// written by a newer scratchbook, or by an older one if it is opened read-only; `InvalidArgument` for
+    /// `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let (environment, timer) = (Arc::clone(&options.environment), Timer::new(options.queue_timeout));
@@ -158,7 +181,7 @@ impl SqliteSessionService {
         let (name, while_written) = (path.clone(), running.clone());
         let writer = thread.spawn(move || match start(&path, &options, while_written) {
             Ok((writer, queues)) => {
-                // Where the opening was given up, the queues end here and the writer at once.
+                // If the caller no longer waits, the queues are dropped here and the writer ends at once.
                 let _ = opened.send(Ok((writer.files(), queues)));
                 writer.run();
             }
@@ -181,32 +204,34 @@ impl SqliteSessionService {
         })
     }
 
-    /// Opens the file that a URI names: `sqlite://PATH`, with `?mode=ro|rw|rwc`, `synchronous=full|normal` and
-    /// `lock_timeout_ms=N` if wanted, and each of the [`Limits`] by its name. Everything up to the `?` is the path as it
-    /// is, nothing decoded.
+    /// Opens the file that a URI names: `sqlite://PATH`, optionally with `?mode=ro|rw|rwc`,
+    /// `synchronous=full|normal`, `lock_timeout_ms=N`, and each of the [`Limits`] by its name. The path is
+    /// everything up to the `?`, taken literally: nothing in it is decoded.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for another scheme, parameter or value; and as [`open`](Self::open).
+    /// `InvalidArgument` for another scheme, and for an unknown parameter or value; otherwise as
+    /// [`open`](Self::open).
     pub async fn connect(uri: &str) -> Result<Self> {
         Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
     }
 
-    /// The same with limits made of the URI's, which are returned as they were.
-    pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
+    /// As [`connect`](Self::connect), with limits that `derive` makes from those of the URI. Returns the URI's
+    /// limits as well.
+    pub async fn connect_with_limits(uri: &str, derive: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
         let (path, mut options) = SqliteOptions::from_uri(uri)?;
         let limits = options.limits;
-        options.limits = room(limits);
+        options.limits = derive(limits);
         Ok((Self::open(path, options).await?, limits))
     }
 
-    /// Copies the database, as it is at this moment, to a new file, while others go on reading and writing.
+    /// Copies the database in its present state to a new file, while other calls continue to read and write.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` where the destination is there already, `NotFound` where its folder is missing.
+    /// `AlreadyExists` if the destination exists, `NotFound` if its folder is missing.
     pub async fn backup(&self, destination: impl AsRef<Path>) -> Result<()> {
-        // Kept until the copy is made: closing waits for it.
+        // Held until the copy is complete, because closing waits for it.
         let running = self.opened().as_ref().ok_or_else(closed)?.running.clone();
         let copied = backup::start(Arc::clone(&self.files), destination.as_ref().to_owned(), running)?;
         copied.await.map_err(|_| read::unanswered())?
@@ -216,7 +241,7 @@ impl SqliteSessionService {
         self.environment.now()
     }
 
-    /// The time now, by which sessions expire.
+    /// The present time in microseconds, for comparison with expiry times.
     fn now_micros(&self) -> i64 {
         micros_of_seconds(self.now())
     }
@@ -225,7 +250,7 @@ impl SqliteSessionService {
         self.opened().as_ref().map(|open| Arc::clone(&open.queues)).ok_or_else(closed)
     }
 
-    /// The queues, for what is written.
+    /// The queues, for a write.
     fn writable(&self) -> Result<Arc<Queues>> {
         if self.mode == SqliteMode::ReadOnly {
             let message = "the file is opened with mode=ro, for reading alone; open it without";
@@ -238,7 +263,8 @@ impl SqliteSessionService {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has something written, in a commit that has succeeded when this returns. Those wake who follow whose it is.
+    /// Runs a write. When this returns successfully, the write is committed, and the watchers of `whose` have been
+    /// notified.
     async fn write<T: Send + 'static>(
         &self,
         whose: Whose,
@@ -248,7 +274,7 @@ impl SqliteSessionService {
         self.write_charged(whose, bytes, Charge::none(), work).await
     }
 
-    /// The same for a write that holds room of a quota.
+    /// As [`write`](Self::write), for a write that reserves room of a quota.
     async fn write_charged<T: Send + 'static>(
         &self,
         whose: Whose,
@@ -261,7 +287,7 @@ impl SqliteSessionService {
         answered.await.map_err(|_| read::unanswered())?
     }
 
-    /// Has something removed, from the file and from its log.
+    /// Runs a write that removes data, and removes it from the write-ahead log as well.
     async fn erase<T: Send + 'static>(
         &self,
         whose: Whose,
@@ -285,13 +311,14 @@ impl SqliteSessionService {
             }
         };
         queues.writes.push(queued)?;
-        // The writer makes the place free when it takes the job.
+        // The writer frees the slot when it takes the job.
         place.forget();
         Ok(())
     }
 
-    /// A session that this process has just made. By a reader: the user's and the app's state may be large, and everybody
-    /// waits for the writer. `None` where somebody was quick to delete it.
+    /// Reads a session that this process has just created. A reader thread does it, because the user's and the
+    /// app's state may be large and all writes wait for the writer. `None` if the session was deleted in the
+    /// meantime.
     async fn made(&self, key: &SessionKey, events: EventQuery) -> Result<Option<Session>> {
         let key = key.clone();
         self.read(move |connection| {
@@ -300,7 +327,7 @@ impl SqliteSessionService {
         .await
     }
 
-    /// What is to be done behind an append.
+    /// Starts the work that follows an append: every so often, a checkpoint.
     fn after_append(&self, key: &SessionKey, seq: u64) {
         if seq > 0
             && seq.is_multiple_of(CHECKPOINT_EVENTS)
@@ -316,7 +343,7 @@ impl SqliteSessionService {
         Error::new(ErrorKind::ResourceExhausted, message)
     }
 
-    /// Has something read, on one snapshot. Dropping the call ends the read.
+    /// Runs a read on one snapshot. Dropping the returned future interrupts the read.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Fallible<T> + Send + 'static,
@@ -327,7 +354,7 @@ impl SqliteSessionService {
     }
 }
 
-/// The migrations that the file of a URI lacks, carried out or not.
+/// Lists the migrations that the file of a URI lacks, and applies them unless `run` is a dry run.
 pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     let (path, options) = SqliteOptions::from_uri(uri)?;
     let file = path.clone();
@@ -342,12 +369,12 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     Ok(missing)
 }
 
-/// Opens everything; runs on the writer's thread.
+/// Opens the database and starts the readers. Runs on the writer's thread.
 fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(Writer, Queues)> {
     let opened = connection::open_writer(path, options)?;
     let capacity = options.queue_capacity.clamp(1, Semaphore::MAX_PERMITS);
     let (writes, reads, room) = (Queue::new(), Queue::new(), Arc::new(Semaphore::new(capacity)));
-    // Where a reader cannot be opened, this closes the queue of those that are there.
+    // If a reader cannot be opened, dropping these closes the queues, which ends the readers already started.
     let (jobs, waiting) = (Taker(Arc::clone(&writes)), Arc::new(Taker(Arc::clone(&reads))));
     let commits = Commits::default();
     let queues = Queues { writes, room: Arc::clone(&room), capacity, reads, commits: commits.clone() };
@@ -365,8 +392,8 @@ impl Drop for SqliteSessionService {
         if let Some(open) = self.opened().take() {
             open.queues.close();
         }
-        // Without this wait the end of `main` would cut off what was accepted. Nobody else can be sending:
-        // whoever does holds a reference to the service.
+        // Without this wait the end of `main` would cut off accepted writes. No caller can be submitting any more,
+        // because each holds a reference to the service.
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of {} panicked", self.files.path().display());
         }
@@ -429,7 +456,7 @@ mod tests {
         assert_eq!(count.unwrap(), 0);
     }
 
-    /// Counts for hours unless it is interrupted.
+    /// Runs for hours unless it is interrupted.
     const ENDLESS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
 
     #[tokio::test]
@@ -443,7 +470,7 @@ mod tests {
         for pause in [0, 1, 5, 20, 50] {
             let endless = tokio::time::timeout(Duration::from_millis(pause), query(ENDLESS)).await;
             assert!(endless.is_err());
-            // Those that wait behind one are taken out with it.
+            // Queued reads are dropped like the running one.
             let many = futures_util::future::join_all((0..100).map(|_| query(ENDLESS)));
             assert!(tokio::time::timeout(Duration::from_millis(pause), many).await.is_err());
             let next = tokio::time::timeout(Duration::from_secs(10), query("SELECT 7")).await;
@@ -451,7 +478,7 @@ mod tests {
         }
     }
 
-    /// The interruption of one read never hits another.
+    /// Interrupting one read never interrupts another.
     #[tokio::test(flavor = "multi_thread")]
     async fn reads_beside_those_that_are_dropped_are_whole() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Pages of an app's sessions.
+//! Lists an app's sessions, page by page.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub(super) fn page(
                 user
             }
         };
-        // The state of the first session's user is in every page.
+        // The state of the first session's user is in every page, so it does not count.
         let before = if is_first { left } else { MOST_AT_ONCE };
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session, &mut left)?;
         let bytes = before - left + metadata.bytes();
@@ -57,7 +57,7 @@ pub(super) fn page(
     Ok(ListSessionsResponse::new(sessions, token))
 }
 
-/// A session in a list.
+/// A row of the list.
 struct Listed {
     seq: u64,
     made: i64,
@@ -66,7 +66,7 @@ struct Listed {
     metadata: SessionMetadata,
 }
 
-/// The sessions to pick a page from, in the list's order.
+/// The sessions from which a page is picked, in the list's order.
 fn candidates(
     connection: &Connection,
     app_name: &str,

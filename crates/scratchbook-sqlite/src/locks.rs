@@ -1,7 +1,7 @@
-//! The queue of processes that write to one file: an operating system's lock on a file beside it.
+//! The lock between processes that write to one file: an operating system's lock on a file beside it.
 //!
-//! SQLite's own lock is polled by its waiters, and under load some wait for seconds. The kernel wakes those
-//! who wait for this one as soon as it is free.
+//! SQLite polls its own lock, and under load some processes wait for seconds. The kernel wakes a process that waits
+//! for this lock as soon as the lock is free.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,19 +14,19 @@ use super::error::Fallible;
 use super::files::{beside, open_beside};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// A lock between processes; within this one a single writer holds it.
+/// A lock between processes. Within this process only the writer holds it.
 #[derive(Debug)]
 pub(super) struct FileLock {
     database: PathBuf,
     path: PathBuf,
     timeout: Duration,
     file: Option<File>,
-    /// The wait that is under way in the kernel. At most one: whoever waits after a wait was given up takes it
-    /// over, so that no wait leaves more than one thread and one open file behind.
+    /// The thread that waits in the kernel, if there is one. After a timeout the thread is kept for the next
+    /// attempt, so that timeouts never leave behind more than one thread and one open file.
     waiter: Option<Arc<Waiter>>,
 }
 
-/// A thread that waits in the kernel, and what it came back with.
+/// A thread that waits in the kernel, and the outcome of its wait.
 #[derive(Debug)]
 struct Waiter {
     turn: Mutex<Turn>,
@@ -35,20 +35,21 @@ struct Waiter {
 
 #[derive(Debug)]
 enum Turn {
-    /// Not yet; and whether anybody wants it now.
+    /// The lock has not been granted yet; `wanted` says whether the writer still waits for it.
     Waiting {
         wanted: bool,
     },
     /// The lock is ours.
     Granted(File),
-    /// It came when nobody wanted it and was given back at once; other processes do not wait for the idle.
+    /// The lock was granted when the writer no longer waited, and released at once, so that other processes do not
+    /// wait for an idle one.
     Unwanted(File),
     Failed(io::Error),
     Taken,
 }
 
 impl FileLock {
-    /// The lock of a database, for which a write waits at most this long.
+    /// The lock of a database, with the longest time that a write waits for it.
     pub(super) fn beside(database: &Path, timeout: Duration) -> Result<Self> {
         let path = beside(database, "-lock");
         let mut lock = Self { database: database.to_owned(), path, timeout, file: None, waiter: None };
@@ -56,7 +57,7 @@ impl FileLock {
         Ok(lock)
     }
 
-    /// How much time is left to a write that has waited since then.
+    /// The time left to a write that has waited since `since`.
     pub(super) fn left(&self, since: Instant) -> Duration {
         self.timeout.saturating_sub(since.elapsed())
     }
@@ -69,9 +70,9 @@ impl FileLock {
         open_beside(&self.database, &self.path).map_err(|e| io_error(&self.path, "the lock file cannot be opened", e))
     }
 
-    /// Waits until the lock is ours, for a write that has waited since then.
+    /// Waits until the lock is ours, for a write that has waited since `since`.
     pub(super) fn acquire(&mut self, since: Instant) -> Result<()> {
-        // Again only where a former wait ended in between.
+        // The loop repeats only if an earlier wait ended in between.
         while !self.try_acquire()? {
             if self.wait(self.left(since))? {
                 break;
@@ -80,7 +81,7 @@ impl FileLock {
         Ok(())
     }
 
-    /// Takes the lock where nobody holds it.
+    /// Takes the lock if no process holds it.
     pub(super) fn try_acquire(&mut self) -> Result<bool> {
         if let Some(waiter) = self.waiter.take() {
             match waiter.take() {
@@ -106,7 +107,7 @@ impl FileLock {
         }
     }
 
-    /// Does something while the lock is ours.
+    /// Runs `work` while holding the lock.
     pub(super) fn hold<T>(&mut self, work: impl FnOnce() -> Fallible<T>) -> Fallible<T> {
         self.acquire(Instant::now())?;
         let done = work();
@@ -114,15 +115,15 @@ impl FileLock {
         done
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     pub(super) fn release(&mut self) {
-        // Closing the file gives the lock back as well.
+        // If unlocking fails, closing the file releases the lock as well.
         if self.file.as_ref().is_some_and(|file| file.unlock().is_err()) {
             self.file = None;
         }
     }
 
-    /// Waits on another thread, because the kernel's wait has no timeout. Whether the lock is ours then; if not,
+    /// Waits on another thread, because the kernel's wait has no timeout. Returns whether the lock is ours; if not,
     /// it may be free.
     fn wait(&mut self, timeout: Duration) -> Result<bool> {
         if timeout.is_zero() {
@@ -164,7 +165,7 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // What was granted meanwhile goes with it.
+        // If the lock was granted in the meantime, dropping the outcome closes the file and releases it.
         if let Some(waiter) = self.waiter.take() {
             drop(waiter.take());
         }
@@ -172,7 +173,7 @@ impl Drop for FileLock {
 }
 
 impl Waiter {
-    /// Waits in the kernel, then says so to whoever wants it.
+    /// Waits in the kernel and reports the outcome.
     fn run(&self, file: File) {
         let locked = loop {
             match file.lock() {
@@ -192,7 +193,7 @@ impl Waiter {
         self.came.notify_one();
     }
 
-    /// Waits for so long for what comes.
+    /// Waits for the outcome, up to a timeout.
     fn wait(&self, timeout: Duration) -> Turn {
         let mut turn = self.turn();
         if let Turn::Waiting { wanted } = &mut *turn {
@@ -204,12 +205,12 @@ impl Waiter {
         Self::take_from(&mut turn)
     }
 
-    /// What has come so far.
+    /// The outcome so far, without waiting.
     fn take(&self) -> Turn {
         Self::take_from(&mut self.turn())
     }
 
-    /// Leaves the wait unwanted, or nothing.
+    /// Takes the outcome. If there is none yet, marks the wait as no longer wanted.
     fn take_from(turn: &mut Turn) -> Turn {
         match turn {
             Turn::Waiting { wanted } => {
@@ -225,7 +226,7 @@ impl Waiter {
     }
 }
 
-/// An error of the file system.
+/// The public error for an error of the file system.
 pub(super) fn io_error(path: &Path, what: &str, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -286,7 +287,7 @@ mod tests {
         lock.acquire(Instant::now()).unwrap_err();
         other.unlock().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
-        // Once the waiter has had it, another process can have it, and for as long as it wants.
+        // Once the waiter has released the lock, another process can take it and hold it as long as it likes.
         while !matches!(&*lock.waiter.as_ref().unwrap().turn(), super::Turn::Unwanted(_)) {
             assert!(Instant::now() < deadline);
         }

@@ -1,4 +1,4 @@
-//! The queues between callers, who may be on any executor, and the threads that do the work.
+//! The queues between callers, on any executor, and the threads that do the work.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use scratchbook_core::error::Result;
 use scratchbook_core::store::closed;
 
-/// A queue that ends when it is closed, whoever could still send: what was taken before is done, the rest refused.
+/// A queue that can be closed: items accepted before that are processed, later ones are refused.
 pub(super) struct Queue<T> {
     waiting: Mutex<Waiting<T>>,
     changed: Condvar,
@@ -21,7 +21,7 @@ pub(super) struct Queue<T> {
 struct Waiting<T> {
     items: VecDeque<T>,
     closed: bool,
-    /// The one that waits is to look around.
+    /// Whether the waiting thread is to wake up even without an item.
     nudged: bool,
 }
 
@@ -37,7 +37,7 @@ impl<T> Queue<T> {
         Arc::new(Self { waiting, changed: Condvar::new() })
     }
 
-    /// Adds something that will be done, or refuses it.
+    /// Adds an item that will be processed, or refuses it.
     pub(super) fn push(&self, item: T) -> Result<()> {
         let mut waiting = self.waiting();
         if waiting.closed {
@@ -48,13 +48,13 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Ends a wait for the next, as if it had been too late.
+    /// Ends the current wait for an item, as if it had timed out.
     pub(super) fn nudge(&self) {
         self.waiting().nudged = true;
         self.changed.notify_all();
     }
 
-    /// Takes nothing more.
+    /// Accepts no more items.
     pub(super) fn close(&self) {
         self.waiting().closed = true;
         self.changed.notify_all();
@@ -65,20 +65,21 @@ impl<T> Queue<T> {
     }
 }
 
-/// The end of a queue that takes from it. When it goes, so does what it has not taken, and whoever waits knows.
+/// The receiving end of a queue. Dropping it drops the items left in the queue, so that their callers see that no
+/// answer comes.
 #[derive(Debug)]
 pub(super) struct Taker<T>(pub(super) Arc<Queue<T>>);
 
-/// What has come of a wait.
+/// The outcome of a wait for an item.
 pub(super) enum Next<T> {
     Item(T),
     Late,
-    /// The queue is closed and everything in it done.
+    /// The queue is closed and empty.
     End,
 }
 
 impl<T> Taker<T> {
-    /// The next; `None` when the queue is closed and everything in it done.
+    /// The next item; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<T> {
         match self.take_within(Duration::MAX) {
             Next::Item(item) => Some(item),
@@ -86,7 +87,7 @@ impl<T> Taker<T> {
         }
     }
 
-    /// The next, if it comes in time.
+    /// The next item, if one arrives in time.
     pub(super) fn take_within(&self, timeout: Duration) -> Next<T> {
         let mut waiting = self.0.waiting();
         let until = Instant::now().checked_add(timeout);
@@ -109,7 +110,7 @@ impl<T> Taker<T> {
         }
     }
 
-    /// The next, if it is there and wanted.
+    /// The next item, if there is one already and it is wanted.
     pub(super) fn try_take_if(&self, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
         let mut waiting = self.0.waiting();
         waiting.items.front().is_some_and(is_wanted).then(|| waiting.items.pop_front()).flatten()
@@ -119,16 +120,16 @@ impl<T> Taker<T> {
 impl<T> Drop for Taker<T> {
     fn drop(&mut self) {
         self.0.close();
-        // Dropped without the lock: it may wake whoever waits.
+        // Dropped outside the lock, because dropping an item may wake its caller.
         let left = std::mem::take(&mut self.0.waiting().items);
         drop(left);
     }
 }
 
-/// When somebody is to be woken, and how.
+/// When to wake a waiting task, and how.
 type Asked = (Instant, oneshot::Sender<()>);
 
-/// Says when a time is over, on any executor: a thread of its own sleeps, from the first time it is asked.
+/// A timeout that works on any executor: its own thread sleeps, started with the first wait.
 #[derive(Debug)]
 pub(super) struct Timer {
     timeout: Duration,
@@ -144,7 +145,7 @@ impl Timer {
         self.timeout
     }
 
-    /// Waits until the timeout is over; not at all where there can be no thread.
+    /// Waits until the timeout is over, or returns at once if no thread can be started.
     pub(super) async fn wait(&self) {
         let Some(until) = Instant::now().checked_add(self.timeout) else {
             return std::future::pending().await;
@@ -165,13 +166,13 @@ impl Timer {
                 asked.insert(sender)
             }
         };
-        // The thread ends only after the sender.
+        // The thread outlives the sender, so this cannot fail.
         let _ = sender.send((until, over));
         Ok(())
     }
 }
 
-/// One time after the other: all are as long, so they end in the order they were asked for.
+/// Processes the waits one after the other. All have the same length, so they end in the order they began.
 fn sleep(asked: &mpsc::Receiver<Asked>) {
     for (until, over) in asked {
         if !over.is_closed() {

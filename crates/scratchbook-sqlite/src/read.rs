@@ -1,4 +1,4 @@
-//! The threads that read: each with a connection of its own, each read on one snapshot.
+//! The reader threads: each has its own connection, and each read runs on one snapshot.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -18,10 +18,10 @@ use scratchbook_core::error::{Error, Result};
 /// A read that waits for a thread.
 pub(super) type Read = Box<dyn FnOnce(&Connection, &Files) + Send>;
 
-/// The end of the queue that the readers share.
+/// The receiving end of the queue, which the readers share.
 pub(super) type Reads = Arc<Taker<Read>>;
 
-/// A read, and its answer to come.
+/// A read to queue, and the answer to wait for.
 pub(super) fn queue<T, W>(work: W) -> (Read, Asked<T>)
 where
     T: Send + 'static,
@@ -31,7 +31,7 @@ where
     let progress = Arc::new(Mutex::new(Progress::Waiting));
     let asked = Asked { answered, progress: Arc::clone(&progress) };
     let read: Read = Box::new(move |connection, files| {
-        // Whoever asked may have gone.
+        // The caller may no longer be waiting.
         let Some(running) = Running::begin(&progress, connection) else { return };
         let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
         let result = files.check().and_then(|_| read());
@@ -41,12 +41,12 @@ where
     (read, asked)
 }
 
-/// How far a read is.
+/// The progress of a read.
 enum Progress {
     Waiting,
-    /// On a connection that can be interrupted.
+    /// The read runs on this connection, which can be interrupted.
     Running(InterruptHandle),
-    /// Done, or given up by its caller.
+    /// The read is finished, or its caller has given it up.
     Over,
 }
 
@@ -54,7 +54,8 @@ fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// While a read runs it may be interrupted; no later one on its connection is.
+/// The time during which a read may be interrupted. Dropping this ends it, so that a later read on the connection
+/// is not hit.
 struct Running<'a>(&'a Mutex<Progress>);
 
 impl<'a> Running<'a> {
@@ -74,7 +75,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The answer to a read. When it is dropped before it is there, the read ends, or never begins.
+/// The answer to a read. Dropping it early interrupts the read, or keeps it from starting.
 pub(super) struct Asked<T> {
     answered: oneshot::Receiver<Result<T>>,
     progress: Arc<Mutex<Progress>>,
@@ -88,7 +89,7 @@ impl<T> Asked<T> {
 
 impl<T> Drop for Asked<T> {
     fn drop(&mut self) {
-        // Under the lock, under which a read ends as well: what is interrupted is this one.
+        // A read also ends under this lock, so only this read can be interrupted.
         let mut progress = lock(&self.progress);
         if let Progress::Running(connection) = &*progress {
             connection.interrupt();
@@ -97,18 +98,18 @@ impl<T> Drop for Asked<T> {
     }
 }
 
-/// A read whose outcome nobody waits for. What it reads is to be read on one [snapshot].
+/// A read without an answer. It has to read within one [snapshot].
 pub(super) fn unasked(work: impl FnOnce(&Connection, &Path) + Send + 'static) -> Read {
     Box::new(move |connection, files| work(connection, files.path()))
 }
 
-/// Starts a reader; it ends when the queue is closed and everything in it done.
+/// Starts a reader thread, which ends once the queue is closed and empty.
 pub(super) fn spawn(connection: Connection, files: Arc<Files>, reads: Reads) -> Result<JoinHandle<()>> {
     let name = files.path().to_owned();
     let reader = thread::Builder::new().name("scratchbook-read".to_owned());
     let spawned = reader.spawn(move || {
         while let Some(read) = reads.take() {
-            // The answer's sender is dropped by the panic, which says it all to whoever waits.
+            // The panic drops the sender of the answer, which tells the caller.
             if catch_unwind(AssertUnwindSafe(|| read(&connection, &files))).is_err() {
                 rollback(&connection);
             }
@@ -117,7 +118,7 @@ pub(super) fn spawn(connection: Connection, files: Arc<Files>, reads: Reads) -> 
     spawned.map_err(|e| io_error(&name, "no thread to read it", e))
 }
 
-/// Reads on one snapshot, which is given up at once: a reader that stays keeps the log growing.
+/// Runs a read on one snapshot and ends the snapshot at once, because a long-lived reader keeps the log growing.
 pub(super) fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Fallible<T>) -> Fallible<T> {
     connection.prepare_cached("BEGIN")?.execute([])?;
     let result = work(connection);
@@ -130,7 +131,7 @@ pub(super) fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection
     }
 }
 
-/// Does something that blocks on a thread of its own; the path names it where there is no thread to be had.
+/// Runs blocking work on its own thread. The path appears in the error if no thread can be started.
 pub(super) fn apart<T: Send + 'static>(
     name: &str,
     path: &Path,
@@ -145,7 +146,7 @@ pub(super) fn apart<T: Send + 'static>(
     Ok(answered)
 }
 
-/// The error where a thread has gone without an answer.
+/// The error if a thread has ended without an answer.
 pub(super) fn unanswered() -> Error {
     Error::internal("the store's thread ended without an answer; this is a defect")
 }

@@ -1,4 +1,4 @@
-//! Writes that depend on what is stored: they read first, in the transaction that writes.
+//! Writes that depend on stored data: they read it first, in the transaction that writes.
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -19,7 +19,7 @@ use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome,
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::taken;
 
-/// Appends an event whose operations are carried out here, or that is refused where it comes too late.
+/// Appends an event with operations, guards or optimistic locking.
 pub(super) fn append(
     tx: &Tx<'_>,
     key: &SessionKey,
@@ -59,7 +59,7 @@ pub(super) fn append(
     }
 }
 
-/// Makes a session whose events hold operations.
+/// Creates a session whose events contain operations.
 pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<()> {
     let key = &prepared.key;
     locate::check_new(tx, key, prepared.id_scope, now)?;
@@ -80,7 +80,7 @@ pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Falli
     }
 }
 
-/// Changes a user's or an app's keys by what is found.
+/// Changes a user's or an app's keys with operations.
 pub(super) fn put_state(
     tx: &Tx<'_>,
     of: &StateOwner,
@@ -102,7 +102,7 @@ pub(super) fn put_state(
     }
 }
 
-/// Whose keys are meant.
+/// The owner of the keys.
 struct Owner<'a> {
     app: &'a str,
     user: &'a str,
@@ -114,7 +114,7 @@ impl<'a> Owner<'a> {
         Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
     }
 
-    /// Reads a key, its value and where it was written last.
+    /// Reads a key: its value, and the place of its last write.
     fn find(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope, name: &str) -> Fallible<()> {
         let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user);
         let read = |row: &Row<'_>| -> Fallible<_> {
@@ -144,7 +144,7 @@ impl<'a> Owner<'a> {
         Ok(())
     }
 
-    /// Reads every key of a scope that is there.
+    /// Reads all keys of a scope that have a value.
     fn find_all(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope) -> Fallible<()> {
         let place = || format!("the {}'s state of {}/{}", scope.as_str(), self.app, self.user);
         let mut statement = tx.prepare(match scope {
@@ -172,7 +172,7 @@ impl<'a> Owner<'a> {
         Ok(())
     }
 
-    /// The error of a refusal, with those who wrote the keys in the way.
+    /// The error for a refusal, with the writers of the conflicting keys.
     fn refused(&self, tx: &Tx<'_>, refusal: Refusal) -> Fallible<Error> {
         let writers = refusal.keys().map(|written| self.writer(tx, written)).collect::<Fallible<Vec<_>>>()?;
         Ok(refusal.into_error(writers))

@@ -1,4 +1,4 @@
-//! Reading the columns of a row.
+//! Reads columns of a row.
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 use super::error::Fallible;
 use scratchbook_core::plan::sql::rows::{self, damaged};
 
-/// Reads JSON text of ours.
+/// Decodes JSON text that this store wrote.
 pub(super) fn decode<T: DeserializeOwned>(text: ValueRef<'_>, place: impl Fn() -> String) -> Fallible<T> {
     let text = text.as_str().map_err(|e| damaged(place()).with_source(e))?;
     Ok(rows::json(text, place)?)
 }
 
-/// A column of a row; one that holds what is never written names its row.
+/// The value of a column. An error about damaged contents names the row.
 pub(super) fn named<T>(column: rusqlite::Result<T>, place: impl Fn() -> String) -> Fallible<T> {
     column.map_err(|e| match e.sqlite_error_code() {
         Some(_) => e.into(),
@@ -21,7 +21,7 @@ pub(super) fn named<T>(column: rusqlite::Result<T>, place: impl Fn() -> String) 
     })
 }
 
-/// A text for a message about it.
+/// A text for use in a message; `?` if the column holds none.
 pub(super) fn lossy(row: &Row<'_>, column: usize) -> String {
     match row.get_ref(column) {
         Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).into_owned(),
@@ -29,18 +29,18 @@ pub(super) fn lossy(row: &Row<'_>, column: usize) -> String {
     }
 }
 
-/// How many bytes a text has.
+/// The length of a text in bytes.
 pub(super) fn text_length(row: &Row<'_>, column: usize) -> u64 {
     row.get_ref(column).ok().and_then(|text| text.as_str().ok()).map_or(0, str::len) as u64
 }
 
-/// A column that is never negative.
+/// A number that is never negative.
 pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
 }
 
-/// A count for LIMIT, where a negative one would mean all.
+/// A count for LIMIT, in which a negative number would mean all rows.
 pub(super) fn sql_limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

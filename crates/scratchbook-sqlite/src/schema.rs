@@ -1,4 +1,4 @@
-//! Whose database this is, and bringing its tables up to date.
+//! Recognizes scratchbook's databases and brings their tables up to date.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::locks::FileLock;
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::migrate::Migration;
 
-// What the macro writes has its own style.
+// The macro's output follows its own style.
 #[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 mod embedded {
     refinery::embed_migrations!("src/migrations");
@@ -19,7 +19,7 @@ mod embedded {
 const APPLICATION_ID: i32 = 0x7362_6b31;
 const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
 
-/// Refuses a file that is not a database of ours.
+/// Refuses a file that is not a scratchbook database.
 pub(super) fn check(connection: &Connection, path: &Path) -> Fallible<()> {
     state(connection, path).map(|_| ())
 }
@@ -29,7 +29,7 @@ enum State {
     Version(i32),
 }
 
-/// The migrations that a database lacks; refuses what is not ours or is newer than we are.
+/// The migrations that a database lacks. Refuses a database that is not ours or newer than this build.
 pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migration>> {
     let runner = embedded::migrations::runner();
     let version = match state(connection, path)? {
@@ -40,7 +40,7 @@ pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migr
     Ok(runner.get_migrations().iter().filter(|m| m.version() > version).map(described).collect())
 }
 
-/// Every migration there is, in order.
+/// Every migration, in order.
 pub(super) fn all() -> Vec<Migration> {
     embedded::migrations::runner().get_migrations().iter().map(described).collect()
 }
@@ -50,9 +50,9 @@ fn described(migration: &refinery::Migration) -> Migration {
     Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
 }
 
-/// Makes or migrates the tables; refuses what is not ours or is newer than we are.
+/// Creates or migrates the tables. Refuses a database that is not ours or newer than this build.
 ///
-/// Several processes may come here at once, so what was seen without the lock is looked at again with it.
+/// Several processes may do this at the same time, so the check without the lock is repeated with it.
 pub(super) fn prepare(connection: &mut Connection, path: &Path, lock: &mut FileLock) -> Fallible<()> {
     let runner = embedded::migrations::runner();
     let newest = newest(&runner);
@@ -66,7 +66,7 @@ fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, n
     if is_current(connection, path, newest)? {
         return Ok(());
     }
-    // Before the first table, so that a file left here by a crash is known as ours.
+    // Set before the first table is created, so that a file left behind by a crash is recognized as ours.
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     let mut runner = runner.set_grouped(true);
     runner.set_migration_table_name(MIGRATIONS_TABLE);
@@ -106,7 +106,8 @@ fn refuse_newer(path: &Path, version: i32, newest: i32) -> Fallible<()> {
     )))
 }
 
-/// All that is looked at is seen at one moment: whoever makes the tables meanwhile is seen before or after it.
+/// Reads everything in one snapshot: tables that another process creates at the same time are seen completely or
+/// not at all.
 fn state(connection: &Connection, path: &Path) -> Fallible<State> {
     let snapshot = connection.unchecked_transaction()?;
     let state = seen(&snapshot, path)?;

@@ -1,4 +1,4 @@
-//! What the store does for each call: what is checked and made ready before a thread gets it.
+//! The implementation of each call: checks and preparation, before a thread does the work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,11 +50,11 @@ impl SessionService for SqliteSessionService {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
             self.write_charged(whose, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
-        // As behind so many appends.
+        // The same follow-up work as if the events had been appended one by one.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
         let made = self.made(&key, EventQuery::All).await?;
         let expires = expires.map(seconds_of_micros);
-        // Where there is none any more, this is what was made.
+        // If the session was deleted in the meantime, the answer shows it as it was created.
         Ok(made.unwrap_or_else(|| {
             let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
             session.with_expire_time(expires).with_metadata(metadata)
@@ -128,7 +128,7 @@ impl SessionService for SqliteSessionService {
     fn commits(&self) -> Result<CommitNotices> {
         let queues = self.queues()?;
         let notices = queues.commits.subscribe();
-        // The writer looks for what other processes commit from now on.
+        // From now on the writer looks for commits of other processes.
         queues.writes.nudge();
         Ok(notices)
     }
@@ -211,7 +211,7 @@ impl SessionService for SqliteSessionService {
         Ok(match appended {
             Appended::Replayed(committed) => committed,
             Appended::Stored { seq, position } => {
-                // The writer has dropped its share before it answered.
+                // The writer dropped its reference before it answered.
                 let mut event = match Arc::try_unwrap(new) {
                     Ok(new) => new.prepared.event,
                     Err(shared) => shared.prepared.event.clone(),
@@ -262,7 +262,7 @@ impl SessionService for SqliteSessionService {
 
     async fn check_writable(&self) -> Result<()> {
         if self.mode == SqliteMode::ReadOnly {
-            // No write is wanted of it.
+            // A read-only service only has to be readable.
             return self.read(|_| Ok(())).await;
         }
         self.write(Whose::Nobody, 0, writer::check_writable).await
@@ -275,7 +275,7 @@ impl SessionService for SqliteSessionService {
             drop(running);
         }
         let mut running = self.running.clone();
-        // Ends with an error when the writer has dropped its side, the last thing it does.
+        // The loop ends with an error when the writer drops its sender, which is the last thing it does.
         while running.changed().await.is_ok() {}
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Stock for SqliteSessionService {
 
     async fn remove_expired(&self, limit: usize) -> Result<u64> {
         let (now, mut removed) = (self.now_micros(), 0);
-        // Who has nothing to delete does not wait for the writer.
+        // If nothing has expired, the call does not wait for the writer.
         while removed < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
             removed +=
                 self.erase(Whose::Anybody, move |tx| retention::delete_expired(tx, now, limit - removed)).await?;
@@ -316,11 +316,11 @@ impl Stock for SqliteSessionService {
     }
 }
 
-/// An append as the writer gets it. What is large is behind a pointer, so that no future holds it.
+/// An append, prepared for the writer. Large parts are behind pointers, so that no future holds them.
 enum Write {
-    /// It is written as it is.
+    /// The event is written unchanged.
     Plain(Arc<NewEvent>),
-    /// It depends on what is stored.
+    /// The event depends on stored data.
     Resolved { bytes: usize, of: Box<(Prepared, AppendOptions)> },
 }
 

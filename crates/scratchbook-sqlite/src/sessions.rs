@@ -1,4 +1,4 @@
-//! Sessions: creating, reading and deleting one, and its title and labels.
+//! Creates, reads, updates and deletes sessions.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -23,7 +23,7 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{Scope, StateMap};
 use scratchbook_core::store::taken;
 
-/// A session, or the part of it that was asked for.
+/// A session, or the requested part of it.
 pub(super) fn get(
     connection: &Connection,
     key: &SessionKey,
@@ -56,7 +56,7 @@ pub(super) fn get(
     Ok(Some(session.with_metadata(metadata).with_log_positions(log_positions(connection)?)))
 }
 
-/// A title and labels as they stand in a row.
+/// The title and labels of a row.
 pub(super) fn metadata(
     title: Option<String>,
     labels: Option<String>,
@@ -81,7 +81,7 @@ pub(super) fn update(tx: &Tx<'_>, key: &SessionKey, update: &SessionUpdate, now:
     Ok(())
 }
 
-/// The last feed position of what this snapshot shows.
+/// The last feed position that this snapshot shows.
 pub(super) fn log_positions(connection: &Connection) -> Fallible<LogPositions> {
     let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| number(row, 0));
     Ok(LogPositions::of_feed(named(position, || "the feed's position".to_owned())?))
@@ -91,7 +91,8 @@ pub(super) fn seconds(micros: Option<i64>) -> Option<f64> {
     micros.map(seconds_of_micros)
 }
 
-/// Makes a session with all it begins with. One of its address that has expired by now, in microseconds, is deleted.
+/// Creates a session with its state and events. An expired session with the same key is deleted first. `now` is in
+/// microseconds.
 pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let key = &new.key;
     locate::check_new(tx, key, new.id_scope, now)?;
@@ -124,7 +125,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
         tx.execute(sql, params![app, user, session, initial, position])?;
     }
     tx.counts().forget(key.into(), Scope::Session);
-    // Nothing is there yet, and how many there may be was looked at before.
+    // The session has no keys yet, and the number of new ones was checked before.
     for change in &new.own {
         state::insert_own(tx, key, 0, change)?;
     }
@@ -140,13 +141,13 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     }
     growth.check(tx, key.into(), &new.limits)?;
     for event in &new.events {
-        // One that expires at once takes them all the same.
+        // The events are stored even if the session expires at once.
         events::append(tx, key, event, i64::MIN)?;
     }
     Ok(())
 }
 
-/// The number of the last event of a session that must be there.
+/// The number of the last event of a session, which must exist.
 pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64> {
     let seq = find_last_seq(tx, key, now)?.ok_or_else(|| no_session(key))?;
     if seq < 0 {
@@ -155,7 +156,7 @@ pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64>
     Ok(seq)
 }
 
-/// The number of a session's last event, where there is such a session.
+/// The number of a session's last event, if the session exists.
 pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<Option<i64>> {
     let sql = "SELECT seq FROM sessions
         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
@@ -163,18 +164,18 @@ pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible
     tx.find_row(sql, address, |row| row.get(0))
 }
 
-/// When a session was made, in microseconds.
+/// When a session was created, in microseconds.
 pub(super) fn create_time(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
     let sql = "SELECT create_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
     tx.find_row(sql, params![key.app_name(), key.user_id(), key.session_id()], |row| row.get(0))
 }
 
-/// Removes a session and what is its own.
+/// Deletes a session and everything that belongs to it.
 pub(super) fn delete(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<()> {
     delete_by_columns(tx, [key.app_name(), key.user_id(), key.session_id()], RemovalKind::Deleted, now)
 }
 
-/// The same by the columns of an address, whatever is in them.
+/// As [`delete`], by the columns of a key, which are not checked.
 pub(super) fn delete_by_columns(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, now: i64) -> Fallible<()> {
     let gone = "DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 RETURNING seq";
     let Some(last) = tx.find_row(gone, address, |row| row.get(0))? else {
@@ -187,7 +188,7 @@ pub(super) fn delete_by_columns(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKi
     removal::of_session(tx, address, kind, last, now)
 }
 
-/// Removes a user from an app, and the user's name from the app's log.
+/// Deletes a user from an app, and the user's name from the log of the app's state.
 pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str, now: i64) -> Fallible<()> {
     let sessions = tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2", [app_name, user_id])?;
     let mut gone = sessions;

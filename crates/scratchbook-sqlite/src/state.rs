@@ -1,4 +1,4 @@
-//! The state of users and apps as it is now, and the values of a session's own keys.
+//! The present state of users and apps, and the values of a session's own keys.
 
 use rusqlite::{Connection, Row, params, params_from_iter};
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ pub(super) const USER_STATE: &str =
     "SELECT key, value FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL";
 pub(super) const APP_STATE: &str = "SELECT key, value FROM app_states WHERE app_name = ?1 AND value IS NOT NULL";
 
-/// The scope of an owner's keys, and the user as the log has it.
+/// The scope of an owner's keys, and the user id as the log stores it.
 pub(super) fn scope_and_user(owner: &StateOwner) -> (Scope, &str) {
     owner.user_id().map_or((Scope::App, ""), |user| (Scope::User, user))
 }
@@ -74,8 +74,8 @@ pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListSta
     Ok(page)
 }
 
-/// The least text that comes after all that begin so; `None` where there is none. Texts are compared by their bytes, which
-/// have the order of the characters.
+/// The smallest text after all texts with a prefix; `None` if there is none. Texts are compared by their bytes,
+/// which gives the same order as comparing characters.
 fn prefix_end(prefix: &str) -> Option<String> {
     let mut rest = prefix.chars();
     while let Some(last) = rest.next_back() {
@@ -86,8 +86,8 @@ fn prefix_end(prefix: &str) -> Option<String> {
     None
 }
 
-/// The values of one scope; `owner` is app, user and session, as far as the scope has them. What they have in bytes is
-/// taken from `left`; if that is not enough, they are refused.
+/// The values of one scope. `owner` has the app, user and session, as far as the scope needs them. The size of the
+/// values in bytes is subtracted from `left`; if they exceed it, the read is refused.
 pub(super) fn values(
     connection: &Connection,
     sql: &str,
@@ -149,8 +149,8 @@ pub(super) fn put_state(
     Ok(position.unsigned_abs())
 }
 
-/// Writes a change, and says whether its key was there. A key that is known costs one statement: nothing else tells a key
-/// that comes from one that changes.
+/// Writes a change and returns whether its key had a value. A key that has one costs a single statement. No other
+/// statement could distinguish a new key from a changed one.
 pub(super) fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<bool> {
     let row = params![key.app_name(), key.user_id(), key.session_id(), change.name, change.value, seq];
     let changed = tx.execute(
@@ -173,7 +173,7 @@ pub(super) fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextC
     Ok(())
 }
 
-/// As [`write_own`], and logged.
+/// As [`write_own`], for a user's key, with an entry in the log.
 pub(super) fn write_user(
     tx: &Tx<'_>,
     app: &str,
@@ -203,7 +203,7 @@ pub(super) fn write_user(
     Ok(known.is_some())
 }
 
-/// As [`write_own`], and logged.
+/// As [`write_own`], for an app's key, with an entry in the log.
 pub(super) fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
     let row = params![app, change.name, change.value, origin.position];
     let known = tx.find_row(

@@ -1,4 +1,4 @@
-//! The log of shared state: every change to a user's or an app's keys.
+//! The log of shared state: every change to the keys of users and apps.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -16,7 +16,7 @@ use scratchbook_core::state::Scope;
 /// The columns of a change, as [`change`] reads them.
 pub(super) const CHANGE: &str = "position, key, version, value, session_user, session_id, seq, event_id, author, time";
 
-/// Who made a change to a user's or an app's key.
+/// The origin of a change to a user's or an app's key.
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     pub(super) position: i64,
@@ -59,7 +59,7 @@ pub(super) fn append(
     Ok(())
 }
 
-/// The log of a user's or an app's state.
+/// The changes to a user's or an app's state after a position.
 pub(super) fn changes(
     connection: &Connection,
     owner: &StateOwner,
@@ -77,7 +77,7 @@ pub(super) fn changes(
         let length = text_length(row, 3);
         let change = change(row, owner)?;
         let is_full = changes.len() >= limit || !changes.is_empty() && bytes + length > PAGE_BYTES;
-        // A page ends between two commits, never inside one.
+        // A page ends between two commits, never within one.
         if is_full && changes.last().is_none_or(|last| last.position != change.position) {
             break;
         }
@@ -87,7 +87,7 @@ pub(super) fn changes(
     Ok(changes)
 }
 
-/// What was done to one key before a position, the latest first.
+/// The changes to one key before a position, the latest first.
 pub(super) fn key_changes(
     connection: &Connection,
     owner: &StateOwner,
@@ -113,7 +113,7 @@ pub(super) fn key_changes(
     Ok(changes)
 }
 
-/// How far the log of a user's or an app's state was pruned.
+/// The position up to which the log of a user's or an app's state was pruned.
 pub(super) fn pruned(connection: &Connection, owner: &StateOwner) -> Fallible<u64> {
     let (scope, user) = scope_and_user(owner);
     let sql = "SELECT position FROM pruned_logs WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3";
@@ -122,7 +122,7 @@ pub(super) fn pruned(connection: &Connection, owner: &StateOwner) -> Fallible<u6
     Ok(named(found, || format!("how far the log of {owner:?} was pruned"))?.unwrap_or_default())
 }
 
-/// A change from the first columns of a row, which are [`CHANGE`].
+/// A change, from the first columns of a row, which are [`CHANGE`].
 pub(super) fn change(row: &Row<'_>, owner: &StateOwner) -> Fallible<StateChange> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
     let place = || {

@@ -1,7 +1,7 @@
-//! Appends: plain ones in one call, those with operations by reading, resolving and guarding.
+//! Appends events. A plain event takes one call; an event with operations is read, resolved and guarded.
 //!
-//! The store cannot compute with values in another form. What it can do is to compare them: an operation becomes the guard
-//! that the stored form is the one that was read, and the form of what the operation comes to.
+//! The store cannot compute with encoded values, but it can compare them. So an operation is replaced by two
+//! things: a guard that the stored value is still the one that was read, and the encoded result of the operation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{Change, Operation, Scope, StateDelta};
 
-/// Values as they are stored, by the key with its prefix.
+/// Values as they are stored, by prefixed key.
 pub(super) type Raw = HashMap<String, Option<Value>>;
 
-/// How often a write with operations is tried again, some 100 times.
+/// How many rounds of retries a write with operations gets, about 100 tries in all.
 const ROUNDS: usize = 5;
 
-/// What came of one try.
+/// The outcome of one try.
 pub(super) enum Tried<T> {
     Answered(Result<T>),
-    /// Others were faster.
+    /// Another writer changed a value first.
     Late(Error),
 }
 
@@ -42,7 +42,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         mut options: AppendOptions,
     ) -> Result<Committed> {
         if event.is_partial() {
-            // The store says whether it is open; the event is none of its business.
+            // The store only reports whether it is open. It does not need the event.
             let piece = Event { partial: Some(true), ..Event::default() };
             self.service.append(key, piece, AppendOptions::default()).await?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
@@ -112,7 +112,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
             let (scope, name) = Scope::split(name);
             found.insert(scope, name, value.map(std::borrow::Cow::into_owned), 0);
         }
-        // The check is asked by the store, in its commit.
+        // The store runs the check in its commit.
         let mut unchecked = options.clone();
         unchecked.check = None;
         let resolved = match prepared.resolve(&unchecked, &found) {
@@ -128,8 +128,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         })
     }
 
-    /// What is said of an event that is refused for what was read: the store knows who wrote it, whether the writer is
-    /// late besides, and whether the event is there already.
+    /// The answer for an event that was refused because of the values that were read. The store knows who wrote
+    /// them, whether optimistic locking refuses the event as well, and whether the event is stored already.
     async fn refused(
         &self,
         key: &SessionKey,
@@ -153,7 +153,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         }
     }
 
-    /// The caller's check, as the store is to ask it.
+    /// Wraps the caller's check so that the store can run it.
     pub(super) fn opened_check(
         &self,
         app: &str,
@@ -165,7 +165,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 }
 
-/// What has a turn of its own: a key of a session, of a user or of an app.
+/// What a permit covers: a key of a session, of a user or of an app.
 fn turn<'a>(session: &'a SessionKey, key: &'a str) -> [&'a str; 4] {
     let (app, user, id) = (session.app_name(), session.user_id(), session.session_id());
     match Scope::split(key).0 {
@@ -181,7 +181,7 @@ pub(super) fn operated(delta: &StateDelta) -> Vec<String> {
     operated.map(|(key, _)| key.to_owned()).collect()
 }
 
-/// Changes with the guard, before each key that was read, that it is still as it was read.
+/// Changes in which each key that was read begins with a guard that it still has the value that was read.
 pub(super) fn guarded<'a>(keys: impl Iterator<Item = &'a str>, changes: &StateDelta, raw: &Raw) -> Result<StateDelta> {
     let mut guarded = StateDelta::new();
     for key in keys {
@@ -203,8 +203,8 @@ pub(super) fn guarded<'a>(keys: impl Iterator<Item = &'a str>, changes: &StateDe
     Ok(guarded)
 }
 
-/// A delta that no store carries out: each key would have to be absent, and then there. The refusal tells of each key who
-/// wrote it.
+/// A delta that every store refuses: each key would have to be absent, and then present. The refusal names the
+/// writer of each key.
 pub(super) fn refused_whatever<'a>(keys: impl Iterator<Item = &'a str>) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for key in keys {
@@ -214,19 +214,19 @@ pub(super) fn refused_whatever<'a>(keys: impl Iterator<Item = &'a str>) -> Resul
     Ok(delta)
 }
 
-/// Whether a write was refused by a guard of ours: a key is not as it was read any more.
+/// Whether one of our guards refused a write, because a key has changed since it was read.
 pub(super) fn is_late(error: &Error, raw: &Raw) -> bool {
     let ours = |conflict: &KeyConflict| conflict.cause == ConflictCause::Guard && raw.contains_key(&conflict.key);
     error.kind() == ErrorKind::Conflict && error.conflicts().iter().any(ours)
 }
 
-/// Whether a refusal tells of another value than the one that was read.
+/// Whether a refusal shows another value than the one that was read.
 pub(super) fn is_other(told: &Error, raw: &Raw) -> bool {
     told.conflicts().iter().any(|found| raw.get(&found.key).is_some_and(|raw| *raw != found.found))
 }
 
-/// The error for what was read, with what a refusal tells: who wrote the keys whose guards do not hold, and the keys for
-/// which the writer is late.
+/// The error for the values that were read, completed by the store's refusal: the writers of the keys whose guards
+/// failed, and the keys that optimistic locking refuses.
 pub(super) fn with_writers(error: Error, told: &Error) -> Error {
     let merged = told.conflicts().iter().filter_map(|told| match told.cause {
         ConflictCause::Changed => Some(told.clone()),

@@ -1,4 +1,4 @@
-//! Artifacts: one whose data is worth it is kept as bytes in the other form, and so is what is kept beside it.
+//! Encodes artifacts, and the metadata stored with them.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -53,7 +53,7 @@ impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
 }
 
 impl<S: ArtifactService, C: Codec> Coded<S, C> {
-    /// The part in the other form; `None` where it is kept as it is.
+    /// The encoded part; `None` if it is stored unchanged.
     fn encode_part(&self, session: &SessionKey, filename: &str, part: &Part) -> Result<Option<Part>> {
         let plain = to_bytes(part)?;
         let looks_encoded = mime_type(part) == Some(C::MIME_TYPE);
@@ -77,7 +77,7 @@ impl<S: ArtifactService, C: Codec> Coded<S, C> {
         from_bytes(&self.coder.0.decode(&encoded, &place)?).ok_or_else(|| unreadable(&place))
     }
 
-    /// One field, in which are the metadata and the type that the data had.
+    /// A single field that contains the metadata and the original type of the data.
     fn encode_metadata(
         &self,
         session: &SessionKey,
@@ -113,7 +113,7 @@ fn mime_type(part: &Part) -> Option<&str> {
     part.inline_data.as_ref()?.mime_type.as_deref()
 }
 
-/// A part as bytes: its JSON without the data, which would be a third longer there, and then the data.
+/// A part as bytes: its JSON without the data, followed by the data, which would be a third longer as JSON.
 fn to_bytes(part: &Part) -> Result<Vec<u8>> {
     let mut rest = part.clone();
     let data = rest.inline_data.as_mut().and_then(|blob| blob.data.take());

@@ -1,4 +1,4 @@
-//! A check of what a write comes to, asked by a store that has the values in another form.
+//! Runs a caller's check of the resulting state in a store that has encoded values.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use scratchbook_core::error::Result;
 use scratchbook_core::session::{CheckedWrite, StateCheck};
 use scratchbook_core::state::Scope;
 
-/// The caller's check, which the store asks in its commit; it is shown the values as they were given.
+/// The caller's check. The store runs it in its commit, and it sees the decoded values.
 #[derive(Debug)]
 pub(super) struct OpenedCheck<C> {
     pub(super) coder: Arc<Coder<C>>,

@@ -1,4 +1,4 @@
-//! Creations, with the events a session may begin with.
+//! Creates sessions, with the events that a session may begin with.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{Change, Scope};
 
-/// How often a creation with operations is tried again, some 100 times.
+/// How many rounds of retries a creation with operations gets, about 100 tries in all.
 const ROUNDS: usize = 5;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
@@ -62,7 +62,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         Err(late.unwrap_or_else(|| Error::internal("a creation was not tried")))
     }
 
-    /// Reads what the operations of the events are carried out on, and guards it.
+    /// Reads the values that the events' operations need, resolves the operations, and guards the values.
     async fn try_create(&self, creation: &Creation) -> Result<Tried<Session>> {
         let key = &creation.prepared.key;
         let (mut raw, mut found) = (Raw::new(), Found::new(0));
@@ -79,13 +79,13 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let resolved = match creation.prepared.clone().resolve(found) {
             Ok(resolved) => resolved,
             Err(refusal) => {
-                // A taken id is told before what events come to.
+                // A taken id is reported in preference to a refusal of the events.
                 let scope = creation.prepared.id_scope;
                 let mut exists = self.service.get_session(key, &GetSessionConfig::state_only()).await?.is_some();
                 if !exists && scope == IdScope::App {
                     let found = self.service.locate_session(key.app_name(), key.session_id()).await;
                     exists = match found {
-                        // Several users have it.
+                        // Several users have a session with this id.
                         Err(error) if error.kind() == ErrorKind::FailedPrecondition => true,
                         found => found?.is_some(),
                     };
@@ -118,11 +118,11 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         own.chain(shared).map(encode).collect()
     }
 
-    /// The creation as the store is asked for it. The first event guards what was read.
+    /// The creation as the store receives it. The first event guards the values that were read.
     fn coded_creation(&self, creation: &Creation, events: &[Prepared], raw: &Raw) -> Result<CreateSessionConfig> {
         let given = &creation.prepared.events;
         let mut config = creation.config.clone();
-        // One that is there twice is the same, though its form may have another time the second time.
+        // Events with equal ids are the same event, although their encoded forms may have different times.
         let mut ids = HashSet::new();
         for event in events.iter().filter(|event| ids.insert(event.event.id.as_str())) {
             let as_sent = given.iter().find(|given| given.event.id == event.event.id);
@@ -140,10 +140,10 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 }
 
-/// A creation made ready.
+/// A prepared creation.
 struct Creation {
     prepared: PreparedSession,
-    /// What the store is asked for, but for the events.
+    /// The creation as the store receives it, without the events.
     config: CreateSessionConfig,
     /// The ids of events that came without a time.
     timeless: HashSet<String>,

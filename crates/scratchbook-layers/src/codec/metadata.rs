@@ -1,4 +1,4 @@
-//! Titles and labels, for an encoding that has them too.
+//! Encodes titles and labels, if the encoding covers them.
 
 use uuid::Uuid;
 
@@ -24,7 +24,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         self.service.update_session(key, update).await
     }
 
-    /// Lists sessions. Where the store cannot read what they are looked for by, it lists all of them.
+    /// Lists sessions. If the store cannot read titles and labels, it lists all sessions and they are filtered
+    /// here.
     pub(super) async fn list_coded(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         let filter = SessionFilter::new(config)?;
         let mut asked = config.clone();
@@ -40,7 +41,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
 }
 
 impl<C: Codec> Coder<C> {
-    /// A session's title and labels as they are stored.
+    /// Encodes a session's title and labels.
     pub(super) fn coded_metadata(&self, key: &SessionKey, mut metadata: SessionMetadata) -> Result<SessionMetadata> {
         if let Some(title) = &mut metadata.title {
             *title = self.encode_metadata(title, &Place::title(key))?;
@@ -51,7 +52,7 @@ impl<C: Codec> Coder<C> {
         Ok(metadata)
     }
 
-    /// A session's title and labels as they were given.
+    /// Decodes a session's title and labels.
     pub(super) fn open_metadata(&self, key: &SessionKey, metadata: &SessionMetadata) -> Result<SessionMetadata> {
         let mut metadata = metadata.clone();
         if let Some(title) = &mut metadata.title {

@@ -1,4 +1,4 @@
-//! What a store gives back, as it was given.
+//! Decodes what a store returns.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl<C: Codec> Coder<C> {
         Ok(StateMap::from(state.iter().map(open).collect::<Result<Map<_, _>>>()?))
     }
 
-    /// The session's own keys.
+    /// Decodes a session's own keys.
     pub(super) fn open_own(&self, key: &SessionKey, state: Map<String, Value>) -> Result<Map<String, Value>> {
         open_values(state, |name, value| {
             let place = Place::value(key.app_name(), key.user_id(), name);
@@ -37,7 +37,7 @@ impl<C: Codec> Coder<C> {
         })
     }
 
-    /// A user's or an app's keys, by name without prefix.
+    /// Decodes a user's or an app's keys, by name without prefix.
     pub(super) fn open_owned(&self, owner: &StateOwner, state: Map<String, Value>) -> Result<Map<String, Value>> {
         open_values(state, |name, value| Ok(self.decode_value(value, &Place::owned(owner, name))?.into_owned()))
     }
@@ -77,7 +77,8 @@ impl<C: Codec> Coder<C> {
         Ok(entry)
     }
 
-    /// An error of a write to a session of a user, or to the user's or the app's state, with the values of its conflicts.
+    /// Decodes the values of an error's conflicts, after a write to a session of a user or to the state of the user
+    /// or the app.
     pub(super) fn open_error(&self, app: &str, user: &str, error: Error) -> Error {
         let opened = error.map_conflicts(|conflict| {
             let place = Place::value(app, user, &conflict.key);

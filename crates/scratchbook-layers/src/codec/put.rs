@@ -1,4 +1,4 @@
-//! State outside of any session.
+//! Writes state outside of any session.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use scratchbook_core::plan::resolve::Found;
 use scratchbook_core::session::{ListStateConfig, PutStateOptions, SessionService, StateOwner, retry_pauses};
 use scratchbook_core::state::{Change, StateDelta};
 
-/// How often a change with operations is tried again, some 100 times.
+/// How many rounds of retries a change with operations gets, about 100 tries in all.
 const ROUNDS: usize = 5;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
@@ -81,7 +81,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         })
     }
 
-    /// As for an append: the store tells who wrote the keys in the way.
+    /// As for an append, the store reports the writers of the conflicting keys.
     async fn refused_put(
         &self,
         owner: &StateOwner,
@@ -103,7 +103,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         })
     }
 
-    /// The value of one key as it is stored: the first name with itself for a prefix.
+    /// The stored value of one key. If the key exists, it is the first of the keys that have its name as a prefix.
     pub(super) async fn read_raw(&self, owner: &StateOwner, name: &str) -> Result<Option<Value>> {
         let config = ListStateConfig::default().with_prefix(name).with_page_size(1);
         let mut page = self.service.list_state(owner, &config).await?;
@@ -113,7 +113,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     fn coded_changes(&self, owner: &StateOwner, changes: &[KeyChange]) -> Result<StateDelta> {
         let mut coded = StateDelta::new();
         for KeyChange { name, change, .. } in changes {
-            // No retry is known by it, so that it may be another each time.
+            // No retry is recognized by these values, so their salt may be random.
             let salt = Uuid::new_v4();
             let change = match change {
                 Change::Set(value) => {
@@ -128,7 +128,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 }
 
-/// By the key with its prefix, as errors name them.
+/// The values by prefixed key, as errors name them.
 fn prefixed(owner: &StateOwner, raw: Raw) -> Raw {
     raw.into_iter().map(|(name, value)| (scope_of(owner).key(&name).into_owned(), value)).collect()
 }

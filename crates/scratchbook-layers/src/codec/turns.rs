@@ -1,4 +1,4 @@
-//! Turns within the process, so that writers of one key do not refuse one another again and again.
+//! Permits within the process, so that concurrent writers of a key do not refuse one another again and again.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,7 +8,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 const PLACES: usize = 64;
 
-/// Whoever carries operations out on a key has the turn for it; between processes a guard decides.
+/// Locks for keys. A writer holds the permit of each key that it changes with operations; between processes, guards
+/// decide.
 #[derive(Clone)]
 pub(super) struct Turns(Arc<Vec<Arc<Mutex<()>>>>);
 
@@ -23,7 +24,7 @@ impl Turns {
         Self(Arc::new((0..PLACES).map(|_| Arc::default()).collect()))
     }
 
-    /// Waits for the turn on all of these, in an order that all keep to.
+    /// Waits for the permits of all these keys, always in the same order.
     pub(super) async fn take(&self, keys: impl IntoIterator<Item = impl Hash>) -> Vec<OwnedMutexGuard<()>> {
         let mut places: Vec<_> = keys.into_iter().map(place).collect();
         places.sort_unstable();

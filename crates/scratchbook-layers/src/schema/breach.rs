@@ -1,31 +1,32 @@
-//! What breaks a schema, in words that show no value.
+//! Describes how a value breaks a schema, without showing the value.
 
 use std::fmt;
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
 
-/// One thing that is wrong with a value, or with a scope as one object.
+/// One error in a value, or in a scope seen as one object.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Breach {
-    /// Where in the value: names and indices.
+    /// The path in the value: names and indices.
     pub(super) path: Vec<String>,
-    /// Which part of the schema it breaks.
+    /// The part of the schema that is broken.
     place: String,
-    /// What the schema wants.
+    /// What the schema requires.
     wants: String,
-    /// Whether it is about how many members the object has.
+    /// Set if the number of the object's members is wrong.
     pub(super) counts: Option<Count>,
 }
 
-/// Which number of members is wrong.
+/// How the number of members is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Count {
     TooMany,
     TooFew,
 }
 
-/// A member that is missing, that may not be, or whose name is wrong is told as one at its own place.
+/// The errors in a value. An error about a member that is missing, not allowed or has an invalid name gets that
+/// member's path.
 pub(super) fn breaches(error: &ValidationError<'_>) -> Vec<Breach> {
     let path: Vec<String> = segments(error.instance_path().as_str());
     let place = error.schema_path().as_str().to_owned();
@@ -50,11 +51,11 @@ fn what(error: &ValidationError<'_>) -> String {
     masked(error, "the value").to_string()
 }
 
-/// What an error says, with a word in place of the value, cut where a schema is long.
+/// The text of an error, with a word in place of the value, cut off if it is long.
 pub(super) fn masked(error: &ValidationError<'_>, value: &str) -> String {
     const MOST: usize = 300;
     let text = match error.kind() {
-        // Its own words show the name.
+        // The error's own text would show the name.
         Kind::PropertyNames { error } => format!("its name: {}", error.masked_with(value)),
         _ => error.masked_with(value).to_string(),
     };
@@ -69,7 +70,7 @@ fn segments(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// The place as a JSON pointer, and what is wanted there.
+/// The path as a JSON pointer, and what is required there.
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {

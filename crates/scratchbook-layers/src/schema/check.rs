@@ -1,4 +1,4 @@
-//! What a write has to hold to.
+//! Validates writes.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,13 @@ use scratchbook_core::session::{CheckedWrite, StateCheck};
 use scratchbook_core::state::{Scope, StateDelta};
 
 impl StateSchema {
-    /// Checks the values that a delta sets, as far as nothing else has to be known: by the schemas of keys, and those of
-    /// scopes that judge each key by itself. The name of a key has its prefix.
+    /// Validates the values that a delta sets, as far as this is possible without stored data: against the schemas
+    /// of keys, and those of scopes that validate each key by itself. Keys are named with their prefix.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` names the key, the place in its value, what the schema wants, and its version; never the value.
+    /// `InvalidArgument` names the key, the place in its value, what the schema requires, and its version; never
+    /// the value.
     pub fn check_delta(&self, delta: &StateDelta) -> Result<()> {
         delta.iter().try_for_each(|(key, change)| {
             let (scope, name) = Scope::split(key);
@@ -26,7 +27,7 @@ impl StateSchema {
     }
 
     pub(super) fn check_value(&self, scope: Scope, name: &str, value: Option<&Value>) -> Result<()> {
-        // A key that is absent breaks no schema of its own.
+        // An absent key breaks no schema of its own.
         let Some(value) = value else {
             return Ok(());
         };
@@ -38,7 +39,7 @@ impl StateSchema {
         if let Some(schema) = self.scope_of(scope, name).filter(|schema| schema.is_of_single_keys()) {
             let alone = Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
             if let Some(mut breach) = first(schema, &alone) {
-                // Whatever is wrong with an object of one member, it is this member.
+                // Any error in an object with one member is an error of that member.
                 if breach.path.is_empty() {
                     breach.path.push(name.to_owned());
                 }
@@ -48,7 +49,7 @@ impl StateSchema {
         Ok(())
     }
 
-    /// Checks a scope as one object. What was wrong before and is not touched does not matter.
+    /// Validates a scope as one object. Errors that were there before are ignored if the write does not touch them.
     fn check_scope(&self, scope: Scope, schema: &Compiled, write: &CheckedWrite<'_>) -> Result<()> {
         let Some((before, after)) = write.before(scope).zip(write.after(scope)) else {
             return Err(Error::internal("a scope that was to be read was not; this is a defect of the store"));
@@ -59,7 +60,7 @@ impl StateSchema {
         if wrong.is_empty() {
             return Ok(());
         }
-        // A scope begins with its first key: then it has to be whole.
+        // When a scope gets its first key, the whole scope must be valid.
         let known = if had == 0 { BTreeSet::new() } else { all(schema, before) };
         let is_set =
             |name: &String| write.changes().any(|(of, key, value)| of == scope && key == name && value.is_some());
@@ -69,14 +70,14 @@ impl StateSchema {
             _ => breach.path.first().is_some_and(is_set),
         };
         let refused = wrong.into_iter().filter(|breach| is_worse(breach) || !known.contains(breach));
-        // A key says more than a whole scope.
+        // An error about a key is more specific than one about a whole scope.
         match refused.min_by_key(|breach| breach.path.is_empty()) {
             Some(breach) => Err(self.refused_in(scope, breach)),
             None => Ok(()),
         }
     }
 
-    /// The error for a breach of a scope's schema: the first name on the way is the key's.
+    /// The error for a breach of a scope's schema. The first name of its path is the key.
     fn refused_in(&self, scope: Scope, mut breach: Breach) -> Error {
         if breach.path.is_empty() {
             return self.refused(&format!("the {}'s state", scope.as_str()), &breach);
@@ -106,14 +107,14 @@ impl StateCheck for StateSchema {
     }
 }
 
-/// What is wrong first.
+/// The first error.
 fn first(schema: &Compiled, value: &Value) -> Option<Breach> {
-    // Without a look at all that is wrong: mostly nothing is.
+    // Does not collect all errors, because usually there are none.
     let error = schema.validator().validate(value).err()?;
     breaches(&error).into_iter().next()
 }
 
-/// All that is wrong.
+/// All errors.
 fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Breach> {
     schema.validator().iter_errors(&Value::Object(state)).flat_map(|error| breaches(&error)).collect()
 }

@@ -1,4 +1,4 @@
-//! Who wrote the keys that a session shows.
+//! Blame: the last writer of each key of a session's merged state.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use scratchbook_core::plan::resolve::WrittenKey;
 use scratchbook_core::session::{SessionKey, StateOwner, no_session};
 use scratchbook_core::state::Scope;
 
-/// The event of a session with a number.
+/// The event with a number.
 const EVENT: &str = "SELECT id, author, invocation_id, timestamp FROM events
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
 
-/// A change in the log, with the invocation of its event where that is there still.
+/// A logged change, with the invocation id of its event if the event still exists.
 const LOGGED: &str = "SELECT log.author, log.session_user, log.session_id, log.seq, log.event_id, log.time,
         coalesce((
             SELECT invocation_id FROM events
@@ -27,7 +27,7 @@ const LOGGED: &str = "SELECT log.author, log.session_user, log.session_id, log.s
     FROM state_log AS log
     WHERE log.app_name = ?1 AND log.scope = ?2 AND log.user_id = ?3 AND log.position = ?4 AND log.key = ?5";
 
-/// The writers of all keys that are there, by the key with its prefix.
+/// The writers of all keys that have a value, by prefixed key.
 pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<BTreeMap<String, KeyWriter>> {
     fold::find(connection, key, now)?.ok_or_else(|| no_session(key))?;
     let mut writers = BTreeMap::new();
@@ -56,7 +56,8 @@ pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fall
             let written = WrittenKey { scope, name: named(row.get(0), place)?, place: named(number(row, 1), place)? };
             let writer = match writer(connection, key, &written)? {
                 Some(writer) => writer,
-                // Of an event that was pruned, and of the creation, nobody's name is kept.
+                // The writer's name is unknown if the event was pruned, or if the key comes from the session's
+                // creation.
                 None if scope == Scope::Session => {
                     KeyWriter::default().with_event(key.user_id(), key.session_id(), written.place, "")
                 }
@@ -68,7 +69,7 @@ pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fall
     Ok(writers)
 }
 
-/// Who wrote a key of a session's merged state at a place; `None` where that is not known any more.
+/// The writer of a key of a session's merged state at a place; `None` if it is no longer known.
 pub(crate) fn writer(connection: &Connection, key: &SessionKey, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
     match written.scope {
         Scope::Session => writer_of_own(connection, key, written.place),
@@ -88,7 +89,7 @@ fn writer_of_own(connection: &Connection, key: &SessionKey, seq: u64) -> Fallibl
     named(found, || format!("the event {seq} of {key}"))
 }
 
-/// Who wrote a key of a user or an app at a position of its log.
+/// The writer of a user's or an app's key at a position of its log.
 pub(crate) fn writer_of_shared(
     connection: &Connection,
     owner: &StateOwner,

@@ -1,4 +1,5 @@
-//! Checkpoints are made behind the appends: read by a reader, written by a small job that nobody waits for.
+//! Makes checkpoints in the background, after appends: a reader computes them, and a small write that no caller
+//! waits for stores them.
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
@@ -17,7 +18,8 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
 
-/// How many events are folded in one go, where there is something to keep by then: other reads wait for it.
+/// The number of events folded in one read, because other reads wait for it. The read ends early only if it has
+/// found a checkpoint.
 const EVENTS_AT_ONCE: u64 = 16 * CHECKPOINT_EVENTS;
 
 /// A checkpoint that is not stored yet.
@@ -29,7 +31,7 @@ pub(crate) struct NewCheckpoint {
     pub(crate) state: String,
 }
 
-/// Has the checkpoints made that a session lacks, some time later.
+/// Starts making the checkpoints that a session lacks.
 pub(crate) fn make_checkpoints(queues: &Arc<Queues>, key: SessionKey) {
     let from = Arc::downgrade(queues);
     let read = read::unasked(move |connection, path| find_missing(connection, path, &from, key));
@@ -38,7 +40,7 @@ pub(crate) fn make_checkpoints(queues: &Arc<Queues>, key: SessionKey) {
     }
 }
 
-/// Has checkpoints written that somebody has come by, some time later.
+/// Starts storing checkpoints that a read has computed.
 pub(crate) fn keep_checkpoints(queues: &Arc<Queues>, key: SessionKey, new: Vec<NewCheckpoint>) {
     write(queues, Keep { key, new, then: None });
 }
@@ -53,9 +55,9 @@ fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key
     }
 }
 
-/// What a session lacks, the earlier ones first, and whether that is all.
+/// The checkpoints that a session lacks, the earliest first, and whether these are all.
 fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckpoint>, bool)> {
-    // Whether it has expired is of no matter here.
+    // Expiry does not matter here.
     let Some(stored) = fold::find(connection, key, i64::MIN)? else {
         return Ok((Vec::new(), true));
     };
@@ -77,7 +79,7 @@ fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckp
 
 fn write(queues: &Arc<Queues>, keep: Keep) {
     let bytes = keep.new.iter().map(|new| new.state.len()).sum();
-    // Where the queue is full there is more important work.
+    // If the queue is full, other writes are more important.
     let Ok(place) = queues.room.try_acquire() else {
         return;
     };
@@ -86,11 +88,11 @@ fn write(queues: &Arc<Queues>, keep: Keep) {
     }
 }
 
-/// Writes checkpoints of a session.
+/// Stores checkpoints of a session.
 struct Keep {
     key: SessionKey,
     new: Vec<NewCheckpoint>,
-    /// Whom to ask for those that follow.
+    /// The queues to continue with, if more checkpoints are missing.
     then: Option<Weak<Queues>>,
 }
 
@@ -111,7 +113,7 @@ impl Job for Keep {
     }
 }
 
-/// Stores a checkpoint, unless its event is not there any more: the session may have been deleted and made anew.
+/// Stores a checkpoint if its event still exists: the session may have been deleted and created again.
 fn store(tx: &Tx<'_>, key: &SessionKey, new: &NewCheckpoint) -> Fallible<()> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     tx.execute(
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_checkpoint_of_a_session_that_was_made_anew_is_not_kept() {
+    async fn a_checkpoint_of_a_session_that_was_created_again_is_not_kept() {
         let folder = tempfile::tempdir().unwrap();
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
         let key = SessionKey::new("app", "alice", "s").unwrap();
@@ -171,11 +173,12 @@ mod tests {
         created("second").await.unwrap();
         until_one_is_stored(&service).await;
         service.write(Whose::Nobody, 0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
-        // Made late, when the session of its address is another, whose events have the same numbers and ids.
+        // This checkpoint comes late: its address now belongs to another session, whose events have the same
+        // numbers and ids.
         let state = json!({"n": [512, "first 512"]}).to_string();
         let queues = service.queues().unwrap();
         keep_checkpoints(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
-        // Behind it in the queue.
+        // This write comes after it in the queue.
         service.write(Whose::Nobody, 0, |_| Ok(())).await.unwrap();
         assert_eq!(stored(&service).await, 0);
         let kept = service.get_state_at(&key, 512).await.unwrap();

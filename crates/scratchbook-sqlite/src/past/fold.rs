@@ -1,4 +1,5 @@
-//! A session's own keys as they stood after one of its events: from a checkpoint, or from where its events begin.
+//! The fold of a session's events: its own keys after a given event, computed from a checkpoint or from the
+//! beginning of its events.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,33 +13,33 @@ use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 
-/// As much of checkpoints as is kept in memory until they are written.
+/// The size of checkpoints that are kept in memory until they are stored.
 const CHECKPOINT_BYTES: usize = 8 << 20;
 
-/// A session as it is stored, without what is large.
+/// A session's row, without its state and events.
 #[derive(Debug)]
 pub(crate) struct StoredSession<'k> {
     pub(crate) key: &'k SessionKey,
     /// The number of the last event.
     pub(crate) last: u64,
-    /// The number of the last event that was pruned.
+    /// The number of the last pruned event.
     pub(crate) base: u64,
-    /// Where the fold begins in the feed.
+    /// The feed position at which the fold begins.
     pub(crate) position: u64,
     pub(crate) created: i64,
     pub(crate) updated: i64,
 }
 
-/// A fold, and the checkpoints that are missing on the way to it.
+/// A fold, and the checkpoints found missing on the way.
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) folded: Folded,
-    /// How many events were read for it.
+    /// The number of events that were read.
     pub(crate) count: u64,
     pub(crate) missing: Vec<NewCheckpoint>,
 }
 
-/// The session of an address, unless it has expired by now, in microseconds.
+/// The session of a key, unless it has expired. `now` is in microseconds.
 pub(crate) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -> Fallible<Option<StoredSession<'k>>> {
     let sql = "SELECT sessions.seq, coalesce(initial_states.seq, 0), sessions.position, create_time, update_time
         FROM sessions LEFT JOIN initial_states
@@ -60,7 +61,7 @@ pub(crate) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -
     named(found.optional(), || format!("the session {key}"))
 }
 
-/// The session of an address that must be there, and have an event of this number, or have been made with 0.
+/// The session of a key, which must exist and have an event with this number; 0 is its creation.
 pub(crate) fn find_at<'k>(
     connection: &Connection,
     key: &'k SessionKey,
@@ -72,7 +73,7 @@ pub(crate) fn find_at<'k>(
     Ok(stored)
 }
 
-/// The state with which the fold of a session's events begins. It has no row where that is empty.
+/// The state with which the fold of a session's events begins. An empty state has no row.
 pub(crate) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<InitialState> {
     let sql = "SELECT seq, state FROM initial_states WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3";
     let mut statement = connection.prepare_cached(sql)?;
@@ -85,8 +86,8 @@ pub(crate) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<Ini
 }
 
 impl StoredSession<'_> {
-    /// The fold up to an event that is there; it ends early where `stop` says so of how many events were read and which
-    /// checkpoints found missing.
+    /// The fold up to an event that exists. It ends early if `stop` returns true for the number of events read and
+    /// the checkpoints found missing.
     pub(crate) fn fold(
         &self,
         connection: &Connection,
@@ -128,12 +129,12 @@ impl StoredSession<'_> {
         }
     }
 
-    /// The fold of a session that is whole.
+    /// The complete fold up to an event.
     pub(crate) fn folded(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
         Ok(self.fold(connection, seq, |_, _| false)?.folded)
     }
 
-    /// Where the fold up to an event begins: with the last checkpoint up to there, if there is one.
+    /// The start of the fold up to an event: the last checkpoint before it, if there is one.
     fn begin(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
         let key = self.key;
         let mut statement = connection.prepare_cached(
@@ -165,7 +166,7 @@ impl StoredSession<'_> {
         Ok(named(found, || format!("a checkpoint of {key}"))?.max(self.base))
     }
 
-    /// Where the commit of an event stands in the logs of shared state; for where the fold begins, where that is.
+    /// The position of an event's commit in the logs of shared state.
     pub(crate) fn position_at(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
         if seq == self.base {
             return Ok(self.position);

@@ -1,4 +1,4 @@
-//! Sessions as they were: the state at an event, who wrote each key, and the checkpoints that make both cheap.
+//! Point-in-time state, blame, and the checkpoints that keep both cheap.
 
 mod blame;
 mod checkpoint;

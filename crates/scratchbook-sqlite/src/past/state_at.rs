@@ -1,4 +1,4 @@
-//! The merged state as it stood at an event of a session.
+//! The merged state as it was at an event of a session.
 
 use rusqlite::{Connection, params};
 
@@ -14,7 +14,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{InitialState, SessionKey, StateOwner};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 
-/// The state, and the checkpoints to be kept so that the next one costs less.
+/// The state at an event, and checkpoints to store so that the next call costs less.
 pub(crate) fn state_at(
     connection: &Connection,
     key: &SessionKey,
@@ -26,17 +26,17 @@ pub(crate) fn state_at(
     let mut fold = stored.fold(connection, seq, |_, _| false)?;
     let [user, app] = [key.user(), key.app()].map(|owner| values(connection, &owner, position));
     let (user, app) = (user?.ok_or_else(|| log_pruned(key, seq))?, app?.ok_or_else(|| log_pruned(key, seq))?);
-    // What a session lacks at its end is on its way, made behind the appends.
+    // The background job makes the checkpoints near the end of a session.
     if fold.count <= 2 * CHECKPOINT_EVENTS {
         fold.missing.clear();
     }
     Ok((StateMap::new(fold.folded.into_scope(), user, app), fold.missing))
 }
 
-/// The values of a user or an app as they stood at a position; `None` where its log does not reach back so far.
+/// The values of a user or an app as they were at a position; `None` if its log was pruned beyond that position.
 fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallible<Option<ScopeMap>> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
-    // Keys that were not written since have their value in their row. For each other there is one look into the log.
+    // A key that was not written since has its value in its row. Each other key needs one lookup in the log.
     let mut statement = connection.prepare_cached(match scope {
         Scope::User => {
             "SELECT key, value, 0 FROM user_states WHERE app_name = ?1 AND user_id = ?3 AND position <= ?4
