@@ -1,6 +1,6 @@
 //! Compresses large values, events and artifacts before they reach a store.
 
-use super::codec::{Codec, Coded, Encoded, Place};
+use super::codec::{Codec, Coded, Encoded, Location};
 use scratchbook_core::error::{Error, Result};
 
 /// The default size from which JSON is compressed, in bytes.
@@ -72,7 +72,7 @@ impl Codec for Compression {
         encoded < given
     }
 
-    fn encode(&self, plain: &[u8], _: &Place<'_>, _: &[u8]) -> Result<Encoded> {
+    fn encode(&self, plain: &[u8], _: &Location<'_>, _: &[u8]) -> Result<Encoded> {
         let compressed = zstd::bulk::compress(plain, LEVEL);
         let compressed = compressed.map_err(|e| Error::internal("a value cannot be compressed").with_source(e))?;
         let mut body = (plain.len() as u64).to_le_bytes().to_vec();
@@ -80,8 +80,8 @@ impl Codec for Compression {
         Ok(Encoded { header: "1".to_owned(), body })
     }
 
-    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>> {
-        let damaged = || Error::corrupted(format!("{place} cannot be decompressed; restore it from a backup"));
+    fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>> {
+        let damaged = || Error::corrupted(format!("{location} cannot be decompressed; restore it from a backup"));
         let (length, compressed) = encoded.body.split_first_chunk::<8>().ok_or_else(damaged)?;
         let length = u64::from_le_bytes(*length);
         if encoded.header != "1" || length > MOST_BYTES {
@@ -91,7 +91,7 @@ impl Codec for Compression {
         if plain.len() as u64 == length { Ok(plain) } else { Err(damaged()) }
     }
 
-    fn check_plain(&self, _: &Place<'_>) -> Result<()> {
+    fn check_plain(&self, _: &Location<'_>) -> Result<()> {
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use serde_json::Value;
 use sha2::Sha256;
 
-use super::codec::{Codec, Coded, Encoded, Place};
+use super::codec::{Codec, Coded, Encoded, Location};
 use super::keyring::{Key, Keyring, is_key_id};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::limits::Limits;
@@ -22,7 +22,7 @@ const VERSION: &str = "1";
 ///
 /// The store sees names unencrypted, because it needs them: ids of apps, users, sessions and events, authors,
 /// invocation ids, branches, times, and the names of keys, labels and artifacts. Encrypted data is bound to its
-/// place: a value copied to another key or user of the database is reported as `DataCorrupted`, and so is a changed
+/// location: a value copied to another key or user of the database is reported as `DataCorrupted`, and so is a changed
 /// author or time of an event. The order of a session's events is not bound, because the store numbers them after
 /// they are encrypted.
 ///
@@ -165,33 +165,33 @@ impl Codec for Encryption {
         true
     }
 
-    fn encode(&self, plain: &[u8], place: &Place<'_>, salt: &[u8]) -> Result<Encoded> {
-        let (key, place) = (self.keys.sealing(), place.to_bytes());
-        let nonce = nonce(key, &place, salt, plain)?;
-        let sealed = cipher(key).encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: &place });
+    fn encode(&self, plain: &[u8], location: &Location<'_>, salt: &[u8]) -> Result<Encoded> {
+        let (key, location) = (self.keys.sealing(), location.to_bytes());
+        let nonce = nonce(key, &location, salt, plain)?;
+        let sealed = cipher(key).encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: &location });
         let sealed = sealed.map_err(|e| Error::internal("a value cannot be sealed").with_source(e))?;
         let mut body = nonce.to_vec();
         body.extend(sealed);
         Ok(Encoded { header: format!("{VERSION}:{}", key.id), body })
     }
 
-    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>> {
-        let id = key_id(encoded).ok_or_else(|| tampered(place))?;
+    fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>> {
+        let id = key_id(encoded).ok_or_else(|| tampered(location))?;
         let key = self.keys.key(id).ok_or_else(|| {
             let message =
-                format!("{place} is sealed by the key '{id}', which is not in the keyring; add it as an old one");
+                format!("{location} is sealed by the key '{id}', which is not in the keyring; add it as an old one");
             Error::new(ErrorKind::FailedPrecondition, message).for_operator()
         })?;
-        let (nonce, sealed) = encoded.body.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| tampered(place))?;
-        let payload = Payload { msg: sealed, aad: &place.to_bytes() };
-        cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| tampered(place))
+        let (nonce, sealed) = encoded.body.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| tampered(location))?;
+        let payload = Payload { msg: sealed, aad: &location.to_bytes() };
+        cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| tampered(location))
     }
 
-    fn check_plain(&self, place: &Place<'_>) -> Result<()> {
+    fn check_plain(&self, location: &Location<'_>) -> Result<()> {
         match self.plain {
             PlainValues::Read => Ok(()),
             PlainValues::Refused => Err(Error::corrupted(format!(
-                "{place} is stored in the clear, which PlainValues::Refused does not allow; write it again, or read plain \
+                "{location} is stored in the clear, which PlainValues::Refused does not allow; write it again, or read plain \
                  values"
             ))),
         }
@@ -207,13 +207,13 @@ fn cipher(key: &Key) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new((&*key.sealing).into())
 }
 
-/// A synthetic IV, as in RFC 5297: the nonce is the same for the same bytes with the same salt at the same place,
+/// A synthetic IV, as in RFC 5297: the nonce is the same for the same bytes with the same salt at the same location,
 /// so that a retry has the same encrypted form, and different for all others. It is stored with the encrypted
 /// bytes, so decrypting needs none of its inputs.
-fn nonce(key: &Key, place: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
+fn nonce(key: &Key, location: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&*key.nonces)
         .map_err(|e| Error::internal("a key of the wrong length").with_source(e))?;
-    for part in [place, salt, plain] {
+    for part in [location, salt, plain] {
         mac.update(&(part.len() as u64).to_le_bytes());
         mac.update(part);
     }
@@ -223,9 +223,9 @@ fn nonce(key: &Key, place: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONC
     Ok(nonce)
 }
 
-fn tampered(place: &Place<'_>) -> Error {
+fn tampered(location: &Location<'_>) -> Error {
     Error::corrupted(format!(
-        "{place} cannot be opened: it was changed or moved outside of scratchbook, or its key is another one with the same \
+        "{location} cannot be opened: it was changed or moved outside of scratchbook, or its key is another one with the same \
          id"
     ))
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::codec::{Encoded, Place, marked};
+use super::codec::{Encoded, Location, marked};
 use super::encryption::{Encryption, WithEncryption, key_id};
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
@@ -64,7 +64,7 @@ impl<S: SessionService> WithEncryption<S> {
         'pages: loop {
             let page = self.service.list_state(owner, &config).await?;
             let open = |name: &str, value: &Value| {
-                self.coder.decode_value(value, &Place::owned(owner, name)).map(Cow::into_owned)
+                self.coder.decode_value(value, &Location::owned(owner, name)).map(Cow::into_owned)
             };
             for delta in self.resealed(page.values, open)? {
                 let keys = delta.len() as u64;
@@ -99,8 +99,8 @@ impl<S: SessionService> WithEncryption<S> {
             let session = session.ok_or_else(|| no_session(key))?;
             let own = session.state().to_map().into_iter().filter(|(name, _)| Scope::split(name).0 == Scope::Session);
             let open = |name: &str, value: &Value| {
-                let place = Place::value(key.app_name(), key.user_id(), name);
-                self.coder.decode_value(value, &place).map(Cow::into_owned)
+                let location = Location::value(key.app_name(), key.user_id(), name);
+                self.coder.decode_value(value, &location).map(Cow::into_owned)
             };
             for delta in self.resealed(own.collect(), open)? {
                 let keys = delta.len() as u64;

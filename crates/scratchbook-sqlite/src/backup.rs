@@ -23,7 +23,7 @@ pub(super) fn start(
     running: watch::Sender<()>,
 ) -> Result<oneshot::Receiver<Result<()>>> {
     let name = destination.clone();
-    read::apart("scratchbook-backup", &name, move || {
+    read::on_own_thread("scratchbook-backup", &name, move || {
         let result = copy_beside(&source, &destination);
         drop(running);
         result

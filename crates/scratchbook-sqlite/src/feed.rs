@@ -33,9 +33,9 @@ pub(super) fn page(
     let found = connection.prepare_cached(sql)?.query_row([], |row| Ok((number(row, 0)?, row.get::<_, String>(1)?)));
     let (end, database) = named(found, || "the feed's position".to_owned())?;
     let feed = Feed::new(&database, owner);
-    let after = feed.start_since(start, end, removal::let_go_until(connection, owner.app_name())?)?;
+    let after = feed.start_since(start, end, removal::deleted_until(connection, owner.app_name())?)?;
     let limit = limit.clamp(1, 1000);
-    let reader = Reader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
+    let reader = FeedReader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
     let parts = [reader.states()?, reader.created()?, reader.events()?, reader.removals()?];
     // Entries after the end of a truncated part belong to the next page.
     let cut = parts.iter().filter_map(|part| part.end).min();
@@ -53,14 +53,14 @@ pub(super) fn page(
 
 /// The entries that one table contributes to a page.
 #[derive(Default)]
-struct Part {
+struct TablePage {
     commits: Vec<(u64, FeedCommit)>,
     bytes: u64,
     /// The last position that was read completely, if the table may have more entries.
     end: Option<u64>,
 }
 
-struct Reader<'a> {
+struct FeedReader<'a> {
     connection: &'a Connection,
     owner: &'a StateOwner,
     after: FeedPlace,
@@ -68,14 +68,14 @@ struct Reader<'a> {
     now: i64,
 }
 
-impl Reader<'_> {
+impl FeedReader<'_> {
     /// The first position to read.
     fn from(&self) -> i64 {
         sql_number(self.after.position + u64::from(self.after.taken == usize::MAX))
     }
 
     /// State changes that were written outside of events.
-    fn states(&self) -> Fallible<Part> {
+    fn states(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
             Some(_) => ("state_log_of_user_without_event", "AND scope = 'user' AND user_id = ?3"),
@@ -88,7 +88,7 @@ impl Reader<'_> {
              ORDER BY position, scope DESC, user_id, key"
         ))?;
         let mut rows = statement.query(params![app, self.from(), user])?;
-        let mut part = Part::default();
+        let mut part = TablePage::default();
         let mut open: Option<(StateOwner, Vec<StateChange>)> = None;
         while let Some(row) = rows.next()? {
             let place = || format!("the log of {app} at position {}", row.get::<_, i64>(0).unwrap_or_default());
@@ -116,7 +116,7 @@ impl Reader<'_> {
     }
 
     /// Sessions that were created with state of their own, or as forks.
-    fn created(&self) -> Fallible<Part> {
+    fn created(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
             Some(_) => ("initial_states_of_user", "AND user_id = ?4"),
@@ -131,7 +131,7 @@ impl Reader<'_> {
             self.limit + 1
         ))?;
         let mut rows = statement.query(params![app, self.from(), self.now, user])?;
-        let mut part = Part::default();
+        let mut part = TablePage::default();
         while let Some(row) = rows.next()? {
             let place = || format!("the session {app}/{}/{}", lossy(row, 1), lossy(row, 2));
             let position = named(number(row, 0), place)?;
@@ -152,16 +152,16 @@ impl Reader<'_> {
     }
 
     /// Removals of sessions, users and events.
-    fn removals(&self) -> Fallible<Part> {
+    fn removals(&self) -> Fallible<TablePage> {
         let mut commits = removal::read(self.connection, self.owner, self.from(), self.limit + 1)?;
         let is_cut = commits.len() > self.limit;
         commits.truncate(self.limit);
         let end = commits.last().filter(|_| is_cut).map(|(position, _)| *position);
-        Ok(Part { commits, bytes: 0, end })
+        Ok(TablePage { commits, bytes: 0, end })
     }
 
     /// Events, except those that a fork copied.
-    fn events(&self) -> Fallible<Part> {
+    fn events(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
             Some(_) => ("events_of_user", "AND user_id = ?4"),
@@ -175,7 +175,7 @@ impl Reader<'_> {
             self.limit + 1
         ))?;
         let mut rows = statement.query(params![app, self.from(), self.now, user])?;
-        let mut part = Part::default();
+        let mut part = TablePage::default();
         while let Some(row) = rows.next()? {
             if part.is_full(self.limit) {
                 break;
@@ -191,7 +191,7 @@ impl Reader<'_> {
     }
 }
 
-impl Part {
+impl TablePage {
     fn push_state(&mut self, state: Option<(StateOwner, Vec<StateChange>)>) {
         let Some((owner, changes)) = state else {
             return;

@@ -41,12 +41,12 @@ impl Identity {
 
 /// A name, and the file that it led to.
 #[derive(Debug)]
-struct Named {
+struct NamedFile {
     path: PathBuf,
     identity: Identity,
 }
 
-impl Named {
+impl NamedFile {
     fn find(path: PathBuf) -> Result<Self> {
         let found = fs::metadata(&path).map_err(|e| io_error(&path, "the file cannot be found", e))?;
         Ok(Self { identity: Identity::of(&found), path })
@@ -72,20 +72,20 @@ impl Named {
 /// The database file with its log and its shared memory, which both exist as long as the database is open.
 #[derive(Debug)]
 pub(super) struct Files {
-    database: Named,
-    beside: Vec<Named>,
+    database: NamedFile,
+    beside: Vec<NamedFile>,
     /// Whether the database was truncated. It stays truncated, because a file that grows again does not get its
     /// lost data back.
     is_cut: AtomicBool,
 }
 
 impl Files {
-    /// The files of an open database, by its real name. Fails if `found`, the file that the name led to before, is
+    /// The files of an open database, by its real name. Fails if `expected`, the file that the name led to before, is
     /// not the file now.
-    pub(super) fn of(found: Found, path: PathBuf, suffixes: &[&str]) -> Result<Self> {
-        let database = Named { path, identity: found.0 };
+    pub(super) fn of(expected: ExpectedFile, path: PathBuf, suffixes: &[&str]) -> Result<Self> {
+        let database = NamedFile { path, identity: expected.0 };
         database.check()?;
-        let beside = suffixes.iter().map(|suffix| Named::find(beside(&database.path, suffix)));
+        let beside = suffixes.iter().map(|suffix| NamedFile::find(beside(&database.path, suffix)));
         Ok(Self { beside: beside.collect::<Result<_>>()?, database, is_cut: AtomicBool::new(false) })
     }
 
@@ -145,10 +145,10 @@ impl Extent {
 
 /// The file that a database's name led to before it was opened.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found(Identity);
+pub(super) struct ExpectedFile(Identity);
 
 /// Creates the database file if it is missing, readable by its owner alone. Refuses a file that has a second name.
-pub(super) fn find_or_make(path: &Path) -> Result<Found> {
+pub(super) fn find_or_make(path: &Path) -> Result<ExpectedFile> {
     {
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         if !path.exists() {
@@ -159,7 +159,7 @@ pub(super) fn find_or_make(path: &Path) -> Result<Found> {
     let real = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let found = fs::metadata(&real).map_err(|e| io_error(&real, "the file cannot be found", e))?;
     check_names(&real, &found)?;
-    Ok(Found(Identity::of(&found)))
+    Ok(ExpectedFile(Identity::of(&found)))
 }
 
 /// Refuses a file with a second name. A process that opens it by that name has another log and another lock, and

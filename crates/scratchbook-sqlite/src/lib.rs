@@ -73,8 +73,8 @@ use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 use error::Fallible;
 use events::EventPage;
 use files::Files;
-use queue::{Queue, Taker, Timer};
-use read::Read;
+use queue::{Queue, QueueReceiver, Timer};
+use read::QueuedRead;
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
@@ -86,7 +86,7 @@ use scratchbook_core::session::{Session, SessionKey, SessionService, Whose, micr
 use scratchbook_core::store::closed;
 use transaction::Tx;
 use watch::Commits;
-use writer::{Queued, Shared, Writer};
+use writer::{QueuedWrite, Shared, Writer};
 
 pub use options::{SqliteMode, SqliteOptions, Synchronous};
 
@@ -138,10 +138,10 @@ struct Open {
 
 #[derive(Debug)]
 struct Queues {
-    writes: Arc<Queue<Queued>>,
+    writes: Arc<Queue<QueuedWrite>>,
     room: Arc<Semaphore>,
     capacity: usize,
-    reads: Arc<Queue<Read>>,
+    reads: Arc<Queue<QueuedRead>>,
     commits: Commits,
 }
 
@@ -190,7 +190,7 @@ impl SqliteSessionService {
             }
         });
         let writer = writer.map_err(|e| locks::io_error(&name, "no thread to write it", e))?;
-        let (files, queues) = opening.await.map_err(|_| read::unanswered())??;
+        let (files, queues) = opening.await.map_err(|_| read::thread_ended())??;
         Ok(Self {
             files,
             environment,
@@ -234,7 +234,7 @@ impl SqliteSessionService {
         // Held until the copy is complete, because closing waits for it.
         let running = self.opened().as_ref().ok_or_else(closed)?.running.clone();
         let copied = backup::start(Arc::clone(&self.files), destination.as_ref().to_owned(), running)?;
-        copied.await.map_err(|_| read::unanswered())?
+        copied.await.map_err(|_| read::thread_ended())?
     }
 
     fn now(&self) -> f64 {
@@ -282,9 +282,9 @@ impl SqliteSessionService {
         charge: Charge<T>,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (queued, answered) = Queued::charged(bytes, charge, work);
+        let (queued, answered) = QueuedWrite::charged(bytes, charge, work);
         self.enqueue(queued.of(whose)).await?;
-        answered.await.map_err(|_| read::unanswered())?
+        answered.await.map_err(|_| read::thread_ended())?
     }
 
     /// Runs a write that removes data, and removes it from the write-ahead log as well.
@@ -293,12 +293,12 @@ impl SqliteSessionService {
         whose: Whose,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (queued, answered) = Queued::new(0, work);
+        let (queued, answered) = QueuedWrite::new(0, work);
         self.enqueue(queued.of(whose).erasing()).await?;
-        answered.await.map_err(|_| read::unanswered())?
+        answered.await.map_err(|_| read::thread_ended())?
     }
 
-    async fn enqueue(&self, queued: Queued) -> Result<()> {
+    async fn enqueue(&self, queued: QueuedWrite) -> Result<()> {
         let queues = self.writable()?;
         let place = match queues.room.try_acquire() {
             Ok(place) => place,
@@ -348,7 +348,7 @@ impl SqliteSessionService {
         &self,
         work: impl FnOnce(&Connection) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (read, asked) = read::queue(work);
+        let (read, asked) = read::with_answer(work);
         self.queues()?.reads.push(read)?;
         asked.answer().await
     }
@@ -358,11 +358,11 @@ impl SqliteSessionService {
 pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     let (path, options) = SqliteOptions::from_uri(uri)?;
     let file = path.clone();
-    let missing = read::apart("scratchbook-migrate", &path, move || match file.try_exists() {
+    let missing = read::on_own_thread("scratchbook-migrate", &path, move || match file.try_exists() {
         Ok(false) => Ok(schema::all()),
         _ => connection::open_reader(&file).and_then(|c| schema::missing(&c, &file)).map_err(|e| e.into_error(&file)),
     })?;
-    let missing = missing.await.map_err(|_| read::unanswered())??;
+    let missing = missing.await.map_err(|_| read::thread_ended())??;
     if run == MigrationRun::Real && !missing.is_empty() {
         SqliteSessionService::open(path, options).await?.close().await?;
     }
@@ -375,7 +375,7 @@ fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(W
     let capacity = options.queue_capacity.clamp(1, Semaphore::MAX_PERMITS);
     let (writes, reads, room) = (Queue::new(), Queue::new(), Arc::new(Semaphore::new(capacity)));
     // If a reader cannot be opened, dropping these closes the queues, which ends the readers already started.
-    let (jobs, waiting) = (Taker(Arc::clone(&writes)), Arc::new(Taker(Arc::clone(&reads))));
+    let (jobs, waiting) = (QueueReceiver(Arc::clone(&writes)), Arc::new(QueueReceiver(Arc::clone(&reads))));
     let commits = Commits::default();
     let queues = Queues { writes, room: Arc::clone(&room), capacity, reads, commits: commits.clone() };
     let reader = |_| {
@@ -470,7 +470,7 @@ mod tests {
         for pause in [0, 1, 5, 20, 50] {
             let endless = tokio::time::timeout(Duration::from_millis(pause), query(ENDLESS)).await;
             assert!(endless.is_err());
-            // Queued reads are dropped like the running one.
+            // QueuedWrite reads are dropped like the running one.
             let many = futures_util::future::join_all((0..100).map(|_| query(ENDLESS)));
             assert!(tokio::time::timeout(Duration::from_millis(pause), many).await.is_err());
             let next = tokio::time::timeout(Duration::from_secs(10), query("SELECT 7")).await;

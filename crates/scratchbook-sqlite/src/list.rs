@@ -27,7 +27,7 @@ pub(super) fn page(
     let logs = log_positions(connection)?;
     let (mut users, mut room, mut last) = (HashMap::<String, ScopeMap>::new(), Room::new(query.bytes), None);
     let mut sessions = Vec::new();
-    for (place, Listed { seq, made, expires, bytes: stored, metadata }) in page {
+    for (place, ListRow { seq, made, expires, bytes: stored, metadata }) in page {
         let ListPosition { micros, user_id, session_id } = &place;
         let key = stored_key(app_name, user_id, session_id)?;
         let address = [app_name, user_id, session_id];
@@ -58,7 +58,7 @@ pub(super) fn page(
 }
 
 /// A row of the list.
-struct Listed {
+struct ListRow {
     seq: u64,
     made: i64,
     expires: Option<i64>,
@@ -72,7 +72,7 @@ fn candidates(
     app_name: &str,
     query: &ListQuery,
     now: i64,
-) -> Fallible<Vec<(ListPosition, Listed)>> {
+) -> Fallible<Vec<(ListPosition, ListRow)>> {
     let (after, limit) = (query.start(), sql_limit(query.scan_limit()));
     let (from, way) = match query.order {
         ListOrder::OldestFirst => (">", "ASC"),
@@ -104,7 +104,7 @@ fn candidates(
             Ok((place, (number(row, 3)?, number(row, 8)?), row.get(7)?, row.get(4)?, metadata))
         };
         let (place, (seq, bytes), made, expires, (title, labels)) = named(place(), of)?;
-        found.push((place, Listed { seq, made, expires, bytes, metadata: metadata(title, labels, of)? }));
+        found.push((place, ListRow { seq, made, expires, bytes, metadata: metadata(title, labels, of)? }));
     }
     Ok(found)
 }

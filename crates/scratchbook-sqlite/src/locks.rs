@@ -29,12 +29,12 @@ pub(super) struct FileLock {
 /// A thread that waits in the kernel, and the outcome of its wait.
 #[derive(Debug)]
 struct Waiter {
-    turn: Mutex<Turn>,
-    came: Condvar,
+    state: Mutex<LockState>,
+    changed: Condvar,
 }
 
 #[derive(Debug)]
-enum Turn {
+enum LockState {
     /// The lock has not been granted yet; `wanted` says whether the writer still waits for it.
     Waiting {
         wanted: bool,
@@ -85,16 +85,16 @@ impl FileLock {
     pub(super) fn try_acquire(&mut self) -> Result<bool> {
         if let Some(waiter) = self.waiter.take() {
             match waiter.take() {
-                Turn::Waiting { .. } => {
+                LockState::Waiting { .. } => {
                     self.waiter = Some(waiter);
                     return Ok(false);
                 }
-                Turn::Granted(file) => {
+                LockState::Granted(file) => {
                     self.file = Some(file);
                     return Ok(true);
                 }
-                Turn::Unwanted(file) => self.file = Some(file),
-                Turn::Failed(_) | Turn::Taken => {}
+                LockState::Unwanted(file) => self.file = Some(file),
+                LockState::Failed(_) | LockState::Taken => {}
             }
         }
         let file = self.take()?;
@@ -134,10 +134,10 @@ impl FileLock {
             None => self.start_waiter()?,
         };
         let (file, ours) = match waiter.wait(timeout) {
-            Turn::Granted(file) => (file, true),
-            Turn::Unwanted(file) => (file, false),
-            Turn::Failed(e) => return Err(io_error(&self.path, "the file cannot be locked", e)),
-            Turn::Waiting { .. } | Turn::Taken => {
+            LockState::Granted(file) => (file, true),
+            LockState::Unwanted(file) => (file, false),
+            LockState::Failed(e) => return Err(io_error(&self.path, "the file cannot be locked", e)),
+            LockState::Waiting { .. } | LockState::Taken => {
                 self.waiter = Some(waiter);
                 return Err(self.held());
             }
@@ -148,7 +148,8 @@ impl FileLock {
 
     fn start_waiter(&mut self) -> Result<Arc<Waiter>> {
         let file = self.take()?;
-        let waiter = Arc::new(Waiter { turn: Mutex::new(Turn::Waiting { wanted: true }), came: Condvar::new() });
+        let waiter =
+            Arc::new(Waiter { state: Mutex::new(LockState::Waiting { wanted: true }), changed: Condvar::new() });
         let shared = Arc::clone(&waiter);
         let thread = thread::Builder::new().name("scratchbook-lock".to_owned());
         let spawned = thread.spawn(move || shared.run(file));
@@ -181,48 +182,48 @@ impl Waiter {
                 locked => break locked,
             }
         };
-        let mut turn = self.turn();
-        *turn = match (locked, &*turn) {
-            (Ok(()), Turn::Waiting { wanted: true }) => Turn::Granted(file),
+        let mut state = self.state();
+        *state = match (locked, &*state) {
+            (Ok(()), LockState::Waiting { wanted: true }) => LockState::Granted(file),
             (Ok(()), _) => match file.unlock() {
-                Ok(()) => Turn::Unwanted(file),
-                Err(e) => Turn::Failed(e),
+                Ok(()) => LockState::Unwanted(file),
+                Err(e) => LockState::Failed(e),
             },
-            (Err(e), _) => Turn::Failed(e),
+            (Err(e), _) => LockState::Failed(e),
         };
-        self.came.notify_one();
+        self.changed.notify_one();
     }
 
     /// Waits for the outcome, up to a timeout.
-    fn wait(&self, timeout: Duration) -> Turn {
-        let mut turn = self.turn();
-        if let Turn::Waiting { wanted } = &mut *turn {
+    fn wait(&self, timeout: Duration) -> LockState {
+        let mut state = self.state();
+        if let LockState::Waiting { wanted } = &mut *state {
             *wanted = true;
         }
-        let waiting = |turn: &mut Turn| matches!(turn, Turn::Waiting { .. });
-        let (mut turn, _) =
-            self.came.wait_timeout_while(turn, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
-        Self::take_from(&mut turn)
+        let waiting = |state: &mut LockState| matches!(state, LockState::Waiting { .. });
+        let (mut state, _) =
+            self.changed.wait_timeout_while(state, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
+        Self::take_from(&mut state)
     }
 
     /// The outcome so far, without waiting.
-    fn take(&self) -> Turn {
-        Self::take_from(&mut self.turn())
+    fn take(&self) -> LockState {
+        Self::take_from(&mut self.state())
     }
 
     /// Takes the outcome. If there is none yet, marks the wait as no longer wanted.
-    fn take_from(turn: &mut Turn) -> Turn {
-        match turn {
-            Turn::Waiting { wanted } => {
+    fn take_from(state: &mut LockState) -> LockState {
+        match state {
+            LockState::Waiting { wanted } => {
                 *wanted = false;
-                Turn::Waiting { wanted: false }
+                LockState::Waiting { wanted: false }
             }
-            _ => std::mem::replace(turn, Turn::Taken),
+            _ => std::mem::replace(state, LockState::Taken),
         }
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LockState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -288,7 +289,7 @@ mod tests {
         other.unlock().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         // Once the waiter has released the lock, another process can take it and hold it as long as it likes.
-        while !matches!(&*lock.waiter.as_ref().unwrap().turn(), super::Turn::Unwanted(_)) {
+        while !matches!(&*lock.waiter.as_ref().unwrap().state(), super::LockState::Unwanted(_)) {
             assert!(Instant::now() < deadline);
         }
         other.try_lock().unwrap();

@@ -22,7 +22,7 @@ struct Waiting<T> {
     items: VecDeque<T>,
     closed: bool,
     /// Whether the waiting thread is to wake up even without an item.
-    nudged: bool,
+    woken: bool,
 }
 
 impl<T> fmt::Debug for Queue<T> {
@@ -33,7 +33,7 @@ impl<T> fmt::Debug for Queue<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Arc<Self> {
-        let waiting = Mutex::new(Waiting { items: VecDeque::new(), closed: false, nudged: false });
+        let waiting = Mutex::new(Waiting { items: VecDeque::new(), closed: false, woken: false });
         Arc::new(Self { waiting, changed: Condvar::new() })
     }
 
@@ -49,8 +49,8 @@ impl<T> Queue<T> {
     }
 
     /// Ends the current wait for an item, as if it had timed out.
-    pub(super) fn nudge(&self) {
-        self.waiting().nudged = true;
+    pub(super) fn wake(&self) {
+        self.waiting().woken = true;
         self.changed.notify_all();
     }
 
@@ -68,22 +68,22 @@ impl<T> Queue<T> {
 /// The receiving end of a queue. Dropping it drops the items left in the queue, so that their callers see that no
 /// answer comes.
 #[derive(Debug)]
-pub(super) struct Taker<T>(pub(super) Arc<Queue<T>>);
+pub(super) struct QueueReceiver<T>(pub(super) Arc<Queue<T>>);
 
 /// The outcome of a wait for an item.
 pub(super) enum Next<T> {
     Item(T),
-    Late,
+    TimedOut,
     /// The queue is closed and empty.
-    End,
+    Closed,
 }
 
-impl<T> Taker<T> {
+impl<T> QueueReceiver<T> {
     /// The next item; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<T> {
         match self.take_within(Duration::MAX) {
             Next::Item(item) => Some(item),
-            Next::Late | Next::End => None,
+            Next::TimedOut | Next::Closed => None,
         }
     }
 
@@ -91,22 +91,22 @@ impl<T> Taker<T> {
     pub(super) fn take_within(&self, timeout: Duration) -> Next<T> {
         let mut waiting = self.0.waiting();
         let until = Instant::now().checked_add(timeout);
-        while waiting.items.is_empty() && !waiting.closed && !waiting.nudged {
+        while waiting.items.is_empty() && !waiting.closed && !waiting.woken {
             let Some(until) = until else {
                 waiting = self.0.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Next::Late;
+                return Next::TimedOut;
             }
             waiting = self.0.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let nudged = std::mem::take(&mut waiting.nudged);
+        let woken = std::mem::take(&mut waiting.woken);
         match waiting.items.pop_front() {
             Some(item) => Next::Item(item),
-            None if nudged && !waiting.closed => Next::Late,
-            None => Next::End,
+            None if woken && !waiting.closed => Next::TimedOut,
+            None => Next::Closed,
         }
     }
 
@@ -117,7 +117,7 @@ impl<T> Taker<T> {
     }
 }
 
-impl<T> Drop for Taker<T> {
+impl<T> Drop for QueueReceiver<T> {
     fn drop(&mut self) {
         self.0.close();
         // Dropped outside the lock, because dropping an item may wake its caller.
@@ -127,18 +127,18 @@ impl<T> Drop for Taker<T> {
 }
 
 /// When to wake a waiting task, and how.
-type Asked = (Instant, oneshot::Sender<()>);
+type TimerRequest = (Instant, oneshot::Sender<()>);
 
 /// A timeout that works on any executor: its own thread sleeps, started with the first wait.
 #[derive(Debug)]
 pub(super) struct Timer {
     timeout: Duration,
-    asked: Mutex<Option<mpsc::Sender<Asked>>>,
+    requests: Mutex<Option<mpsc::Sender<TimerRequest>>>,
 }
 
 impl Timer {
     pub(super) fn new(timeout: Duration) -> Self {
-        Self { timeout, asked: Mutex::new(None) }
+        Self { timeout, requests: Mutex::new(None) }
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -157,13 +157,13 @@ impl Timer {
     }
 
     fn ask(&self, until: Instant, over: oneshot::Sender<()>) -> std::io::Result<()> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = match &*asked {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = match &*requests {
             Some(sender) => sender,
             None => {
-                let (sender, asked_for) = mpsc::channel();
-                thread::Builder::new().name("scratchbook-timer".to_owned()).spawn(move || sleep(&asked_for))?;
-                asked.insert(sender)
+                let (sender, requested) = mpsc::channel();
+                thread::Builder::new().name("scratchbook-timer".to_owned()).spawn(move || sleep(&requested))?;
+                requests.insert(sender)
             }
         };
         // The thread outlives the sender, so this cannot fail.
@@ -173,8 +173,8 @@ impl Timer {
 }
 
 /// Processes the waits one after the other. All have the same length, so they end in the order they began.
-fn sleep(asked: &mpsc::Receiver<Asked>) {
-    for (until, over) in asked {
+fn sleep(requests: &mpsc::Receiver<TimerRequest>) {
+    for (until, over) in requests {
         if !over.is_closed() {
             thread::sleep(until.saturating_duration_since(Instant::now()));
             let _ = over.send(());

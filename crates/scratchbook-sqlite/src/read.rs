@@ -11,26 +11,26 @@ use tokio::sync::oneshot;
 use super::error::Fallible;
 use super::files::Files;
 use super::locks::io_error;
-use super::queue::Taker;
+use super::queue::QueueReceiver;
 use super::transaction::rollback;
 use scratchbook_core::error::{Error, Result};
 
 /// A read that waits for a thread.
-pub(super) type Read = Box<dyn FnOnce(&Connection, &Files) + Send>;
+pub(super) type QueuedRead = Box<dyn FnOnce(&Connection, &Files) + Send>;
 
 /// The receiving end of the queue, which the readers share.
-pub(super) type Reads = Arc<Taker<Read>>;
+pub(super) type Reads = Arc<QueueReceiver<QueuedRead>>;
 
 /// A read to queue, and the answer to wait for.
-pub(super) fn queue<T, W>(work: W) -> (Read, Asked<T>)
+pub(super) fn with_answer<T, W>(work: W) -> (QueuedRead, PendingRead<T>)
 where
     T: Send + 'static,
     W: FnOnce(&Connection) -> Fallible<T> + Send + 'static,
 {
     let (answer, answered) = oneshot::channel();
     let progress = Arc::new(Mutex::new(Progress::Waiting));
-    let asked = Asked { answered, progress: Arc::clone(&progress) };
-    let read: Read = Box::new(move |connection, files| {
+    let pending = PendingRead { answered, progress: Arc::clone(&progress) };
+    let read: QueuedRead = Box::new(move |connection, files| {
         // The caller may no longer be waiting.
         let Some(running) = Running::begin(&progress, connection) else { return };
         let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
@@ -38,7 +38,7 @@ where
         drop(running);
         let _ = answer.send(result);
     });
-    (read, asked)
+    (read, pending)
 }
 
 /// The progress of a read.
@@ -76,18 +76,18 @@ impl Drop for Running<'_> {
 }
 
 /// The answer to a read. Dropping it early interrupts the read, or keeps it from starting.
-pub(super) struct Asked<T> {
+pub(super) struct PendingRead<T> {
     answered: oneshot::Receiver<Result<T>>,
     progress: Arc<Mutex<Progress>>,
 }
 
-impl<T> Asked<T> {
+impl<T> PendingRead<T> {
     pub(super) async fn answer(mut self) -> Result<T> {
-        (&mut self.answered).await.map_err(|_| unanswered())?
+        (&mut self.answered).await.map_err(|_| thread_ended())?
     }
 }
 
-impl<T> Drop for Asked<T> {
+impl<T> Drop for PendingRead<T> {
     fn drop(&mut self) {
         // A read also ends under this lock, so only this read can be interrupted.
         let mut progress = lock(&self.progress);
@@ -99,7 +99,7 @@ impl<T> Drop for Asked<T> {
 }
 
 /// A read without an answer. It has to read within one [snapshot].
-pub(super) fn unasked(work: impl FnOnce(&Connection, &Path) + Send + 'static) -> Read {
+pub(super) fn without_answer(work: impl FnOnce(&Connection, &Path) + Send + 'static) -> QueuedRead {
     Box::new(move |connection, files| work(connection, files.path()))
 }
 
@@ -132,7 +132,7 @@ pub(super) fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection
 }
 
 /// Runs blocking work on its own thread. The path appears in the error if no thread can be started.
-pub(super) fn apart<T: Send + 'static>(
+pub(super) fn on_own_thread<T: Send + 'static>(
     name: &str,
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,
@@ -147,6 +147,6 @@ pub(super) fn apart<T: Send + 'static>(
 }
 
 /// The error if a thread has ended without an answer.
-pub(super) fn unanswered() -> Error {
+pub(super) fn thread_ended() -> Error {
     Error::internal("the store's thread ended without an answer; this is a defect")
 }

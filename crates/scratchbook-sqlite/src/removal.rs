@@ -35,7 +35,7 @@ fn insert(tx: &Tx<'_>, [app, user, session]: [&str; 3], kind: RemovalKind, count
 }
 
 /// The position up to which an app's records of removals have been deleted.
-pub(super) fn let_go_until(connection: &Connection, app: &str) -> Fallible<u64> {
+pub(super) fn deleted_until(connection: &Connection, app: &str) -> Fallible<u64> {
     let sql = "SELECT coalesce(max(position), 0) FROM removal_ends WHERE app_name = ?1";
     let found = connection.prepare_cached(sql)?.query_row([app], |row| number(row, 0));
     named(found, || format!("the end of the removals of {app}"))
@@ -50,7 +50,7 @@ pub(super) fn any_before(connection: &Connection, before: i64) -> Fallible<bool>
 }
 
 /// Deletes records of removals older than a time, at most `limit`, and returns their number.
-pub(super) fn let_go(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<usize> {
+pub(super) fn delete_before(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<usize> {
     let old = "SELECT position FROM removals INDEXED BY removals_by_time
         WHERE kind <> 'pruned' AND time < ?1 ORDER BY time, position LIMIT ?2";
     tx.execute_text(

@@ -21,10 +21,10 @@ const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
 
 /// Refuses a file that is not a scratchbook database.
 pub(super) fn check(connection: &Connection, path: &Path) -> Fallible<()> {
-    state(connection, path).map(|_| ())
+    schema_state(connection, path).map(|_| ())
 }
 
-enum State {
+enum SchemaState {
     Empty,
     Version(i32),
 }
@@ -32,9 +32,9 @@ enum State {
 /// The migrations that a database lacks. Refuses a database that is not ours or newer than this build.
 pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migration>> {
     let runner = embedded::migrations::runner();
-    let version = match state(connection, path)? {
-        State::Empty => 0,
-        State::Version(version) => version,
+    let version = match schema_state(connection, path)? {
+        SchemaState::Empty => 0,
+        SchemaState::Version(version) => version,
     };
     refuse_newer(path, version, newest(&runner))?;
     Ok(runner.get_migrations().iter().filter(|m| m.version() > version).map(described).collect())
@@ -89,7 +89,7 @@ fn newest(runner: &refinery::Runner) -> i32 {
 }
 
 fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<bool> {
-    let State::Version(version) = state(connection, path)? else {
+    let SchemaState::Version(version) = schema_state(connection, path)? else {
         return Ok(false);
     };
     refuse_newer(path, version, newest)?;
@@ -108,14 +108,14 @@ fn refuse_newer(path: &Path, version: i32, newest: i32) -> Fallible<()> {
 
 /// Reads everything in one snapshot: tables that another process creates at the same time are seen completely or
 /// not at all.
-fn state(connection: &Connection, path: &Path) -> Fallible<State> {
+fn schema_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
     let snapshot = connection.unchecked_transaction()?;
-    let state = seen(&snapshot, path)?;
+    let state = read_state(&snapshot, path)?;
     snapshot.commit()?;
     Ok(state)
 }
 
-fn seen(connection: &Connection, path: &Path) -> Fallible<State> {
+fn read_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
     let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if id != APPLICATION_ID && (id != 0 || tables != 0) {
@@ -126,10 +126,10 @@ fn seen(connection: &Connection, path: &Path) -> Fallible<State> {
     }
     let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
     if connection.query_row(known, [MIGRATIONS_TABLE], |_| Ok(())).optional()?.is_none() {
-        return Ok(State::Empty);
+        return Ok(SchemaState::Empty);
     }
     let version = format!("SELECT coalesce(max(version), 0) FROM {MIGRATIONS_TABLE}");
-    Ok(State::Version(connection.query_row(&version, [], |row| row.get(0))?))
+    Ok(SchemaState::Version(connection.query_row(&version, [], |row| row.get(0))?))
 }
 
 fn refused(message: String) -> Failure {

@@ -129,7 +129,7 @@ impl SessionService for SqliteSessionService {
         let queues = self.queues()?;
         let notices = queues.commits.subscribe();
         // From now on the writer looks for commits of other processes.
-        queues.writes.nudge();
+        queues.writes.wake();
         Ok(notices)
     }
 
@@ -150,7 +150,7 @@ impl SessionService for SqliteSessionService {
         let old = self.now_micros().saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
         let step = limit.clamp(1, LET_GO_AT_ONCE);
         while self.read(move |connection| removal::any_before(connection, old)).await?
-            && self.erase(Whose::Nobody, move |tx| removal::let_go(tx, old, step)).await? == step
+            && self.erase(Whose::Nobody, move |tx| removal::delete_before(tx, old, step)).await? == step
         {}
         Ok(deleted)
     }
@@ -192,11 +192,11 @@ impl SessionService for SqliteSessionService {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let (address, now) = (key.clone(), self.now_micros());
-        let new = Write::new(event, options, self.environment.as_ref(), &self.limits)?;
+        let new = PreparedAppend::new(event, options, self.environment.as_ref(), &self.limits)?;
         let held = hold_event(self, key, new.prepared()).await?;
         let new = match new {
-            Write::Plain(new) => new,
-            Write::Resolved { bytes, of } => {
+            PreparedAppend::Plain(new) => new,
+            PreparedAppend::Resolved { bytes, of } => {
                 let charge = held.kept_if(|committed: &Committed| committed.outcome == Outcome::Stored);
                 let append = move |tx: &Tx<'_>| resolve::append(tx, &address, &of.0, &of.1, now);
                 let committed = self.write_charged(Whose::session(key), bytes, charge, append).await?;
@@ -317,14 +317,14 @@ impl Stock for SqliteSessionService {
 }
 
 /// An append, prepared for the writer. Large parts are behind pointers, so that no future holds them.
-enum Write {
+enum PreparedAppend {
     /// The event is written unchanged.
     Plain(Arc<NewEvent>),
     /// The event depends on stored data.
     Resolved { bytes: usize, of: Box<(Prepared, AppendOptions)> },
 }
 
-impl Write {
+impl PreparedAppend {
     fn new(event: Event, options: AppendOptions, environment: &dyn Environment, limits: &Limits) -> Result<Self> {
         let prepared = prepare_event(event, environment, limits)?;
         if prepared.is_plain(&options) {

@@ -13,10 +13,10 @@ use super::error::Fallible;
 /// The prepared statements of a connection.
 pub(super) struct Statements<'c> {
     connection: &'c Connection,
-    known: RefCell<Vec<Known<'c>>>,
+    entries: RefCell<Vec<Entry<'c>>>,
 }
 
-struct Known<'c> {
+struct Entry<'c> {
     /// The address and the length of the text, because two texts may begin at the same address.
     text: (usize, usize),
     /// `None` while the statement is in use.
@@ -25,7 +25,7 @@ struct Known<'c> {
 
 impl<'c> Statements<'c> {
     pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, known: RefCell::default() }
+        Self { connection, entries: RefCell::default() }
     }
 
     /// Runs `work` with a statement, and clears its bindings afterwards.
@@ -34,7 +34,7 @@ impl<'c> Statements<'c> {
         sql: &'static str,
         work: impl FnOnce(&mut Statement<'c>) -> Fallible<T>,
     ) -> Fallible<T> {
-        let (place, idle) = self.take(sql);
+        let (index, idle) = self.take(sql);
         let mut statement = match idle {
             Some(statement) => statement,
             None => self.connection.prepare(sql)?,
@@ -42,8 +42,8 @@ impl<'c> Statements<'c> {
         let done = work(&mut statement);
         // Otherwise a large event would stay in memory until the next one.
         statement.clear_bindings();
-        if let Some(known) = self.known.borrow_mut().get_mut(place) {
-            known.statement = Some(statement);
+        if let Some(entry) = self.entries.borrow_mut().get_mut(index) {
+            entry.statement = Some(statement);
         }
         done
     }
@@ -51,12 +51,12 @@ impl<'c> Statements<'c> {
     /// The index of a statement, and the statement itself if it is compiled and not in use.
     fn take(&self, sql: &'static str) -> (usize, Option<Statement<'c>>) {
         let text = (sql.as_ptr().addr(), sql.len());
-        let mut known = self.known.borrow_mut();
-        if let Some(place) = known.iter().position(|known| known.text == text) {
-            return (place, known[place].statement.take());
+        let mut entries = self.entries.borrow_mut();
+        if let Some(index) = entries.iter().position(|entry| entry.text == text) {
+            return (index, entries[index].statement.take());
         }
-        known.push(Known { text, statement: None });
-        (known.len() - 1, None)
+        entries.push(Entry { text, statement: None });
+        (entries.len() - 1, None)
     }
 }
 

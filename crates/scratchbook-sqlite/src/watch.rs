@@ -28,8 +28,8 @@ pub(super) struct Commits {
 /// What the writer knows about other processes' commits. Its own commits do not change the counter of its
 /// connection.
 #[derive(Debug, Default)]
-pub(super) struct Others {
-    seen: Option<Seen>,
+pub(super) struct OtherProcesses {
+    seen: Option<Counters>,
     /// When the writer last looked, and when it last woke all watchers.
     looked: Option<Instant>,
     woken: Option<Instant>,
@@ -39,7 +39,7 @@ pub(super) struct Others {
 
 /// The database's counters at the last look.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Counters {
     /// A number that changes whenever another connection commits.
     version: i64,
     /// The last position of the feed.
@@ -68,9 +68,9 @@ impl Commits {
     }
 
     /// Looks for commits of other processes, if there are watchers and it is time.
-    pub(super) fn look(&self, others: &mut Others, connection: &Connection) {
+    pub(super) fn look(&self, others: &mut OtherProcesses, connection: &Connection) {
         if !self.notifier.is_heard() {
-            *others = Others::default();
+            *others = OtherProcesses::default();
         } else if others.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN) {
             others.looked = Some(Instant::now());
             let whose = snapshot(connection, |connection| others.look(connection)).unwrap_or_else(|error| {
@@ -84,12 +84,12 @@ impl Commits {
     }
 }
 
-impl Others {
+impl OtherProcesses {
     /// The owners of what other processes have committed since the last look.
     fn look(&mut self, connection: &Connection) -> Fallible<Vec<Whose>> {
         let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
-        let seen = self.seen.replace(Seen { version, position });
+        let seen = self.seen.replace(Counters { version, position });
         let is_new = seen.is_none_or(|seen| seen.version != version);
         self.owed |= is_new;
         // Commits without an entry in the feed, such as a changed expiry, may concern any watcher.

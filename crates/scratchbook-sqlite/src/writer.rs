@@ -15,9 +15,9 @@ use super::connection::{Opened, count_pages};
 use super::error::{Failure, Fallible};
 use super::files::{Extent, Files, beside};
 use super::locks::FileLock;
-use super::queue::{Next, Taker};
+use super::queue::{Next, QueueReceiver};
 use super::transaction::Tx;
-use super::watch::{Commits, Others};
+use super::watch::{Commits, OtherProcesses};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::quota::Charge;
 use scratchbook_core::session::Whose;
@@ -38,7 +38,7 @@ const ERASE_AGAIN: Duration = Duration::from_millis(300);
 const BUSY_SLICE: Duration = Duration::from_millis(100);
 
 /// A write. It may run more than once if a commit fails; only the last run counts.
-pub(super) trait Job: Send {
+pub(super) trait WriteJob: Send {
     fn run(&mut self, tx: &Tx<'_>) -> Fallible<()>;
 
     /// Reports the outcome to the caller; `Ok` only after the commit.
@@ -46,15 +46,15 @@ pub(super) trait Job: Send {
 }
 
 /// A write in the queue.
-pub(super) struct Queued {
-    pub(super) job: Box<dyn Job>,
+pub(super) struct QueuedWrite {
+    pub(super) job: Box<dyn WriteJob>,
     pub(super) bytes: usize,
     since: Instant,
     erases: bool,
     whose: Whose,
 }
 
-impl Queued {
+impl QueuedWrite {
     /// A write of about `bytes` bytes, and its answer to wait for.
     pub(super) fn new<T, W>(bytes: usize, work: W) -> (Self, oneshot::Receiver<Result<T>>)
     where
@@ -72,11 +72,11 @@ impl Queued {
         W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        (Self::unasked(bytes, Work { work, value: None, charge, answer }), answered)
+        (Self::without_answer(bytes, AnsweredWrite { work, value: None, charge, answer }), answered)
     }
 
     /// A write of about `bytes` bytes without an answer for a caller.
-    pub(super) fn unasked(bytes: usize, job: impl Job + 'static) -> Self {
+    pub(super) fn without_answer(bytes: usize, job: impl WriteJob + 'static) -> Self {
         Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, whose: Whose::Nobody }
     }
 
@@ -92,14 +92,14 @@ impl Queued {
     }
 }
 
-struct Work<T, W> {
+struct AnsweredWrite<T, W> {
     work: W,
     value: Option<T>,
     charge: Charge<T>,
     answer: oneshot::Sender<Result<T>>,
 }
 
-impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> Job for Work<T, W> {
+impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> WriteJob for AnsweredWrite<T, W> {
     fn run(&mut self, tx: &Tx<'_>) -> Fallible<()> {
         self.value = Some((self.work)(tx)?);
         Ok(())
@@ -140,11 +140,11 @@ struct Committer {
     next_cut: Instant,
     /// Whether the log may still contain erased data.
     erased: bool,
-    jobs: Taker<Queued>,
+    jobs: QueueReceiver<QueuedWrite>,
     room: Arc<Semaphore>,
     readers: Vec<JoinHandle<()>>,
     commits: Commits,
-    others: Others,
+    others: OtherProcesses,
 }
 
 /// What the writer shares with other threads.
@@ -156,13 +156,13 @@ pub(super) struct Shared {
     pub(super) running: watch::Sender<()>,
 }
 
-struct Done {
-    queued: Queued,
+struct FinishedWrite {
+    queued: QueuedWrite,
     outcome: Fallible<()>,
 }
 
 impl Writer {
-    pub(super) fn new(opened: Opened, jobs: Taker<Queued>, shared: Shared) -> Self {
+    pub(super) fn new(opened: Opened, jobs: QueueReceiver<QueuedWrite>, shared: Shared) -> Self {
         let Opened { connection, lock, files, extent, page } = opened;
         let Shared { room, readers, commits, running } = shared;
         let committer = Committer {
@@ -177,7 +177,7 @@ impl Writer {
             room,
             readers,
             commits,
-            others: Others::default(),
+            others: OtherProcesses::default(),
         };
         Self { connection, committer, running }
     }
@@ -205,15 +205,15 @@ impl Committer {
             let patience = if self.erased { ERASE_AGAIN } else { Duration::MAX };
             match self.jobs.take_within(patience.min(self.commits.patience())) {
                 Next::Item(first) => self.serve(tx, first),
-                Next::Late => {}
-                Next::End => break,
+                Next::TimedOut => {}
+                Next::Closed => break,
             }
             self.cut_wal(tx.connection());
             self.commits.look(&mut self.others, tx.connection());
         }
     }
 
-    fn serve(&mut self, tx: &Tx<'_>, first: Queued) {
+    fn serve(&mut self, tx: &Tx<'_>, first: QueuedWrite) {
         self.room.add_permits(1);
         let started = Instant::now();
         let mut group = self.locked_group(tx, first);
@@ -221,15 +221,15 @@ impl Committer {
         // Watchers are notified before the answers, so that a caller who has an answer finds them notified.
         self.commits.notify(group.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.whose));
         let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
-        for Done { queued, outcome } in group {
+        for FinishedWrite { queued, outcome } in group {
             queued.job.answer(outcome.map_err(|e| e.into_error(self.files.path())));
         }
         tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "committed a group of writes");
     }
 
-    fn locked_group(&mut self, tx: &Tx<'_>, first: Queued) -> Vec<Done> {
+    fn locked_group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Vec<FinishedWrite> {
         if let Err(error) = self.begin(tx, first.since) {
-            return vec![Done { queued: first, outcome: Err(error) }];
+            return vec![FinishedWrite { queued: first, outcome: Err(error) }];
         }
         let group = self.group(tx, first);
         if group.iter().any(|done| done.queued.erases && done.outcome.is_ok()) {
@@ -261,7 +261,7 @@ impl Committer {
     }
 
     /// Turns success into an error if the file was replaced or truncated while it was written.
-    fn check_written(&mut self, tx: &Tx<'_>, group: &mut [Done]) {
+    fn check_written(&mut self, tx: &Tx<'_>, group: &mut [FinishedWrite]) {
         if group.iter().all(|done| done.outcome.is_err()) {
             return;
         }
@@ -300,7 +300,7 @@ impl Committer {
     }
 
     /// Runs writes in the current transaction, including those that arrive in the meantime.
-    fn group(&mut self, tx: &Tx<'_>, first: Queued) -> Vec<Done> {
+    fn group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Vec<FinishedWrite> {
         let mut group = Vec::new();
         let mut bytes = 0;
         let mut next = Some(first);
@@ -312,7 +312,7 @@ impl Committer {
                 false => tx.savepoint(|| run(&mut queued, tx)),
             };
             let alone_failed = group.is_empty() && outcome.is_err();
-            group.push(Done { queued, outcome });
+            group.push(FinishedWrite { queued, outcome });
             if tx.is_lost() {
                 return self.one_by_one(tx, group);
             }
@@ -333,13 +333,13 @@ impl Committer {
 
     /// Repeats each write in its own transaction after the whole group was rolled back because of one, so that only
     /// that one fails.
-    fn one_by_one(&mut self, tx: &Tx<'_>, group: Vec<Done>) -> Vec<Done> {
+    fn one_by_one(&mut self, tx: &Tx<'_>, group: Vec<FinishedWrite>) -> Vec<FinishedWrite> {
         tx.rollback();
         tracing::debug!(jobs = group.len(), "a group was rolled back; its writes are repeated one by one");
-        let again = group.into_iter().map(|Done { mut queued, .. }| {
+        let again = group.into_iter().map(|FinishedWrite { mut queued, .. }| {
             self.lock.release();
             let outcome = self.begin(tx, queued.since).and_then(|()| alone(&mut queued, tx));
-            Done { queued, outcome }
+            FinishedWrite { queued, outcome }
         });
         again.collect()
     }
@@ -401,7 +401,7 @@ impl Committer {
 }
 
 /// Runs a write in its own transaction, which has been started.
-fn alone(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
+fn alone(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
     let outcome = run(queued, tx).and_then(|()| match tx.is_lost() {
         false => tx.commit(),
         true => Err(Error::internal("SQLite rolled back without an error").into()),
@@ -413,7 +413,7 @@ fn alone(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
 }
 
 /// Runs a write. If it panics, only this write fails.
-fn run(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
+fn run(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
     catch_unwind(AssertUnwindSafe(|| queued.job.run(tx)))
         .unwrap_or_else(|_| Err(Failure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
 }

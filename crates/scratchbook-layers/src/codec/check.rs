@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Codec, Coder, Place};
+use super::{Codec, Coder, Location};
 use scratchbook_core::error::Result;
 use scratchbook_core::session::{CheckedWrite, StateCheck};
 use scratchbook_core::state::Scope;
@@ -21,7 +21,7 @@ pub(super) struct OpenedCheck<C> {
 impl<C: Codec> OpenedCheck<C> {
     fn open(&self, scope: Scope, name: &str, value: &Value) -> Result<Value> {
         let key = scope.key(name);
-        Ok(self.coder.decode_value(value, &Place::value(&self.app, &self.user, &key))?.into_owned())
+        Ok(self.coder.decode_value(value, &Location::value(&self.app, &self.user, &key))?.into_owned())
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem::take;
 use serde_json::Value;
 
 use super::text::{marked, unreadable};
-use super::{Codec, Coder, Place};
+use super::{Codec, Coder, Location};
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::extra::ExtraFields;
@@ -15,7 +15,7 @@ use scratchbook_core::state::{Change, StateDelta};
 
 /// Properties of an event as it was sent, by which a retry is recognized.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentEvent {
     /// The hash of the event as it was sent.
     pub(super) hash: [u8; 32],
     /// Whether the event came with a time. An event without one gets its time from the store, so that the store
@@ -29,7 +29,7 @@ pub(super) struct Sent {
 
 impl<C: Codec> Coder<C> {
     /// Encodes an event, which has an id and no operations any more.
-    pub(super) fn encode_event(&self, session: &SessionKey, mut event: Event, sent: Sent) -> Result<Event> {
+    pub(super) fn encode_event(&self, session: &SessionKey, mut event: Event, sent: SentEvent) -> Result<Event> {
         if !sent.has_time && !C::BINDS {
             event.timestamp = None;
         }
@@ -44,8 +44,8 @@ impl<C: Codec> Coder<C> {
         }
         let mut plain = sent.hash.to_vec();
         plain.extend_from_slice(text.as_bytes());
-        let place = Place::event(session, &clear, &clear.actions.state_delta);
-        let encoded = self.0.encode(&plain, &place, &salt)?.to_text(C::MARK);
+        let location = Location::event(session, &clear, &clear.actions.state_delta);
+        let encoded = self.0.encode(&plain, &location, &salt)?.to_text(C::MARK);
         if !must && !self.0.keeps(text.len(), encoded.len()) {
             return Ok(put_back(event, clear));
         }
@@ -55,23 +55,23 @@ impl<C: Codec> Coder<C> {
 
     /// The decoded event, and the hash that was stored with it.
     pub(super) fn decode_event(&self, session: &SessionKey, stored: &Event) -> Result<(Event, Option<[u8; 32]>)> {
-        let place = Place::event(session, stored, &stored.actions.state_delta);
+        let location = Location::event(session, stored, &stored.actions.state_delta);
         let Some(text) = stored.extra.get(C::FIELD).and_then(marked::<C>) else {
-            self.0.check_plain(&place)?;
+            self.0.check_plain(&location)?;
             let mut event = stored.clone();
             event.actions.state_delta = self.decode_delta(session, &stored.actions.state_delta)?;
             return Ok((event, None));
         };
-        let plain = self.decode_text(text, &place)?;
+        let plain = self.decode_text(text, &location)?;
         let Some((hash, text)) = plain.split_first_chunk::<32>() else {
-            return Err(unreadable(&place));
+            return Err(unreadable(&location));
         };
-        let event: Event = serde_json::from_slice(text).map_err(|_| unreadable(&place))?;
+        let event: Event = serde_json::from_slice(text).map_err(|_| unreadable(&location))?;
         // The time is stored twice. The two may differ only for an event from before the time was bound, which got
         // its time from the store.
         let is_same = |sent: f64| stored.timestamp.is_some_and(|time| time.to_bits() == sent.to_bits());
         if !event.timestamp.is_none_or(is_same) {
-            return Err(unreadable(&place));
+            return Err(unreadable(&location));
         }
         let mut clear = Event { extra: ExtraFields::default(), ..stored.clone() };
         clear.actions.state_delta = self.decode_delta(session, &stored.actions.state_delta)?;
@@ -81,14 +81,14 @@ impl<C: Codec> Coder<C> {
     /// A delta with encoded values.
     fn encode_delta(&self, session: &SessionKey, delta: &StateDelta, salt: &[u8]) -> Result<StateDelta> {
         map_values(delta, |key, value| {
-            self.encode_value(value, &Place::value(session.app_name(), session.user_id(), key), salt)
+            self.encode_value(value, &Location::value(session.app_name(), session.user_id(), key), salt)
         })
     }
 
     fn decode_delta(&self, session: &SessionKey, delta: &StateDelta) -> Result<StateDelta> {
         map_values(delta, |key, value| {
-            let place = Place::value(session.app_name(), session.user_id(), key);
-            Ok(self.decode_value(value, &place)?.into_owned())
+            let location = Location::value(session.app_name(), session.user_id(), key);
+            Ok(self.decode_value(value, &location)?.into_owned())
         })
     }
 }

@@ -9,25 +9,25 @@ mod artifact;
 mod check;
 mod create;
 mod event;
+mod location;
 mod metadata;
 mod open;
-mod place;
+mod permits;
 mod put;
 mod replay;
 mod service;
 mod text;
-mod turns;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::turns::Turns;
+use self::permits::WritePermits;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 
 #[doc(hidden)]
-pub use self::place::Place;
+pub use self::location::Location;
 #[doc(hidden)]
 pub use self::text::Encoded;
 #[cfg(feature = "encryption")]
@@ -53,28 +53,28 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     /// Whether the encoded form is used, given both lengths.
     fn keeps(&self, given: usize, encoded: usize) -> bool;
 
-    /// Encodes bytes and binds them to their place. Equal bytes with the same salt at the same place have the same
+    /// Encodes bytes and binds them to their location. Equal bytes with the same salt at the same location have the same
     /// encoded form.
     ///
     /// # Errors
     ///
     /// `Internal`.
-    fn encode(&self, plain: &[u8], place: &Place<'_>, salt: &[u8]) -> Result<Encoded>;
+    fn encode(&self, plain: &[u8], location: &Location<'_>, salt: &[u8]) -> Result<Encoded>;
 
     /// Decodes bytes.
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` if the bytes were not encoded for this place; `FailedPrecondition` if a key needed to decode
+    /// `DataCorrupted` if the bytes were not encoded for this location; `FailedPrecondition` if a key needed to decode
     /// them is missing.
-    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>>;
+    fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>>;
 
-    /// Accepts or refuses data at a place that is stored unencoded.
+    /// Accepts or refuses data at a location that is stored unencoded.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` if unencoded data is not allowed.
-    fn check_plain(&self, place: &Place<'_>) -> Result<()>;
+    fn check_plain(&self, location: &Location<'_>) -> Result<()>;
 }
 
 /// A layer that encodes values, events and artifacts. `WithEncryption` and `WithCompression` are made of it.
@@ -84,7 +84,7 @@ pub struct Coded<S, C> {
     pub(super) coder: Arc<Coder<C>>,
     limits: Limits,
     environment: Arc<dyn Environment>,
-    turns: Turns,
+    permits: WritePermits,
 }
 
 /// The limits of this layer. The number of events is left to the store.
@@ -100,7 +100,7 @@ impl<S, C: Codec> Coded<S, C> {
             coder: Arc::new(Coder(codec)),
             limits: of_values(Limits::default()),
             environment: Arc::new(SystemEnvironment),
-            turns: Turns::new(),
+            permits: WritePermits::new(),
         }
     }
 
@@ -126,6 +126,6 @@ impl<S, C: Codec> Coded<S, C> {
     }
 }
 
-/// Encodes and decodes everything that has a place.
+/// Encodes and decodes everything that has a location.
 #[derive(Debug)]
 pub(crate) struct Coder<C>(pub(crate) C);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::breach::{Breach, Count, breaches};
 use super::compiled::Compiled;
+use super::violation::{Count, Violation, violations};
 use super::{StateSchema, is_of_framework};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::session::{CheckedWrite, StateCheck};
@@ -32,18 +32,18 @@ impl StateSchema {
             return Ok(());
         };
         if let Some(schema) = self.key(scope, name)
-            && let Some(breach) = first(schema, value)
+            && let Some(violation) = first(schema, value)
         {
-            return Err(self.refused(&format!("'{}'", scope.key(name)), &breach));
+            return Err(self.refused(&format!("'{}'", scope.key(name)), &violation));
         }
         if let Some(schema) = self.scope_of(scope, name).filter(|schema| schema.is_of_single_keys()) {
             let alone = Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
-            if let Some(mut breach) = first(schema, &alone) {
+            if let Some(mut violation) = first(schema, &alone) {
                 // Any error in an object with one member is an error of that member.
-                if breach.path.is_empty() {
-                    breach.path.push(name.to_owned());
+                if violation.path.is_empty() {
+                    violation.path.push(name.to_owned());
                 }
-                return Err(self.refused_in(scope, breach));
+                return Err(self.refused_in(scope, violation));
             }
         }
         Ok(())
@@ -64,30 +64,30 @@ impl StateSchema {
         let known = if had == 0 { BTreeSet::new() } else { all(schema, before) };
         let is_set =
             |name: &String| write.changes().any(|(of, key, value)| of == scope && key == name && value.is_some());
-        let is_worse = |breach: &Breach| match breach.counts {
-            Some(Count::TooMany) if breach.path.is_empty() => has > had,
-            Some(Count::TooFew) if breach.path.is_empty() => has < had,
-            _ => breach.path.first().is_some_and(is_set),
+        let is_worse = |violation: &Violation| match violation.counts {
+            Some(Count::TooMany) if violation.path.is_empty() => has > had,
+            Some(Count::TooFew) if violation.path.is_empty() => has < had,
+            _ => violation.path.first().is_some_and(is_set),
         };
-        let refused = wrong.into_iter().filter(|breach| is_worse(breach) || !known.contains(breach));
+        let refused = wrong.into_iter().filter(|violation| is_worse(violation) || !known.contains(violation));
         // An error about a key is more specific than one about a whole scope.
-        match refused.min_by_key(|breach| breach.path.is_empty()) {
-            Some(breach) => Err(self.refused_in(scope, breach)),
+        match refused.min_by_key(|violation| violation.path.is_empty()) {
+            Some(violation) => Err(self.refused_in(scope, violation)),
             None => Ok(()),
         }
     }
 
-    /// The error for a breach of a scope's schema. The first name of its path is the key.
-    fn refused_in(&self, scope: Scope, mut breach: Breach) -> Error {
-        if breach.path.is_empty() {
-            return self.refused(&format!("the {}'s state", scope.as_str()), &breach);
+    /// The error for a violation of a scope's schema. The first name of its path is the key.
+    fn refused_in(&self, scope: Scope, mut violation: Violation) -> Error {
+        if violation.path.is_empty() {
+            return self.refused(&format!("the {}'s state", scope.as_str()), &violation);
         }
-        let name = breach.path.remove(0);
-        self.refused(&format!("'{}'", scope.key(&name)), &breach)
+        let name = violation.path.remove(0);
+        self.refused(&format!("'{}'", scope.key(&name)), &violation)
     }
 
-    fn refused(&self, what: &str, breach: &Breach) -> Error {
-        Error::invalid(format!("{what} breaks version {} of the state's schema{breach}", self.version))
+    fn refused(&self, what: &str, violation: &Violation) -> Error {
+        Error::invalid(format!("{what} breaks version {} of the state's schema{violation}", self.version))
     }
 }
 
@@ -108,15 +108,15 @@ impl StateCheck for StateSchema {
 }
 
 /// The first error.
-fn first(schema: &Compiled, value: &Value) -> Option<Breach> {
+fn first(schema: &Compiled, value: &Value) -> Option<Violation> {
     // Does not collect all errors, because usually there are none.
     let error = schema.validator().validate(value).err()?;
-    breaches(&error).into_iter().next()
+    violations(&error).into_iter().next()
 }
 
 /// All errors.
-fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Breach> {
-    schema.validator().iter_errors(&Value::Object(state)).flat_map(|error| breaches(&error)).collect()
+fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Violation> {
+    schema.validator().iter_errors(&Value::Object(state)).flat_map(|error| violations(&error)).collect()
 }
 
 fn without_framework(state: Map<String, Value>) -> Map<String, Value> {

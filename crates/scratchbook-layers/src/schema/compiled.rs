@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::breach::masked;
+use super::violation::masked;
 use scratchbook_core::error::{Error, Result};
 
 /// The keywords at the top level of a schema whose keys can be validated one by one: they concern single keys, or

@@ -4,14 +4,14 @@
 //!
 //! - `mod.rs`: [`StateSchema`], built in code; `document.rs` reads one from JSON.
 //! - `compiled.rs`: a compiled schema, and whether its keys can be validated one by one.
-//! - `check.rs`: validates writes; `breach.rs` describes errors without showing values.
+//! - `check.rs`: validates writes; `violation.rs` describes errors without showing values.
 //! - `layer.rs`: [`WithStateSchema`], a service whose writes are validated.
 
-mod adapter;
-mod breach;
 mod check;
 mod compiled;
 mod document;
+mod layer;
+mod violation;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::state::{Scope, check_key};
 
-pub use adapter::WithStateSchema;
+pub use layer::WithStateSchema;
 
 use compiled::Compiled;
 

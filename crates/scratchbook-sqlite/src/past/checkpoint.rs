@@ -13,7 +13,7 @@ use crate::error::Fallible;
 use crate::read;
 use crate::row::sql_number;
 use crate::transaction::Tx;
-use crate::writer::{Job, Queued};
+use crate::writer::{QueuedWrite, WriteJob};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
@@ -34,7 +34,7 @@ pub(crate) struct NewCheckpoint {
 /// Starts making the checkpoints that a session lacks.
 pub(crate) fn make_checkpoints(queues: &Arc<Queues>, key: SessionKey) {
     let from = Arc::downgrade(queues);
-    let read = read::unasked(move |connection, path| find_missing(connection, path, &from, key));
+    let read = read::without_answer(move |connection, path| find_missing(connection, path, &from, key));
     if queues.reads.push(read).is_err() {
         tracing::debug!("no checkpoint was made: the store was closed");
     }
@@ -42,14 +42,16 @@ pub(crate) fn make_checkpoints(queues: &Arc<Queues>, key: SessionKey) {
 
 /// Starts storing checkpoints that a read has computed.
 pub(crate) fn keep_checkpoints(queues: &Arc<Queues>, key: SessionKey, new: Vec<NewCheckpoint>) {
-    write(queues, Keep { key, new, then: None });
+    write(queues, StoreCheckpoints { key, new, then: None });
 }
 
 fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key: SessionKey) {
     let found = read::snapshot(connection, |connection| missing(connection, &key)).map_err(|e| e.into_error(path));
     match (found, queues.upgrade()) {
         (Ok((new, _)), _) if new.is_empty() => {}
-        (Ok((new, done)), Some(open)) => write(&open, Keep { key, new, then: (!done).then(|| Weak::clone(queues)) }),
+        (Ok((new, done)), Some(open)) => {
+            write(&open, StoreCheckpoints { key, new, then: (!done).then(|| Weak::clone(queues)) })
+        }
         (Ok(_), None) => {}
         (Err(error), _) => tracing::debug!(%key, %error, "no checkpoint was made"),
     }
@@ -77,26 +79,26 @@ fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckp
     Ok((fold.missing, fold.folded.seq == last))
 }
 
-fn write(queues: &Arc<Queues>, keep: Keep) {
+fn write(queues: &Arc<Queues>, keep: StoreCheckpoints) {
     let bytes = keep.new.iter().map(|new| new.state.len()).sum();
     // If the queue is full, other writes are more important.
     let Ok(place) = queues.room.try_acquire() else {
         return;
     };
-    if queues.writes.push(Queued::unasked(bytes, keep)).is_ok() {
+    if queues.writes.push(QueuedWrite::without_answer(bytes, keep)).is_ok() {
         place.forget();
     }
 }
 
 /// Stores checkpoints of a session.
-struct Keep {
+struct StoreCheckpoints {
     key: SessionKey,
     new: Vec<NewCheckpoint>,
     /// The queues to continue with, if more checkpoints are missing.
     then: Option<Weak<Queues>>,
 }
 
-impl Job for Keep {
+impl WriteJob for StoreCheckpoints {
     fn run(&mut self, tx: &Tx<'_>) -> Fallible<()> {
         self.new.iter().try_for_each(|new| store(tx, &self.key, new))
     }

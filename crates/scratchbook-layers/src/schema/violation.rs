@@ -7,11 +7,11 @@ use jsonschema::error::ValidationErrorKind as Kind;
 
 /// One error in a value, or in a scope seen as one object.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Breach {
+pub(super) struct Violation {
     /// The path in the value: names and indices.
     pub(super) path: Vec<String>,
     /// The part of the schema that is broken.
-    place: String,
+    schema_path: String,
     /// What the schema requires.
     wants: String,
     /// Set if the number of the object's members is wrong.
@@ -27,23 +27,23 @@ pub(super) enum Count {
 
 /// The errors in a value. An error about a member that is missing, not allowed or has an invalid name gets that
 /// member's path.
-pub(super) fn breaches(error: &ValidationError<'_>) -> Vec<Breach> {
+pub(super) fn violations(error: &ValidationError<'_>) -> Vec<Violation> {
     let path: Vec<String> = segments(error.instance_path().as_str());
-    let place = error.schema_path().as_str().to_owned();
-    let breach = |member: Option<&str>, wants: String| {
+    let schema_path = error.schema_path().as_str().to_owned();
+    let violation = |member: Option<&str>, wants: String| {
         let path = path.iter().cloned().chain(member.map(str::to_owned)).collect();
-        Breach { path, place: place.clone(), wants, counts: None }
+        Violation { path, schema_path: schema_path.clone(), wants, counts: None }
     };
     match error.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            unexpected.iter().map(|name| breach(Some(name), "there may be none of this name".to_owned())).collect()
+            unexpected.iter().map(|name| violation(Some(name), "there may be none of this name".to_owned())).collect()
         }
-        Kind::Required { property } => vec![breach(property.as_str(), "it is required".to_owned())],
-        Kind::PropertyNames { error: of } => vec![breach(of.instance().as_str(), what(error))],
-        Kind::MaxProperties { .. } => vec![Breach { counts: Some(Count::TooMany), ..breach(None, what(error)) }],
-        Kind::MinProperties { .. } => vec![Breach { counts: Some(Count::TooFew), ..breach(None, what(error)) }],
-        Kind::FalseSchema => vec![breach(None, "there may be nothing here".to_owned())],
-        _ => vec![breach(None, what(error))],
+        Kind::Required { property } => vec![violation(property.as_str(), "it is required".to_owned())],
+        Kind::PropertyNames { error: of } => vec![violation(of.instance().as_str(), what(error))],
+        Kind::MaxProperties { .. } => vec![Violation { counts: Some(Count::TooMany), ..violation(None, what(error)) }],
+        Kind::MinProperties { .. } => vec![Violation { counts: Some(Count::TooFew), ..violation(None, what(error)) }],
+        Kind::FalseSchema => vec![violation(None, "there may be nothing here".to_owned())],
+        _ => vec![violation(None, what(error))],
     }
 }
 
@@ -71,7 +71,7 @@ fn segments(pointer: &str) -> Vec<String> {
 }
 
 /// The path as a JSON pointer, and what is required there.
-impl fmt::Display for Breach {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
             f.write_str(" at ")?;

@@ -1,4 +1,4 @@
-//! The place that encoded data belongs to, so that data copied to another place is detected.
+//! The location that encoded data belongs to, so that data copied to another location is detected.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,17 +7,17 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_core::state::{Scope, StateDelta};
 
-/// The place of a value, an event or an artifact. The session's id is not part of it, because a fork copies inside
+/// The location of a value, an event or an artifact. The session's id is not part of it, because a fork copies inside
 /// the store.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct Location<'a> {
     kind: Kind,
     app: &'a str,
     /// `None` if it belongs to the app.
     user: Option<&'a str>,
     name: Cow<'a, str>,
     /// The unencoded fields stored beside it, which must not be changed either.
-    #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "compression is bound to no place"))]
+    #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "compression is bound to no location"))]
     beside: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ enum Kind {
     Label,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     /// The value of a key in the merged state of a user's session.
     pub(crate) fn value(app: &'a str, user: &'a str, key: &'a str) -> Self {
         let user = (Scope::split(key).0 != Scope::App).then_some(user);
@@ -80,7 +80,7 @@ impl<'a> Place<'a> {
         Self { kind: Kind::Label, app, user, name: Cow::Borrowed(name), beside: Vec::new() }
     }
 
-    /// Bytes that are different for each place.
+    /// Bytes that are different for each location.
     #[cfg(feature = "encryption")]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![self.kind as u8, u8::from(self.user.is_some())];
@@ -102,8 +102,8 @@ fn add(to: &mut Vec<u8>, part: &[u8]) {
     to.extend_from_slice(part);
 }
 
-/// The place in a message: `the value of 'user:language' (my_app/alice)`.
-impl fmt::Display for Place<'_> {
+/// The location in a message: `the value of 'user:language' (my_app/alice)`.
+impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             Kind::Value => "the value of",
