@@ -55,25 +55,26 @@ mod sessions;
 mod state;
 mod state_log;
 mod statements;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod usage;
 mod watch;
+mod write;
 mod writer;
 
 use std::path::Path;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use futures_util::future::{Either, select};
 use rusqlite::Connection;
+use tokio::sync::oneshot;
 use tokio::sync::watch::{Receiver, Sender, channel};
-use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 
 use error::Fallible;
 use events::EventPage;
 use files::Files;
-use queue::{Queue, QueueReceiver, Timer};
+use queue::{Queue, QueueReceiver};
 use read::QueuedRead;
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -86,7 +87,8 @@ use scratchbook_core::session::{Session, SessionKey, SessionService, Whose, micr
 use scratchbook_core::store::closed;
 use transaction::Tx;
 use watch::Commits;
-use writer::{QueuedWrite, Shared, Writer};
+use write::{QueuedWrite, WriteQueue};
+use writer::{Shared, Writer};
 
 pub use options::{SqliteMode, SqliteOptions, Synchronous};
 
@@ -121,7 +123,6 @@ pub struct SqliteSessionService {
     mode: SqliteMode,
     limits: Limits,
     quotas: Quotas,
-    timer: Timer,
     /// `None` once the service is closed.
     open: Mutex<Option<Open>>,
     running: Receiver<()>,
@@ -138,9 +139,7 @@ struct Open {
 
 #[derive(Debug)]
 struct Queues {
-    writes: Arc<Queue<QueuedWrite>>,
-    room: Arc<Semaphore>,
-    capacity: usize,
+    writes: WriteQueue,
     reads: Arc<Queue<QueuedRead>>,
     commits: Commits,
 }
@@ -148,7 +147,6 @@ struct Queues {
 impl Queues {
     /// Accepts no more work. The threads finish what was accepted and end.
     fn close(&self) {
-        self.room.close();
         self.writes.close();
         self.reads.close();
         self.commits.close();
@@ -173,7 +171,7 @@ impl SqliteSessionService {
     /// `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
-        let (environment, timer) = (Arc::clone(&options.environment), Timer::new(options.queue_timeout));
+        let environment = Arc::clone(&options.environment);
         let (limits, mode) = (options.limits, options.mode);
         let (running, watching) = channel(());
         let (opened, opening) = oneshot::channel();
@@ -196,7 +194,6 @@ impl SqliteSessionService {
             environment,
             quotas: Quotas::new(&limits),
             limits,
-            timer,
             mode,
             open: Mutex::new(Some(Open { queues: Arc::new(queues), running })),
             running: watching,
@@ -282,9 +279,9 @@ impl SqliteSessionService {
         charge: Charge<T>,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (queued, answered) = QueuedWrite::charged(bytes, charge, work);
-        self.enqueue(queued.of(whose)).await?;
-        answered.await.map_err(|_| read::thread_ended())?
+        let (write, answer) = QueuedWrite::charged(bytes, charge, work);
+        self.writable()?.writes.submit(write.of(whose)).await?;
+        answer.await.map_err(|_| read::thread_ended())?
     }
 
     /// Runs a write that removes data, and removes it from the write-ahead log as well.
@@ -293,27 +290,9 @@ impl SqliteSessionService {
         whose: Whose,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (queued, answered) = QueuedWrite::new(0, work);
-        self.enqueue(queued.of(whose).erasing()).await?;
-        answered.await.map_err(|_| read::thread_ended())?
-    }
-
-    async fn enqueue(&self, queued: QueuedWrite) -> Result<()> {
-        let queues = self.writable()?;
-        let place = match queues.room.try_acquire() {
-            Ok(place) => place,
-            Err(TryAcquireError::Closed) => return Err(closed()),
-            Err(TryAcquireError::NoPermits) => {
-                match select(pin!(queues.room.acquire()), pin!(self.timer.wait())).await {
-                    Either::Left((place, _)) => place.map_err(|_| closed())?,
-                    Either::Right(_) => return Err(self.full(queues.capacity)),
-                }
-            }
-        };
-        queues.writes.push(queued)?;
-        // The writer frees the slot when it takes the job.
-        place.forget();
-        Ok(())
+        let (write, answer) = QueuedWrite::new(0, work);
+        self.writable()?.writes.submit(write.of(whose).erasing()).await?;
+        answer.await.map_err(|_| read::thread_ended())?
     }
 
     /// Reads a session that this process has just created. A reader thread does it, because the user's and the
@@ -335,12 +314,6 @@ impl SqliteSessionService {
         {
             past::make_checkpoints(&queues, key.clone());
         }
-    }
-
-    fn full(&self, capacity: usize) -> Error {
-        let seconds = self.timer.timeout().as_secs_f64();
-        let message = format!("{capacity} writes wait already, and none was done within {seconds} s; try again");
-        Error::new(ErrorKind::ResourceExhausted, message)
     }
 
     /// Runs a read on one snapshot. Dropping the returned future interrupts the read.
@@ -372,19 +345,19 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
 /// Opens the database and starts the readers. Runs on the writer's thread.
 fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(Writer, Queues)> {
     let opened = connection::open_writer(path, options)?;
-    let capacity = options.queue_capacity.clamp(1, Semaphore::MAX_PERMITS);
-    let (writes, reads, room) = (Queue::new(), Queue::new(), Arc::new(Semaphore::new(capacity)));
-    // If a reader cannot be opened, dropping these closes the queues, which ends the readers already started.
-    let (jobs, waiting) = (QueueReceiver(Arc::clone(&writes)), Arc::new(QueueReceiver(Arc::clone(&reads))));
+    // If a reader cannot be opened, dropping the receivers closes the queues, which ends the readers already started.
+    let (writes, write_receiver) = WriteQueue::new(options.queue_capacity, options.queue_timeout);
+    let reads = Queue::new();
+    let read_receiver = Arc::new(QueueReceiver(Arc::clone(&reads)));
     let commits = Commits::default();
-    let queues = Queues { writes, room: Arc::clone(&room), capacity, reads, commits: commits.clone() };
+    let queues = Queues { writes, reads, commits: commits.clone() };
     let reader = |_| {
         let path = opened.files.path();
         let connection = connection::open_reader(path).map_err(|e| e.into_error(path))?;
-        read::spawn(connection, Arc::clone(&opened.files), Arc::clone(&waiting))
+        read::spawn(connection, Arc::clone(&opened.files), Arc::clone(&read_receiver))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
-    Ok((Writer::new(opened, jobs, Shared { room, readers, commits, running }), queues))
+    Ok((Writer::new(opened, write_receiver, Shared { readers, commits, running }), queues))
 }
 
 impl Drop for SqliteSessionService {
@@ -396,103 +369,6 @@ impl Drop for SqliteSessionService {
         // because each holds a reference to the service.
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of {} panicked", self.files.path().display());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use futures_util::FutureExt;
-    use tokio::time::timeout;
-
-    use super::{SqliteOptions, SqliteSessionService, Whose};
-    use scratchbook_core::error::{Error, ErrorKind};
-
-    #[tokio::test]
-    async fn a_small_write_does_not_wait_for_a_large_one_that_came_after_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("agents.db");
-        let service = SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap();
-        let ((begin, begun), (go, gone)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
-        let mut first = pin!(
-            service
-                .write(Whose::Nobody, 9, move |_| begun.recv().map_err(|_| Error::internal("nobody lets it").into()))
-        );
-        let mut small = pin!(service.write(Whose::Nobody, 9, |tx| tx.next_position()));
-        let mut large = pin!(service.write(Whose::Nobody, 2 << 20, move |_| {
-            gone.recv().map_err(|_| Error::internal("nobody lets it").into())
-        }));
-        assert!(first.as_mut().now_or_never().is_none());
-        assert!(small.as_mut().now_or_never().is_none());
-        assert!(large.as_mut().now_or_never().is_none());
-        begin.send(()).unwrap();
-        first.await.unwrap();
-        timeout(Duration::from_secs(9), small).await.expect("the large one is still being written").unwrap();
-        go.send(()).unwrap();
-        large.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_panic_in_a_write_or_a_read_is_its_own_error_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("agents.db");
-        let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
-        let write = service.write::<()>(Whose::Nobody, 0, |tx| {
-            tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1, 1)", [])?;
-            panic!("a defect")
-        });
-        let position = service.write(Whose::Nobody, 0, |tx| tx.next_position());
-        let (broken, position) = tokio::join!(write, position);
-        assert_eq!(broken.unwrap_err().kind(), ErrorKind::Internal);
-        assert_eq!(position.unwrap(), 1);
-        let read = service.read::<()>(|_| panic!("a defect")).await;
-        assert_eq!(read.unwrap_err().kind(), ErrorKind::Internal);
-        let count = "SELECT count(*) FROM app_states";
-        let count = service.read(|connection| Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))?)).await;
-        assert_eq!(count.unwrap(), 0);
-    }
-
-    /// Runs for hours unless it is interrupted.
-    const ENDLESS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
-
-    #[tokio::test]
-    async fn a_read_that_nobody_waits_for_ends_and_the_next_is_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("agents.db");
-        let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
-        let query = |sql: &'static str| {
-            service.read(move |connection| Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?))
-        };
-        for pause in [0, 1, 5, 20, 50] {
-            let endless = tokio::time::timeout(Duration::from_millis(pause), query(ENDLESS)).await;
-            assert!(endless.is_err());
-            // QueuedWrite reads are dropped like the running one.
-            let many = futures_util::future::join_all((0..100).map(|_| query(ENDLESS)));
-            assert!(tokio::time::timeout(Duration::from_millis(pause), many).await.is_err());
-            let next = tokio::time::timeout(Duration::from_secs(10), query("SELECT 7")).await;
-            assert_eq!(next.expect("the reader is free").unwrap(), 7);
-        }
-    }
-
-    /// Interrupting one read never interrupts another.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn reads_beside_those_that_are_dropped_are_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("agents.db");
-        let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(2)).await.unwrap();
-        let count = |most: i64| {
-            let sql =
-                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?1) SELECT count(*) FROM n";
-            service.read(move |connection| Ok(connection.query_row(sql, [most], |row| row.get::<_, i64>(0))?))
-        };
-        for round in 0..300 {
-            let dropped = tokio::time::timeout(Duration::from_micros(round * 7), count(20_000));
-            let (_, whole) = tokio::join!(dropped, count(1000));
-            assert_eq!(whole.unwrap(), 1000);
         }
     }
 }

@@ -129,7 +129,7 @@ impl SessionService for SqliteSessionService {
         let queues = self.queues()?;
         let notices = queues.commits.subscribe();
         // From now on the writer looks for commits of other processes.
-        queues.writes.wake();
+        queues.writes.wake_writer();
         Ok(notices)
     }
 

@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::watch;
 
 use super::connection::{Opened, count_pages};
 use super::error::{Failure, Fallible};
 use super::files::{Extent, Files, beside};
 use super::locks::FileLock;
-use super::queue::{Next, QueueReceiver};
+use super::queue::Next;
 use super::transaction::Tx;
 use super::watch::{Commits, OtherProcesses};
+use super::write::{QueuedWrite, WriteReceiver};
 use scratchbook_core::error::{Error, Result};
-use scratchbook_core::plan::quota::Charge;
-use scratchbook_core::session::Whose;
 
 /// The most writes, and bytes, that are committed together; a single larger write is committed alone. This bounds
 /// how long the first write of a group waits for the last, how long a small write waits for larger ones queued
@@ -36,89 +35,6 @@ const ERASE_AGAIN: Duration = Duration::from_millis(300);
 
 /// How long one attempt waits for SQLite's lock while holding ours.
 const BUSY_SLICE: Duration = Duration::from_millis(100);
-
-/// A write. It may run more than once if a commit fails; only the last run counts.
-pub(super) trait WriteJob: Send {
-    fn run(&mut self, tx: &Tx<'_>) -> Fallible<()>;
-
-    /// Reports the outcome to the caller; `Ok` only after the commit.
-    fn answer(self: Box<Self>, outcome: Result<()>);
-}
-
-/// A write in the queue.
-pub(super) struct QueuedWrite {
-    pub(super) job: Box<dyn WriteJob>,
-    pub(super) bytes: usize,
-    since: Instant,
-    erases: bool,
-    whose: Whose,
-}
-
-impl QueuedWrite {
-    /// A write of about `bytes` bytes, and its answer to wait for.
-    pub(super) fn new<T, W>(bytes: usize, work: W) -> (Self, oneshot::Receiver<Result<T>>)
-    where
-        T: Send + 'static,
-        W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
-    {
-        Self::charged(bytes, Charge::none(), work)
-    }
-
-    /// As [`new`](Self::new), for a write that reserves room of a quota until its outcome is known, even if the
-    /// caller no longer waits.
-    pub(super) fn charged<T, W>(bytes: usize, charge: Charge<T>, work: W) -> (Self, oneshot::Receiver<Result<T>>)
-    where
-        T: Send + 'static,
-        W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
-    {
-        let (answer, answered) = oneshot::channel();
-        (Self::without_answer(bytes, AnsweredWrite { work, value: None, charge, answer }), answered)
-    }
-
-    /// A write of about `bytes` bytes without an answer for a caller.
-    pub(super) fn without_answer(bytes: usize, job: impl WriteJob + 'static) -> Self {
-        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, whose: Whose::Nobody }
-    }
-
-    /// Sets whose data is written, for the watchers.
-    pub(super) fn of(self, whose: Whose) -> Self {
-        Self { whose, ..self }
-    }
-
-    /// Marks a write whose removed data must also be gone from the log before it is answered, unless a reader is
-    /// still using it.
-    pub(super) fn erasing(self) -> Self {
-        Self { erases: true, ..self }
-    }
-}
-
-struct AnsweredWrite<T, W> {
-    work: W,
-    value: Option<T>,
-    charge: Charge<T>,
-    answer: oneshot::Sender<Result<T>>,
-}
-
-impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> WriteJob for AnsweredWrite<T, W> {
-    fn run(&mut self, tx: &Tx<'_>) -> Fallible<()> {
-        self.value = Some((self.work)(tx)?);
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<()>) {
-        let Self { work, value, charge, answer } = *self;
-        // Dropped first, so that the caller is then the only owner of shared data.
-        drop(work);
-        let result = outcome.and_then(|()| value.ok_or_else(|| Error::internal("a job without its result")));
-        // Settled before the answer, because the caller may write again at once.
-        match &result {
-            Ok(value) => charge.settle(value),
-            Err(_) => drop(charge),
-        }
-        // The caller may no longer be waiting; the write is committed all the same.
-        let _ = answer.send(result);
-    }
-}
 
 /// The writer thread, before it runs.
 pub(super) struct Writer {
@@ -140,8 +56,7 @@ struct Committer {
     next_cut: Instant,
     /// Whether the log may still contain erased data.
     erased: bool,
-    jobs: QueueReceiver<QueuedWrite>,
-    room: Arc<Semaphore>,
+    writes: WriteReceiver,
     readers: Vec<JoinHandle<()>>,
     commits: Commits,
     others: OtherProcesses,
@@ -149,7 +64,6 @@ struct Committer {
 
 /// What the writer shares with other threads.
 pub(super) struct Shared {
-    pub(super) room: Arc<Semaphore>,
     pub(super) readers: Vec<JoinHandle<()>>,
     pub(super) commits: Commits,
     /// Dropped once everything is closed.
@@ -162,9 +76,9 @@ struct FinishedWrite {
 }
 
 impl Writer {
-    pub(super) fn new(opened: Opened, jobs: QueueReceiver<QueuedWrite>, shared: Shared) -> Self {
+    pub(super) fn new(opened: Opened, writes: WriteReceiver, shared: Shared) -> Self {
         let Opened { connection, lock, files, extent, page } = opened;
-        let Shared { room, readers, commits, running } = shared;
+        let Shared { readers, commits, running } = shared;
         let committer = Committer {
             lock,
             wal: beside(files.path(), "-wal"),
@@ -173,8 +87,7 @@ impl Writer {
             page,
             next_cut: Instant::now(),
             erased: false,
-            jobs,
-            room,
+            writes,
             readers,
             commits,
             others: OtherProcesses::default(),
@@ -203,7 +116,7 @@ impl Committer {
     fn work(&mut self, tx: &Tx<'_>) {
         loop {
             let patience = if self.erased { ERASE_AGAIN } else { Duration::MAX };
-            match self.jobs.take_within(patience.min(self.commits.patience())) {
+            match self.writes.take_within(patience.min(self.commits.patience())) {
                 Next::Item(first) => self.serve(tx, first),
                 Next::TimedOut => {}
                 Next::Closed => break,
@@ -214,7 +127,6 @@ impl Committer {
     }
 
     fn serve(&mut self, tx: &Tx<'_>, first: QueuedWrite) {
-        self.room.add_permits(1);
         let started = Instant::now();
         let mut group = self.locked_group(tx, first);
         self.check_written(tx, &mut group);
@@ -321,8 +233,7 @@ impl Committer {
                 return group;
             }
             if group.len() < GROUP_JOBS {
-                next = self.jobs.try_take_if(|next| bytes + next.bytes <= GROUP_BYTES);
-                self.room.add_permits(usize::from(next.is_some()));
+                next = self.writes.try_take_if(|next| bytes + next.bytes <= GROUP_BYTES);
             }
         }
         match tx.commit() {

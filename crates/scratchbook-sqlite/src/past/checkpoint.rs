@@ -13,7 +13,7 @@ use crate::error::Fallible;
 use crate::read;
 use crate::row::sql_number;
 use crate::transaction::Tx;
-use crate::writer::{QueuedWrite, WriteJob};
+use crate::write::{QueuedWrite, WriteJob};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
@@ -82,12 +82,7 @@ fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckp
 fn write(queues: &Arc<Queues>, keep: StoreCheckpoints) {
     let bytes = keep.new.iter().map(|new| new.state.len()).sum();
     // If the queue is full, other writes are more important.
-    let Ok(place) = queues.room.try_acquire() else {
-        return;
-    };
-    if queues.writes.push(QueuedWrite::without_answer(bytes, keep)).is_ok() {
-        place.forget();
-    }
+    queues.writes.submit_or_drop(QueuedWrite::without_answer(bytes, keep));
 }
 
 /// Stores checkpoints of a session.
