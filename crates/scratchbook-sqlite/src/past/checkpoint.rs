@@ -50,7 +50,7 @@ fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key
     match (found, queues.upgrade()) {
         (Ok((new, _)), _) if new.is_empty() => {}
         (Ok((new, done)), Some(open)) => {
-            write(&open, StoreCheckpoints { key, new, then: (!done).then(|| Weak::clone(queues)) })
+            write(&open, StoreCheckpoints { key, new, then: (!done).then(|| Weak::clone(queues)) });
         }
         (Ok(_), None) => {}
         (Err(error), _) => tracing::debug!(%key, %error, "no checkpoint was made"),
