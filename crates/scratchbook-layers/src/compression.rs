@@ -1,24 +1,25 @@
-//! Values, events and artifacts above a size compressed before a store sees them.
+//! Compresses large values, events and artifacts before they reach a store.
 
-use super::codec::{Codec, Coded, Encoded, Place};
+use super::codec::{Codec, Coded, Encoded, Location};
 use scratchbook_core::error::{Error, Result};
 
-/// From how many bytes of JSON on something is compressed, unless it is said otherwise.
+/// The default size from which JSON is compressed, in bytes.
 const ABOVE: usize = 4 << 10;
-/// Fast, and nearly as small as it gets.
+/// Fast, and almost as small as possible.
 const LEVEL: i32 = 3;
-/// What is said to become larger than this was not made here: no limit allows it.
+/// A larger decompressed size cannot come from this layer, because no limit allows it.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A service behind which values, events and artifacts above 4 KiB are compressed with zstd, where that makes them smaller.
+/// A layer that compresses values, events and artifacts from 4 KiB on with zstd, if that makes them smaller.
 ///
-/// What is smaller is stored as it is, and what is there already is read as it is. Operations are carried out here and not
-/// in the store: such a write reads first, and is tried again where others were faster. The limits of the store hold for
-/// what is compressed, and those of [`with_limits`](Self::with_limits) for what is given.
+/// Smaller data is stored unchanged, and existing data stays readable. Operations are carried out in this layer and
+/// not in the store: such a write reads first, and is retried if another writer was faster. The limits of the store
+/// apply to compressed data, and those of [`with_limits`](Self::with_limits) to the original.
 ///
-/// With encryption, compress outside of it: `WithCompression::new(WithEncryption::new(store, keys))`. How long something
-/// is tells a little of what is in it, and of compressed things a little more: leave it out where somebody who sees the
-/// sizes in the database can also choose a part of what is sealed.
+/// To combine it with encryption, compress on the outside: `WithCompression::new(WithEncryption::new(store,
+/// keys))`. The length of encrypted data reveals a little about its contents, and that of compressed data a little
+/// more. Do not compress if somebody who can see the sizes in the database can also choose a part of the encrypted
+/// data.
 ///
 /// ```
 /// use scratchbook::*;
@@ -37,20 +38,20 @@ const MOST_BYTES: u64 = 1 << 30;
 pub type WithCompression<S> = Coded<S, Compression>;
 
 impl<S> Coded<S, Compression> {
-    /// Compresses what a service, for sessions or artifacts, is given, from 4 KiB on.
+    /// Compresses what is written to a service, for sessions or artifacts, from 4 KiB on.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self::above(service, ABOVE)
     }
 
-    /// Compresses from so many bytes of JSON on.
+    /// Compresses from this many bytes of JSON on.
     #[must_use]
     pub fn above(service: S, bytes: usize) -> Self {
         Self::around(service, Compression { above: bytes })
     }
 }
 
-/// From which size on, as an encoding.
+/// The encoding, with the size from which it compresses.
 #[derive(Debug)]
 pub struct Compression {
     above: usize,
@@ -71,7 +72,7 @@ impl Codec for Compression {
         encoded < given
     }
 
-    fn encode(&self, plain: &[u8], _: &Place<'_>, _: &[u8]) -> Result<Encoded> {
+    fn encode(&self, plain: &[u8], _: &Location<'_>, _: &[u8]) -> Result<Encoded> {
         let compressed = zstd::bulk::compress(plain, LEVEL);
         let compressed = compressed.map_err(|e| Error::internal("a value cannot be compressed").with_source(e))?;
         let mut body = (plain.len() as u64).to_le_bytes().to_vec();
@@ -79,8 +80,8 @@ impl Codec for Compression {
         Ok(Encoded { header: "1".to_owned(), body })
     }
 
-    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>> {
-        let damaged = || Error::corrupted(format!("{place} cannot be decompressed; restore it from a backup"));
+    fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>> {
+        let damaged = || Error::corrupted(format!("{location} cannot be decompressed; restore it from a backup"));
         let (length, compressed) = encoded.body.split_first_chunk::<8>().ok_or_else(damaged)?;
         let length = u64::from_le_bytes(*length);
         if encoded.header != "1" || length > MOST_BYTES {
@@ -90,7 +91,7 @@ impl Codec for Compression {
         if plain.len() as u64 == length { Ok(plain) } else { Err(damaged()) }
     }
 
-    fn check_plain(&self, _: &Place<'_>) -> Result<()> {
+    fn check_plain(&self, _: &Location<'_>) -> Result<()> {
         Ok(())
     }
 }

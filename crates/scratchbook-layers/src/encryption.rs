@@ -1,4 +1,4 @@
-//! Values, events and artifacts sealed before a store sees them: XChaCha20-Poly1305, keys by id.
+//! Encrypts values, events and artifacts before they reach a store: XChaCha20-Poly1305, with keys selected by id.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use serde_json::Value;
 use sha2::Sha256;
 
-use super::codec::{Codec, Coded, Encoded, Place};
+use super::codec::{Codec, Coded, Encoded, Location};
 use super::keyring::{Key, Keyring, is_key_id};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::limits::Limits;
@@ -14,27 +14,29 @@ use scratchbook_core::session::Session;
 
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
-/// What the bytes are made of; another way would be another version.
+/// The version of the format of the encrypted bytes.
 const VERSION: &str = "1";
 
-/// A service behind which everything is sealed: values in all scopes, whatever events say and carry, artifacts with their
-/// descriptions, titles of sessions and values of labels.
+/// A layer that encrypts everything: values in all scopes, the contents of events, artifacts with their metadata,
+/// titles of sessions, and values of labels.
 ///
-/// The store has the names of things in the clear, because it needs them: app, user, session and event ids, authors,
-/// invocation ids, branches, times, and the names of keys, labels and artifacts. What is sealed is bound to its place: a
-/// value that is copied to another key or user of the database is found to be `DataCorrupted`, and so is a changed author
-/// or time of an event. The order of a session's events is not bound: the store numbers them after they are sealed.
+/// The store sees names unencrypted, because it needs them: ids of apps, users, sessions and events, authors,
+/// invocation ids, branches, times, and the names of keys, labels and artifacts. Encrypted data is bound to its
+/// location: a value copied to another key or user of the database is reported as `DataCorrupted`, and so is a changed
+/// author or time of an event. The order of a session's events is not bound, because the store numbers them after
+/// they are encrypted.
 ///
-/// An event without a time is given it here. The same content looks different in every event and session.
+/// The layer sets the time of an event that has none. Equal contents look different in every event and session.
 ///
-/// Operations are carried out here and not in the store: such a write reads first, and is tried again where others were
-/// faster. Sealed values are about a third longer, plus some hundred bytes: see [`sealed_limits`].
+/// Operations are carried out in this layer and not in the store: such a write reads first, and is retried if
+/// another writer was faster. Encrypted values are about a third longer, plus some hundred bytes: see
+/// [`sealed_limits`].
 ///
-/// Sessions are looked for by title and label here as well: they are read from the store page by page and opened, so that a
-/// page may have fewer than were asked for. What is sealed has to keep to the store's limits on titles and labels, so that
-/// a title has at most about 1,400 bytes and a label's value 300.
+/// The layer also searches for titles and labels: it reads sessions from the store page by page and decrypts them,
+/// so a page may have fewer sessions than requested. Encrypted titles and labels have to keep to the store's
+/// limits, which leaves about 1,400 bytes for a title and 300 for a label's value.
 ///
-/// Put it inside of `WithCompression`: what is sealed cannot be compressed any more.
+/// Put this layer inside `WithCompression`, because encrypted data cannot be compressed.
 ///
 /// ```
 /// use scratchbook::*;
@@ -56,31 +58,33 @@ const VERSION: &str = "1";
 pub type WithEncryption<S> = Coded<S, Encryption>;
 
 impl<S> Coded<S, Encryption> {
-    /// Seals what a service, for sessions or artifacts, is given. What was stored in the clear before is read as it is.
+    /// Encrypts what is written to a service, for sessions or artifacts. Data that was stored unencrypted before
+    /// stays readable.
     #[must_use]
     pub fn new(service: S, keys: Keyring) -> Self {
         Self::around(service, Encryption { keys, plain: PlainValues::default() })
     }
 
-    /// The same keys on another service, with what is stored in the clear read or refused.
+    /// As `new`, with a choice whether unencrypted data is read or refused.
     #[must_use]
     pub fn new_with(service: S, keys: Keyring, plain: PlainValues) -> Self {
         Self::around(service, Encryption { keys, plain })
     }
 }
 
-/// What is done where something is stored in the clear.
+/// How stored data that is not encrypted is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlainValues {
-    /// It is read as it is: it is from before there were keys. Whoever can write to the database can put it there.
+    /// It is read, as data from before encryption was introduced. Anybody who can write to the database can put
+    /// such data there.
     #[default]
     Read,
     /// It is refused as `DataCorrupted`.
     Refused,
 }
 
-/// The limits that a store needs so that what is sealed has room in it, where these are the limits on what is given.
+/// The limits that a store needs, so that encrypted data fits if the original keeps to the given limits.
 ///
 /// ```
 /// use scratchbook::*;
@@ -102,10 +106,11 @@ pub fn sealed_limits(mut limits: Limits) -> Limits {
     limits
 }
 
-/// The id of the key by which something of a session is sealed, if anything is: of a session as it is read past
-/// [`WithEncryption`], by a program that wants to know whether it lacks a key.
+/// The id of the key that encrypted something in a session, if anything is encrypted. The session has to be read
+/// without [`WithEncryption`]; this shows a program whether it lacks a key.
 ///
-/// Anybody who may write to a store without keys can write a text that looks sealed: it is a hint and no proof.
+/// This is a hint and no proof: without a key, anybody who may write to the store can write a text that looks
+/// encrypted.
 ///
 /// ```
 /// use scratchbook::*;
@@ -130,15 +135,15 @@ pub fn sealed_by(session: &Session) -> Option<String> {
     texts.chain(session.title()).chain(session.labels().values().map(String::as_str)).find_map(sealed_text)
 }
 
-/// The id of the key of a text that is sealed. It has room for a nonce and a tag, which a text that only begins so may
-/// not have.
+/// The key id of an encrypted text. The text must be long enough for a nonce and a tag, so that other texts with
+/// the same beginning are not mistaken for one.
 fn sealed_text(text: &str) -> Option<String> {
     let encoded = Encoded::from_text(text.strip_prefix(Encryption::MARK)?)?;
     let id = key_id(&encoded).filter(|id| is_key_id(id))?;
     (encoded.body.len() >= NONCE_BYTES + TAG_BYTES).then(|| id.to_owned())
 }
 
-/// The keys, as an encoding.
+/// The encoding, with its keys.
 #[derive(Debug)]
 pub struct Encryption {
     pub(super) keys: Keyring,
@@ -160,40 +165,40 @@ impl Codec for Encryption {
         true
     }
 
-    fn encode(&self, plain: &[u8], place: &Place<'_>, salt: &[u8]) -> Result<Encoded> {
-        let (key, place) = (self.keys.sealing(), place.to_bytes());
-        let nonce = nonce(key, &place, salt, plain)?;
-        let sealed = cipher(key).encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: &place });
+    fn encode(&self, plain: &[u8], location: &Location<'_>, salt: &[u8]) -> Result<Encoded> {
+        let (key, location) = (self.keys.sealing(), location.to_bytes());
+        let nonce = nonce(key, &location, salt, plain)?;
+        let sealed = cipher(key).encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: &location });
         let sealed = sealed.map_err(|e| Error::internal("a value cannot be sealed").with_source(e))?;
         let mut body = nonce.to_vec();
         body.extend(sealed);
         Ok(Encoded { header: format!("{VERSION}:{}", key.id), body })
     }
 
-    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>> {
-        let id = key_id(encoded).ok_or_else(|| tampered(place))?;
+    fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>> {
+        let id = key_id(encoded).ok_or_else(|| tampered(location))?;
         let key = self.keys.key(id).ok_or_else(|| {
             let message =
-                format!("{place} is sealed by the key '{id}', which is not in the keyring; add it as an old one");
+                format!("{location} is sealed by the key '{id}', which is not in the keyring; add it as an old one");
             Error::new(ErrorKind::FailedPrecondition, message).for_operator()
         })?;
-        let (nonce, sealed) = encoded.body.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| tampered(place))?;
-        let payload = Payload { msg: sealed, aad: &place.to_bytes() };
-        cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| tampered(place))
+        let (nonce, sealed) = encoded.body.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| tampered(location))?;
+        let payload = Payload { msg: sealed, aad: &location.to_bytes() };
+        cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| tampered(location))
     }
 
-    fn check_plain(&self, place: &Place<'_>) -> Result<()> {
+    fn check_plain(&self, location: &Location<'_>) -> Result<()> {
         match self.plain {
             PlainValues::Read => Ok(()),
             PlainValues::Refused => Err(Error::corrupted(format!(
-                "{place} is stored in the clear, which PlainValues::Refused does not allow; write it again, or read plain \
+                "{location} is stored in the clear, which PlainValues::Refused does not allow; write it again, or read plain \
                  values"
             ))),
         }
     }
 }
 
-/// The id of the key that has sealed something.
+/// The id of the key that encrypted something.
 pub(super) fn key_id(encoded: &Encoded) -> Option<&str> {
     encoded.header.strip_prefix(VERSION)?.strip_prefix(':')
 }
@@ -202,13 +207,13 @@ fn cipher(key: &Key) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new((&*key.sealing).into())
 }
 
-/// A nonce that is the same for the same bytes with the same salt at the same place, so that a retry is sealed as it was
-/// the first time, and another for everything else: a synthetic IV, as in RFC 5297. It is stored with what is sealed, so
-/// that nothing that went into it is needed to open it.
-fn nonce(key: &Key, place: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
+/// A synthetic IV, as in RFC 5297: the nonce is the same for the same bytes with the same salt at the same location,
+/// so that a retry has the same encrypted form, and different for all others. It is stored with the encrypted
+/// bytes, so decrypting needs none of its inputs.
+fn nonce(key: &Key, location: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&*key.nonces)
         .map_err(|e| Error::internal("a key of the wrong length").with_source(e))?;
-    for part in [place, salt, plain] {
+    for part in [location, salt, plain] {
         mac.update(&(part.len() as u64).to_le_bytes());
         mac.update(part);
     }
@@ -218,9 +223,9 @@ fn nonce(key: &Key, place: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONC
     Ok(nonce)
 }
 
-fn tampered(place: &Place<'_>) -> Error {
+fn tampered(location: &Location<'_>) -> Error {
     Error::corrupted(format!(
-        "{place} cannot be opened: it was changed or moved outside of scratchbook, or its key is another one with the same \
+        "{location} cannot be opened: it was changed or moved outside of scratchbook, or its key is another one with the same \
          id"
     ))
 }

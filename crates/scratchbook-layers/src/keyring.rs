@@ -1,4 +1,4 @@
-//! The keys that values are sealed by, each with an id.
+//! The encryption keys, each with an id.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,15 +15,16 @@ use zeroize::{Zeroize, Zeroizing};
 
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// How long a key is, in bytes.
+/// The length of a key, in bytes.
 const KEY_BYTES: usize = 32;
 const MAX_ID_BYTES: usize = 64;
-/// From how many bytes on a file is no keyring: one has room for some thousand keys.
+/// A file of this size or more is refused; a keyring of this size would have some thousand keys.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Keys by id: what is written is sealed by the current one; what older ones have sealed can be read.
+/// Encryption keys by id. New data is encrypted with the current key; data encrypted with an old key stays
+/// readable.
 ///
-/// Copies share their keys, which are wiped from memory with the last copy. `Debug` shows ids alone.
+/// Clones share their keys, which are wiped from memory with the last clone. `Debug` shows ids alone.
 ///
 /// ```
 /// use scratchbook::Keyring;
@@ -42,21 +43,22 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// A key of 32 random bytes that seals what is written. Its id is stored with everything that it seals.
+    /// A keyring with one key of 32 random bytes, which encrypts new data. The key's id is stored with everything
+    /// that it encrypts.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for an id that is empty, over 64 bytes, or of other characters than ASCII letters, digits, `.`,
-    /// `_` and `-`.
+    /// `InvalidArgument` if the id is empty, over 64 bytes, or has characters other than ASCII letters, digits,
+    /// `.`, `_` and `-`.
     pub fn new(id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
         Ok(Self { current: Arc::new(Key::new(id.into(), key)?), old: BTreeMap::new() })
     }
 
-    /// With a key that has sealed what is there, and seals nothing any more.
+    /// Adds an old key, which decrypts existing data and encrypts nothing.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad id, and for one that is in the ring already.
+    /// `InvalidArgument` if the id is invalid or already in the keyring.
     pub fn with_old(mut self, id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
         let key = Key::new(id.into(), key)?;
         if self.key(&key.id).is_some() {
@@ -69,8 +71,8 @@ impl Keyring {
         Ok(self)
     }
 
-    /// Reads `{"current": ID, "keys": {ID: BASE64, ...}}`: each key is the base64 of 32 bytes, such as
-    /// `openssl rand -base64 32` gives.
+    /// Reads `{"current": ID, "keys": {ID: BASE64, ...}}`. Each key is the base64 of 32 bytes, as printed by
+    /// `openssl rand -base64 32`.
     ///
     /// # Errors
     ///
@@ -87,11 +89,11 @@ impl Keyring {
         Ok(ring)
     }
 
-    /// Reads a file as [`from_json`](Self::from_json) does.
+    /// Reads a file in the format of [`from_json`](Self::from_json).
     ///
     /// # Errors
     ///
-    /// `NotFound` and `PermissionDenied` for a file that cannot be read; as [`from_json`](Self::from_json).
+    /// `NotFound` and `PermissionDenied` if the file cannot be read; otherwise as [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read(path).map_err(|error| {
@@ -105,13 +107,13 @@ impl Keyring {
         Self::from_json(&text).map_err(|e| e.context(path.display()))
     }
 
-    /// The id of the key that seals what is written.
+    /// The id of the key that encrypts new data.
     #[must_use]
     pub fn current(&self) -> &str {
         &self.current.id
     }
 
-    /// Whether what the key with this id has sealed can be read.
+    /// Whether data encrypted with this key can be decrypted.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         self.key(id).is_some()
@@ -133,7 +135,7 @@ impl fmt::Debug for Keyring {
     }
 }
 
-/// A key, as one that seals and one that makes nonces: neither is used for two things.
+/// A key, from which one key for encryption and one for nonces are derived, so that neither has two uses.
 pub(super) struct Key {
     pub(super) id: String,
     pub(super) sealing: Zeroizing<[u8; KEY_BYTES]>,
@@ -164,9 +166,9 @@ pub(super) fn is_key_id(id: &str) -> bool {
     (1..=MAX_ID_BYTES).contains(&id.len()) && id.bytes().all(is_plain)
 }
 
-/// The text of a file. One that is longer than any keyring is refused: it may have no end.
+/// Reads a file, and refuses one that is too long for a keyring: it may have no end.
 fn read(path: &Path) -> std::io::Result<Zeroizing<String>> {
-    // The room is made at once: a text that grows leaves copies of itself in memory.
+    // The capacity is reserved at once, because a growing string leaves copies of itself in memory.
     let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES));
     std::fs::File::open(path)?.take(MAX_FILE_BYTES as u64).read_to_string(&mut text)?;
     if text.len() == MAX_FILE_BYTES {
@@ -183,7 +185,7 @@ struct File {
     keys: BTreeMap<String, Text>,
 }
 
-/// A key as text, wiped like one.
+/// A key as text, wiped from memory as well.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text(Zeroizing<String>);

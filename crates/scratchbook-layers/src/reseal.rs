@@ -1,10 +1,10 @@
-//! What old keys have sealed, sealed by the current one.
+//! Encrypts again, with the current key, what old keys have encrypted.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::codec::{Encoded, Place, marked};
+use super::codec::{Encoded, Location, marked};
 use super::encryption::{Encryption, WithEncryption, key_id};
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
@@ -14,16 +14,16 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{Change, Operation, Scope, StateDelta};
 
-/// Whose name the commits have.
+/// The author of the commits.
 const AUTHOR: &str = "scratchbook";
 const PAGE: usize = 100;
-/// How many bytes of sealed values go in one commit: others want to write as well.
+/// How many bytes of encrypted values go into one commit, limited because other writes wait.
 const COMMIT_BYTES: u64 = 1 << 20;
-/// How often a page is tried again that somebody else writes to.
+/// How many times a page is retried if another writer changes it.
 const TRIES: usize = 100;
 
 impl<S> WithEncryption<S> {
-    /// The id of the key that seals what is written.
+    /// The id of the key that encrypts new data.
     #[must_use]
     pub fn current_key(&self) -> &str {
         self.coder.0.keys.current()
@@ -31,11 +31,13 @@ impl<S> WithEncryption<S> {
 }
 
 impl<S: SessionService> WithEncryption<S> {
-    /// Seals by the current key what other keys have sealed, and what is in the clear, of the state of a user or an app.
-    /// Returns the number of values that were written; a value that somebody changes meanwhile is left to them.
+    /// Encrypts with the current key all values of a user's or an app's state that other keys have encrypted or
+    /// that are not encrypted. Returns the number of values that were written. A value that another writer changes
+    /// in the meantime is left alone.
     ///
-    /// These are commits like any other: the log has them, with the author `scratchbook`. What was interrupted is done by
-    /// doing it again. What the log already has, and events, cannot be sealed again: keep old keys as long as they are kept.
+    /// These are ordinary commits, which appear in the log with the author `scratchbook`. After an interruption,
+    /// call this again. Events, and entries that are already in the log, cannot be encrypted again: keep the old
+    /// keys as long as you keep those.
     ///
     /// ```
     /// use scratchbook::*;
@@ -55,20 +57,20 @@ impl<S: SessionService> WithEncryption<S> {
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` if a key is not in the ring; `DataCorrupted` names a value that cannot be opened.
+    /// `FailedPrecondition` if a key is not in the keyring; `DataCorrupted` names a value that cannot be decrypted.
     pub async fn reseal_state(&self, owner: &StateOwner) -> Result<u64> {
         let (mut count, mut tries) = (0, 0);
         let mut config = ListStateConfig::default().with_page_size(PAGE);
         'pages: loop {
             let page = self.service.list_state(owner, &config).await?;
             let open = |name: &str, value: &Value| {
-                self.coder.decode_value(value, &Place::owned(owner, name)).map(Cow::into_owned)
+                self.coder.decode_value(value, &Location::owned(owner, name)).map(Cow::into_owned)
             };
             for delta in self.resealed(page.values, open)? {
                 let keys = delta.len() as u64;
                 match self.put_state(owner, delta, PutStateOptions::by(AUTHOR)).await {
                     Ok(_) => count += keys,
-                    // Somebody wrote one of them first, and sealed it by the current key.
+                    // Another writer changed one of the values first, and so encrypted it with the current key.
                     Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => {
                         tries += 1;
                         continue 'pages;
@@ -83,11 +85,12 @@ impl<S: SessionService> WithEncryption<S> {
         }
     }
 
-    /// The same for the session's own keys, by events without content.
+    /// As [`reseal_state`](Self::reseal_state), for the session's own keys. The values are written by events
+    /// without content.
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is no such session; `Conflict` if others write all the time; as
+    /// `NotFound` if there is no such session; `Conflict` if other writers keep changing it; otherwise as
     /// [`reseal_state`](Self::reseal_state).
     pub async fn reseal_session(&self, key: &SessionKey) -> Result<u64> {
         let (mut count, mut tries) = (0, 0);
@@ -96,8 +99,8 @@ impl<S: SessionService> WithEncryption<S> {
             let session = session.ok_or_else(|| no_session(key))?;
             let own = session.state().to_map().into_iter().filter(|(name, _)| Scope::split(name).0 == Scope::Session);
             let open = |name: &str, value: &Value| {
-                let place = Place::value(key.app_name(), key.user_id(), name);
-                self.coder.decode_value(value, &place).map(Cow::into_owned)
+                let location = Location::value(key.app_name(), key.user_id(), name);
+                self.coder.decode_value(value, &location).map(Cow::into_owned)
             };
             for delta in self.resealed(own.collect(), open)? {
                 let keys = delta.len() as u64;
@@ -115,8 +118,8 @@ impl<S: SessionService> WithEncryption<S> {
         }
     }
 
-    /// Each value that is to be sealed again, set as it is with the guard that it still is; in deltas that are no larger
-    /// than a delta may be.
+    /// Sets each value that has to be encrypted again to itself, guarded by its present value. The changes are
+    /// split into deltas of permitted size.
     fn resealed(
         &self,
         values: Map<String, Value>,
@@ -128,7 +131,7 @@ impl<S: SessionService> WithEncryption<S> {
             if self.is_current(&stored) {
                 continue;
             }
-            // What is sealed is longer than what is in it; only a plain value may be of another type than a text.
+            // An encrypted text is longer than its contents; only an unencrypted value can be other than a text.
             let length = stored.as_str().map_or_else(|| stored.to_string().len(), str::len) as u64;
             if !delta.is_empty() && (bytes + length > most || delta.len() == PAGE) {
                 deltas.push(std::mem::take(&mut delta));

@@ -1,4 +1,4 @@
-//! A copy of the database while it is in use.
+//! Copies the database while it is in use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use uuid::Uuid;
 use super::connection::{BUSY_TIMEOUT, literal, open_reader};
 use super::error::{Failure, Fallible};
 use super::files::{Files, private};
-use super::lock::io_error;
-use super::readers;
+use super::locks::io_error;
+use super::read;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// Starts a copy on a thread of its own, so that neither the writer nor a reader is kept busy.
+/// Starts a copy on its own thread, so that neither the writer nor a reader is kept busy.
 pub(super) fn start(
     source: Arc<Files>,
     destination: PathBuf,
     running: watch::Sender<()>,
 ) -> Result<oneshot::Receiver<Result<()>>> {
     let name = destination.clone();
-    readers::apart("scratchbook-backup", &name, move || {
+    read::on_own_thread("scratchbook-backup", &name, move || {
         let result = copy_beside(&source, &destination);
         drop(running);
         result
     })
 }
 
-/// Copies to a name of its own first: what has the final name is complete.
+/// Copies to a temporary name first, so that a file with the final name is always complete.
 fn copy_beside(source: &Files, destination: &Path) -> Result<()> {
     if destination.exists() {
         return Err(taken(destination));
@@ -44,16 +44,16 @@ fn copy_beside(source: &Files, destination: &Path) -> Result<()> {
         .open(&partial)
         .map_err(|e| io_error(destination, "the copy cannot be made", e))?;
     let copied = copy(source, &partial, destination).and_then(|()| give_name(&partial, destination));
-    // Gone already where it was renamed; better no copy than half of one.
+    // After a rename this file is gone already. After a failure it is removed: no copy is better than half a copy.
     let _ = fs::remove_file(&partial);
     copied
 }
 
-/// Gives the copy its name, unless somebody else has taken it meanwhile.
+/// Renames the copy to its final name, unless another file has taken that name in the meantime.
 fn give_name(partial: &Path, destination: &Path) -> Result<()> {
     let named = match fs::hard_link(partial, destination) {
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(taken(destination)),
-        // Not every file system has links.
+        // Some file systems have no hard links.
         Err(_) => fs::rename(partial, destination),
         Ok(()) => Ok(()),
     };
@@ -65,14 +65,15 @@ fn taken(destination: &Path) -> Error {
     Error::new(ErrorKind::AlreadyExists, message)
 }
 
-/// Copies all pages in one step: one snapshot, which writers do not wait for. An error names the file it is of.
+/// Copies all pages in one step, from one snapshot, which no writer has to wait for. Each error names the file it
+/// is about.
 fn copy(files: &Files, partial: &Path, destination: &Path) -> Result<()> {
     let source = files.path();
     let from = open_reader(source).map_err(|e| e.into_error(source))?;
     let readable =
         || -> Fallible<i64> { Ok(from.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?) };
     readable().map_err(|e| e.into_error(source))?;
-    // What was opened just now is what the others have open.
+    // Verifies that the file just opened is the one that the writer and the readers have open.
     files.check()?;
     copy_pages(&from, partial).map_err(|e| e.into_error(destination))
 }
@@ -85,8 +86,8 @@ fn copy_pages(source: &Connection, partial: &Path) -> Fallible<()> {
         let message = "the database is locked by another program; try again";
         return Err(Failure::Ours(Error::new(ErrorKind::Unavailable, message)));
     }
-    // What is committed to the copy is not what is committed to the original at the same position: a cursor of one must
-    // not go on in the other.
+    // The copy and the original will commit different things at the same positions, so a cursor of one must not
+    // continue in the other.
     copy.execute("UPDATE database_id SET id = lower(hex(randomblob(16)))", [])?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Connections: what is checked before one is opened, and how each is set up.
+//! Opens connections: the checks before a file is opened, and the settings of each connection.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,29 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Failure, Fallible};
 use super::files::{Extent, Files, find_or_make};
-use super::lock::{FileLock, io_error};
+use super::locks::{FileLock, io_error};
 use super::options::{SqliteMode, SqliteOptions, Synchronous};
 use super::schema;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// How long SQLite's own locks are waited for; only programs that do not know ours hold them for long.
+/// How long a connection waits for SQLite's own locks. Only programs that do not know our lock hold them for long.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More than there are statements, so that each is compiled once a connection.
+/// More than the number of statements in this crate, so that each is compiled once per connection.
 const STATEMENTS: usize = 96;
 
-/// A database opened for writing, with what goes with it.
+/// A database opened for writing, with its lock and its files.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) lock: FileLock,
     pub(super) files: Arc<Files>,
     pub(super) extent: Extent,
-    /// In bytes.
+    /// The page size, in bytes.
     pub(super) page: u64,
 }
 
-/// Opens the database for writing, making it where it is missing.
+/// Opens the database for writing and creates it if it is missing.
 pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened> {
     check_path(path, options.mode)?;
     set_up_writer(path, options).map_err(|e| e.into_error(path))
@@ -48,7 +48,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(read_only(path, options.mode).into());
     }
-    // Says whether this is a database of ours before anything is made beside it.
+    // This checks that the database is ours before any file is created beside it.
     schema::check(&connection, path)?;
     if options.mode == SqliteMode::ReadOnly && !schema::missing(&connection, path)?.is_empty() {
         let message = format!(
@@ -60,7 +60,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let mut lock = FileLock::beside(&path, options.lock_timeout)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    // For reading alone the file stays as it is, and may have no log.
+    // In read-only mode the file is not changed, so it may have no write-ahead log.
     let reads_log = mode == "wal" || options.mode != SqliteMode::ReadOnly;
     if mode != "wal" && reads_log {
         lock.hold(|| use_wal(&connection, &path))?;
@@ -73,14 +73,15 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
             Synchronous::Normal => "NORMAL",
         },
     )?;
-    // On macOS a plain fsync does not reach the disk; elsewhere this means nothing.
+    // On macOS a plain fsync does not reach the disk. On other systems this setting has no effect.
     connection.pragma_update(None, "fullfsync", options.synchronous == Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_384)?;
-    // 8 MB instead of 4: pages written again and again go to the database once, and the log stays in caches.
+    // 8 MB instead of 4: a page that is written repeatedly is copied to the database once, and the log still fits
+    // in caches.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 2_048, |_| Ok(()))?;
-    // What is erased, or was replaced long before, must not stay readable in the file's free pages.
+    // Deleted and overwritten data must not stay readable in the file's free pages.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
-    // Savepoints keep the pages they would restore in memory instead of a file.
+    // Savepoints keep the pages they may have to restore in memory instead of in a file.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     schema::prepare(&mut connection, &path, &mut lock)?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
@@ -95,7 +96,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
 }
 
-/// How many pages the database has, those included that are in its log.
+/// The number of pages of the database, including those in its log.
 pub(super) fn count_pages(connection: &Connection) -> Fallible<u64> {
     Ok(connection.pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))?.into())
 }
@@ -109,9 +110,9 @@ fn use_wal(connection: &Connection, path: &Path) -> Fallible<()> {
     Err(Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message)))
 }
 
-/// Opens a database that is there for reading.
+/// Opens an existing database for reading.
 pub(super) fn open_reader(path: &Path) -> Fallible<Connection> {
-    // Not SQLITE_OPEN_READ_ONLY: whoever opens a log that a crash has left must be able to recover it.
+    // Not SQLITE_OPEN_READ_ONLY: if a crash has left a log behind, the first connection must be able to recover it.
     let connection = open(path, OpenFlags::empty())?;
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -8_192)?;
@@ -121,20 +122,21 @@ pub(super) fn open_reader(path: &Path) -> Fallible<Connection> {
 fn open(path: &Path, flags: OpenFlags) -> Fallible<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(literal(path)?, flags)?;
-    // First of all: the statements that follow may already find the file locked.
+    // This comes first, because the statements below may already find the file locked.
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Plans do not depend on what is bound. Otherwise a statement whose LIMIT is bound is compiled anew each time.
+    // Query plans must not depend on bound values. Otherwise SQLite recompiles a statement with a bound LIMIT on
+    // each call.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
-/// The path such that SQLite reads no URI in it: an absolute one never begins with `file:`.
+/// The absolute path. SQLite never reads it as a URI, because it cannot begin with `file:`.
 pub(super) fn literal(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| io_error(path, "the path cannot be made absolute", e))
 }
 
-/// Refuses a path of which SQLite would say no more than that it cannot open it.
+/// Refuses paths for which SQLite would only say that it cannot open the file.
 fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
         return Err(Error::invalid(format!(
@@ -150,7 +152,7 @@ fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
     if found.permissions().readonly() {
         return Err(read_only(folder, mode));
     }
-    // What is marked read-only stays as it is, even where the system would let root write to it.
+    // A file marked read-only is not changed, even if the system would let root write to it.
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             Err(Error::invalid(format!("{} is a folder; name a file in it", path.display())))
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_reaches_the_disk_unless_told_otherwise() {
+    fn a_commit_reaches_the_disk_unless_the_options_say_otherwise() {
         let folder = tempfile::tempdir().unwrap();
         for (options, expected) in
             [(SqliteOptions::default(), 2), (SqliteOptions::default().with_synchronous(Synchronous::Normal), 1)]

@@ -1,4 +1,5 @@
-//! How many keys there are, remembered from one commit to the next, so that a scope that grows is not counted each time.
+//! Remembers the number of keys of each scope from one commit to the next, so that a growing scope is not counted
+//! on every write.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,29 +7,30 @@ use std::collections::HashMap;
 use super::growth::Address;
 use scratchbook_core::state::Scope;
 
-/// How many scopes are remembered at most.
+/// The number of scopes that are remembered.
 const SCOPES: usize = 1_024;
 
-/// For some scopes a number of keys that they have at most.
+/// An upper bound on the number of keys, for some scopes.
 ///
-/// It is a bound and not the number: what is removed is not taken off. Whoever is stopped by it counts.
-/// What other processes add is known by the feed's position, which each of their commits moves.
+/// A bound is not exact, because removed keys are not subtracted from it. If a write would exceed a bound, the keys
+/// are counted. Every commit moves the feed's position, so a position that moved unexpectedly means that another
+/// process may have added keys.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// The feed's position after the last commit seen.
+    /// The feed's position after the last commit that was seen.
     position: Cell<i64>,
     bounds: RefCell<HashMap<String, u64>>,
 }
 
 impl Counts {
-    /// The feed stands here, as a transaction finds it.
+    /// Forgets all bounds if another process has committed since our last transaction.
     pub(super) fn begin(&self, position: i64) {
         if self.position.replace(position) != position {
             self.bounds.borrow_mut().clear();
         }
     }
 
-    /// The feed stands here by a commit of our own.
+    /// Records the feed's position after a commit of our own.
     pub(super) fn commit(&self, position: i64) {
         self.position.set(position);
     }
@@ -37,12 +39,13 @@ impl Counts {
         self.bounds.borrow().get(&name(of, scope)).copied()
     }
 
-    /// A session of this address begins, with keys that nobody has counted.
+    /// Forgets the bound of a new session, whose address may have belonged to another session before.
     pub(super) fn forget(&self, of: Address<'_>, scope: Scope) {
         self.bounds.borrow_mut().remove(&name(of, scope));
     }
 
-    /// Commits are taken back. What one has removed is there again, and others may have counted without it.
+    /// Forgets all bounds after a rollback: removed keys are there again, and the bounds may have been counted
+    /// without them.
     pub(super) fn roll_back(&self) {
         self.bounds.borrow_mut().clear();
     }
@@ -56,7 +59,7 @@ impl Counts {
     }
 }
 
-/// Ids have no control characters in them.
+/// The parts are joined by a NUL character, which no id contains.
 fn name(of: Address<'_>, scope: Scope) -> String {
     let (user, session) = match scope {
         Scope::Session => (of.user, of.session),
@@ -82,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_session_made_anew_is_counted_anew() {
+    async fn a_session_created_again_is_counted_again() {
         let folder = tempfile::tempdir().unwrap();
         let limits = Limits::default().with_keys_per_scope(10);
         let options = SqliteOptions::default().with_limits(limits);

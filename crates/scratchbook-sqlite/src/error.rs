@@ -1,4 +1,4 @@
-//! SQLite's errors become ours in one place, so that no type of rusqlite's shows in the public interface.
+//! Converts SQLite's errors, so that no type of rusqlite appears in the public interface.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use scratchbook_core::error::{Error, ErrorKind};
 
 const FULL: &str = "the disk, or the size the database may have, is full; make room";
 
-/// What fails inside the store: SQLite, or a promise of ours.
+/// The reason why a step inside the store failed: an error of SQLite, or a refusal of ours.
 #[derive(Debug)]
 pub(super) enum Failure {
     Sqlite(rusqlite::Error),
@@ -31,7 +31,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Whether another program's lock is in the way.
+    /// Whether another program's lock prevented the step.
     pub(super) fn is_busy(&self) -> bool {
         let busy = [Some(ErrorCode::DatabaseBusy), Some(ErrorCode::DatabaseLocked)];
         matches!(self, Self::Sqlite(error) if busy.contains(&error.sqlite_error_code()))
@@ -45,14 +45,14 @@ impl Failure {
         };
         let (kind, what) = describe(&error);
         if matches!(kind, ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge) {
-            // What was asked for is at fault, and not the file.
+            // The request is at fault and not the file.
             return Error::new(kind, what).with_source(error);
         }
         Error::new(kind, format!("{}: {what}", path.display())).with_source(error).for_operator()
     }
 }
 
-/// The kind of an error of SQLite's, and what to do about it.
+/// The kind of an SQLite error, and what to do about it.
 pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
     use rusqlite::Error as E;
     let Some(code) = error.sqlite_error_code() else {
@@ -67,7 +67,7 @@ pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
         };
     };
     match code {
-        // The shared memory beside the log has no room on the disk.
+        // The disk has no room for the shared memory beside the log.
         _ if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
             (ErrorKind::ResourceExhausted, FULL)
         }

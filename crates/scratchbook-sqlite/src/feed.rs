@@ -1,4 +1,4 @@
-//! The feed of what was committed. Positions are in the order of commits, so that a page is all that stands above one.
+//! The change feed. Positions are in commit order, so a page is simply what follows a position.
 
 use std::sync::Arc;
 
@@ -6,21 +6,22 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::owned::{CHANGE, change};
-use super::read::{decode, event, lossy, named, number, sql_number, text_length};
+use super::events;
 use super::removal;
 use super::retention::no_session_expired;
+use super::row::{decode, lossy, named, number, sql_number, text_length};
+use super::state_log::{CHANGE, change};
 use scratchbook_core::plan::feed::{Feed, FeedPlace};
 use scratchbook_core::plan::sql::rows::{damaged, stored_key};
 use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
 
-/// About as much as is read for a page, so that one of large events does not fill the memory.
+/// Roughly how many bytes are read for one page, so that a page of large events does not fill the memory.
 const PAGE_BYTES: u64 = 16 << 20;
 
-/// No more entries than these share a position: keys of the user, keys of the app, and a creation or an event.
+/// At most three entries share a position: the user's keys, the app's keys, and a creation or an event.
 const ENTRIES_AT_ONE: usize = 3;
 
-/// A page of an owner's feed. Sessions that have expired by now, in microseconds, are not in it.
+/// A page of an owner's feed, without sessions that have expired. `now` is in microseconds.
 pub(super) fn page(
     connection: &Connection,
     owner: &StateOwner,
@@ -32,34 +33,34 @@ pub(super) fn page(
     let found = connection.prepare_cached(sql)?.query_row([], |row| Ok((number(row, 0)?, row.get::<_, String>(1)?)));
     let (end, database) = named(found, || "the feed's position".to_owned())?;
     let feed = Feed::new(&database, owner);
-    let after = feed.start_since(start, end, removal::let_go_until(connection, owner.app_name())?)?;
+    let after = feed.start_since(start, end, removal::deleted_until(connection, owner.app_name())?)?;
     let limit = limit.clamp(1, 1000);
-    let reader = Reader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
+    let reader = FeedReader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
     let parts = [reader.states()?, reader.created()?, reader.events()?, reader.removals()?];
-    // What stands above the end of a part that was cut short is for the next page.
+    // Entries after the end of a truncated part belong to the next page.
     let cut = parts.iter().filter_map(|part| part.end).min();
     let mut commits: Vec<_> = parts.into_iter().flat_map(|part| part.commits).collect();
-    // Stable: at one position states come before a creation, and that before an event.
+    // The sort is stable: at one position, state changes come before a creation, and a creation before an event.
     commits.sort_by_key(|(position, _)| *position);
     commits.retain(|(position, _)| cut.is_none_or(|cut| *position <= cut));
     let mut page = feed.page(after, commits, limit);
     if page.entries.is_empty() {
-        // Whoever goes on from here need not look again at all that others have committed meanwhile.
+        // The cursor moves past commits that belong to others, so that the next page need not scan them again.
         page.cursor = feed.cursor(&FeedPlace::after(end).to_string());
     }
     Ok(page)
 }
 
-/// What one table has for a page.
+/// The entries that one table contributes to a page.
 #[derive(Default)]
-struct Part {
+struct TablePage {
     commits: Vec<(u64, FeedCommit)>,
     bytes: u64,
-    /// The last position that was read wholly, where there may be more.
+    /// The last position that was read completely, if the table may have more entries.
     end: Option<u64>,
 }
 
-struct Reader<'a> {
+struct FeedReader<'a> {
     connection: &'a Connection,
     owner: &'a StateOwner,
     after: FeedPlace,
@@ -67,27 +68,27 @@ struct Reader<'a> {
     now: i64,
 }
 
-impl Reader<'_> {
-    /// The first position that is wanted.
+impl FeedReader<'_> {
+    /// The first position to read.
     fn from(&self) -> i64 {
         sql_number(self.after.position + u64::from(self.after.taken == usize::MAX))
     }
 
-    /// Keys that were written outside of events.
-    fn states(&self) -> Fallible<Part> {
+    /// State changes that were written outside of events.
+    fn states(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
             Some(_) => ("state_log_of_user_without_event", "AND scope = 'user' AND user_id = ?3"),
             None => ("state_log_without_event", "AND ?3 IS NULL"),
         };
-        // The users' keys before the app's.
+        // At one position, a user's keys come before the app's.
         let mut statement = self.connection.prepare_cached(&format!(
             "SELECT {CHANGE}, scope, user_id FROM state_log INDEXED BY {index}
              WHERE app_name = ?1 AND position >= ?2 AND (seq IS NULL OR seq = 0) {of_user}
              ORDER BY position, scope DESC, user_id, key"
         ))?;
         let mut rows = statement.query(params![app, self.from(), user])?;
-        let mut part = Part::default();
+        let mut part = TablePage::default();
         let mut open: Option<(StateOwner, Vec<StateChange>)> = None;
         while let Some(row) = rows.next()? {
             let place = || format!("the log of {app} at position {}", row.get::<_, i64>(0).unwrap_or_default());
@@ -114,8 +115,8 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// Sessions that were made with state of their own, or as forks.
-    fn created(&self) -> Fallible<Part> {
+    /// Sessions that were created with state of their own, or as forks.
+    fn created(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
             Some(_) => ("initial_states_of_user", "AND user_id = ?4"),
@@ -130,7 +131,7 @@ impl Reader<'_> {
             self.limit + 1
         ))?;
         let mut rows = statement.query(params![app, self.from(), self.now, user])?;
-        let mut part = Part::default();
+        let mut part = TablePage::default();
         while let Some(row) = rows.next()? {
             let place = || format!("the session {app}/{}/{}", lossy(row, 1), lossy(row, 2));
             let position = named(number(row, 0), place)?;
@@ -150,17 +151,17 @@ impl Reader<'_> {
         Ok(part)
     }
 
-    /// What was removed.
-    fn removals(&self) -> Fallible<Part> {
+    /// Removals of sessions, users and events.
+    fn removals(&self) -> Fallible<TablePage> {
         let mut commits = removal::read(self.connection, self.owner, self.from(), self.limit + 1)?;
         let is_cut = commits.len() > self.limit;
         commits.truncate(self.limit);
         let end = commits.last().filter(|_| is_cut).map(|(position, _)| *position);
-        Ok(Part { commits, bytes: 0, end })
+        Ok(TablePage { commits, bytes: 0, end })
     }
 
-    /// Events, but for the copies in forks.
-    fn events(&self) -> Fallible<Part> {
+    /// Events, except those that a fork copied.
+    fn events(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
             Some(_) => ("events_of_user", "AND user_id = ?4"),
@@ -174,7 +175,7 @@ impl Reader<'_> {
             self.limit + 1
         ))?;
         let mut rows = statement.query(params![app, self.from(), self.now, user])?;
-        let mut part = Part::default();
+        let mut part = TablePage::default();
         while let Some(row) = rows.next()? {
             if part.is_full(self.limit) {
                 break;
@@ -183,14 +184,14 @@ impl Reader<'_> {
             let (user, id): (String, String) = (named(row.get(3), place)?, named(row.get(4), place)?);
             let session = stored_key(app, &user, &id)?;
             part.bytes += text_length(row, 1);
-            let event = Arc::new(event(row, &session)?);
+            let event = Arc::new(events::event(row, &session)?);
             part.commits.push((named(number(row, 2), place)?, FeedCommit::Event { session, event }));
         }
         Ok(part)
     }
 }
 
-impl Part {
+impl TablePage {
     fn push_state(&mut self, state: Option<(StateOwner, Vec<StateChange>)>) {
         let Some((owner, changes)) = state else {
             return;
@@ -199,7 +200,7 @@ impl Part {
         self.commits.push((position, FeedCommit::State { owner, changes }));
     }
 
-    /// Whether there is so much in it that what follows is for another page.
+    /// Whether the part is full, so that the following entries go to the next page.
     fn is_full(&mut self, limit: usize) -> bool {
         let count = self.commits.len();
         if count >= limit || count > ENTRIES_AT_ONE && self.bytes > PAGE_BYTES {
@@ -219,7 +220,7 @@ mod tests {
     use scratchbook_core::session::{CreateSessionConfig, FeedStart, SessionService, StateOwner};
     use serde_json::json;
 
-    /// How long a page of a feed takes behind this many events of another app and another user, at best.
+    /// The shortest time of several reads of a feed page behind this many events of another app and another user.
     async fn page(foreign: i64, owner: &StateOwner) -> Duration {
         let folder = tempfile::tempdir().unwrap();
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();

@@ -1,7 +1,8 @@
-//! The files of a database, as they were when it was opened: whether their names still lead to them.
+//! Checks that the names of an open database's files still lead to the files that were opened.
 //!
-//! SQLite goes on writing to a file that was moved, replaced or deleted, and a second name of a file has a log and a lock of
-//! its own. Nothing here opens the database: closing it again would drop the locks that SQLite has on it in this process.
+//! SQLite continues to write to a file after it was moved, replaced or deleted, and a second name of a file has its
+//! own log and lock. This module never opens the database file: closing it again would drop the locks that SQLite
+//! holds on it in this process.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::lock::io_error;
+use super::locks::io_error;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// Held while a database is made: closing what was made must not drop the locks of another who has opened it meanwhile.
+/// Held while a database file is created. Closing the new file must not drop the locks of another thread that has
+/// opened it in the meantime.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// Which file a name leads to.
+/// The identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -30,27 +32,27 @@ impl Identity {
         Self { device: found.dev(), number: found.ino() }
     }
 
-    /// Whether there is a file at all is what can be known here.
+    /// This system has no file identity, so all that can be checked is whether a file exists.
     #[cfg(not(unix))]
     fn of(_: &Metadata) -> Self {
         Self { device: 0, number: 0 }
     }
 }
 
-/// A name, and the file it has led to.
+/// A name, and the file that it led to.
 #[derive(Debug)]
-struct Named {
+struct NamedFile {
     path: PathBuf,
     identity: Identity,
 }
 
-impl Named {
+impl NamedFile {
     fn find(path: PathBuf) -> Result<Self> {
         let found = fs::metadata(&path).map_err(|e| io_error(&path, "the file cannot be found", e))?;
         Ok(Self { identity: Identity::of(&found), path })
     }
 
-    /// Refuses what is another file by now.
+    /// Fails if the name now leads to another file, or to none.
     fn check(&self) -> Result<Metadata> {
         let what = match fs::metadata(&self.path) {
             Ok(found) if Identity::of(&found) == self.identity => return Ok(found),
@@ -67,31 +69,33 @@ impl Named {
     }
 }
 
-/// The database with its log and its shared memory. The two are there as long as anybody has it open.
+/// The database file with its log and its shared memory, which both exist as long as the database is open.
 #[derive(Debug)]
 pub(super) struct Files {
-    database: Named,
-    beside: Vec<Named>,
-    /// Whether the database was cut off. What it has lost does not come back with its length.
+    database: NamedFile,
+    beside: Vec<NamedFile>,
+    /// Whether the database was truncated. It stays truncated, because a file that grows again does not get its
+    /// lost data back.
     is_cut: AtomicBool,
 }
 
 impl Files {
-    /// The files of a database that is open, by its real name, if it is the one that was found before it was opened; with
-    /// these beside it.
-    pub(super) fn of(found: Found, path: PathBuf, suffixes: &[&str]) -> Result<Self> {
-        let database = Named { path, identity: found.0 };
+    /// The files of an open database, by its real name. Fails if `expected`, the file that the name led to before, is
+    /// not the file now.
+    pub(super) fn of(expected: ExpectedFile, path: PathBuf, suffixes: &[&str]) -> Result<Self> {
+        let database = NamedFile { path, identity: expected.0 };
         database.check()?;
-        let beside = suffixes.iter().map(|suffix| Named::find(beside(&database.path, suffix)));
+        let beside = suffixes.iter().map(|suffix| NamedFile::find(beside(&database.path, suffix)));
         Ok(Self { beside: beside.collect::<Result<_>>()?, database, is_cut: AtomicBool::new(false) })
     }
 
-    /// The database's real name, by which every process finds the same lock.
+    /// The database's real name, through which every process finds the same lock.
     pub(super) fn path(&self) -> &Path {
         &self.database.path
     }
 
-    /// Refuses what is not the database any more, before a read or a write; else the length of the database, in bytes.
+    /// Fails if the file was replaced or truncated; called before each read and write. Returns the length of the
+    /// file, in bytes.
     pub(super) fn check(&self) -> Result<u64> {
         if self.is_cut() {
             return Err(self.cut());
@@ -99,19 +103,19 @@ impl Files {
         Ok(self.database.check()?.len())
     }
 
-    /// The same for the files beside it, too: after a write, before it is acknowledged.
+    /// Checks the files beside the database as well; called after a write, before it is acknowledged.
     pub(super) fn check_all(&self) -> Result<u64> {
         let length = self.check()?;
         self.beside.iter().try_for_each(|named| named.check().map(drop))?;
         Ok(length)
     }
 
-    /// Whether the database was found to be cut off.
+    /// Whether the database was found truncated.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut.load(Ordering::Relaxed)
     }
 
-    /// The error for a database that was cut off, which it stays until it is opened again.
+    /// The error for a truncated database. The state lasts until the database is opened again.
     pub(super) fn cut(&self) -> Error {
         self.is_cut.store(true, Ordering::Relaxed);
         let message = format!(
@@ -122,17 +126,18 @@ impl Files {
     }
 }
 
-/// How long the database was when it was last looked at, in pages.
+/// The size of the database when it was last checked, in pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Extent {
-    /// In the file. The others are in the log.
+    /// Pages in the file itself. The others are in the log.
     pub(super) stored: u64,
-    /// In all.
+    /// All pages, including those in the log.
     pub(super) pages: u64,
 }
 
 impl Extent {
-    /// Whether pages are gone since then. A database becomes shorter by itself only with fewer pages, as `VACUUM` leaves it.
+    /// Whether pages were lost since then. On its own, a database file becomes shorter only when it has fewer
+    /// pages, as after `VACUUM`.
     pub(super) fn is_cut_to(self, now: Self) -> bool {
         now.stored < self.stored && now.pages >= self.pages.max(self.stored)
     }
@@ -140,10 +145,10 @@ impl Extent {
 
 /// The file that a database's name led to before it was opened.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found(Identity);
+pub(super) struct ExpectedFile(Identity);
 
-/// Makes the database if it is missing, for its owner alone, and refuses a file that has another name, too.
-pub(super) fn find_or_make(path: &Path) -> Result<Found> {
+/// Creates the database file if it is missing, readable by its owner alone. Refuses a file that has a second name.
+pub(super) fn find_or_make(path: &Path) -> Result<ExpectedFile> {
     {
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
         if !path.exists() {
@@ -154,10 +159,11 @@ pub(super) fn find_or_make(path: &Path) -> Result<Found> {
     let real = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let found = fs::metadata(&real).map_err(|e| io_error(&real, "the file cannot be found", e))?;
     check_names(&real, &found)?;
-    Ok(Found(Identity::of(&found)))
+    Ok(ExpectedFile(Identity::of(&found)))
 }
 
-/// Who opens a file by another name has another log and another lock, and each overwrites the other's pages.
+/// Refuses a file with a second name. A process that opens it by that name has another log and another lock, and
+/// the two processes overwrite each other's pages.
 fn check_names(path: &Path, found: &Metadata) -> Result<()> {
     let refused = |what: &str| {
         let message = format!("{}: {what}", path.display());
@@ -185,12 +191,13 @@ fn names(_: &Metadata) -> u64 {
     1
 }
 
-/// Whether a file system is mounted on this very file.
+/// Whether this file itself is a mount point.
 fn is_mounted(path: &Path) -> bool {
     let Some(path) = path.to_str() else {
         return false;
     };
-    // On Linux alone; the fifth field is the place, with some characters as octal numbers.
+    // The file exists on Linux alone. Its fifth field is the mount point, with some characters escaped as octal
+    // numbers.
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|place| is_place(place, path))
 }
@@ -200,7 +207,7 @@ fn is_place(place: &str, path: &str) -> bool {
     place == escaped.iter().fold(path.to_owned(), |path, (c, code)| path.replace(*c, code))
 }
 
-/// A new file is its owner's alone.
+/// Options that create a file for its owner alone.
 pub(super) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no modes"))]
     let mut options = File::options();
@@ -212,14 +219,14 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
-/// Opens a file beside the database, for reading and writing. A new one is for those whom the database is for, as SQLite does
-/// with its own.
+/// Opens a file beside the database for reading and writing. A new file gets the permissions of the database, as
+/// SQLite's own files do.
 pub(super) fn open_beside(database: &Path, path: &Path) -> io::Result<File> {
     let made = private().read(true).write(true).create_new(true).open(path);
     match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => File::options().read(true).write(true).open(path),
         Ok(file) => {
-            // If it cannot be given to others it stays the owner's.
+            // If the permissions cannot be copied, the file stays private to its owner.
             if let Ok(found) = fs::metadata(database) {
                 let _ = file.set_permissions(found.permissions());
             }
@@ -229,7 +236,7 @@ pub(super) fn open_beside(database: &Path, path: &Path) -> io::Result<File> {
     }
 }
 
-/// A file's name with something behind it.
+/// A file's name with a suffix.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
@@ -254,7 +261,7 @@ mod tests {
         assert!(extent(2, 2).is_cut_to(extent(1, 3)));
         assert!(!extent(2, 2).is_cut_to(extent(2, 3)));
         assert!(!extent(2, 2).is_cut_to(extent(1, 1)));
-        // Others had made it longer since its pages were counted.
+        // Another process had made the database longer since its pages were counted.
         assert!(!extent(20, 10).is_cut_to(extent(15, 15)));
     }
 }

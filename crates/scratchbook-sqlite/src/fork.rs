@@ -1,14 +1,14 @@
-//! A new session from the events of another, copied inside the file.
+//! Forks a session: copies its events, state and artifacts to a new session inside the file.
 
 use rusqlite::params;
 
 use super::error::Fallible;
-use super::fold::{self, StoredSession};
-use super::read::sql_number;
+use super::past::{self, StoredSession};
 use super::retention;
+use super::row::sql_number;
+use super::state;
 use super::transaction::Tx;
 use super::usage;
-use super::write;
 use scratchbook_core::json;
 use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::sql::text::TextChange;
@@ -16,18 +16,18 @@ use scratchbook_core::session::{SessionKey, micros_of_seconds, no_session};
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::taken;
 
-/// The event at which a fork ends.
+/// A fork of a session at one of its events.
 struct Fork<'a> {
     of: &'a StoredSession<'a>,
     key: &'a SessionKey,
     at: u64,
-    /// The feed position of its creation; those of its events follow.
+    /// The feed position of the creation. The events take the positions after it.
     position: i64,
 }
 
-/// Makes a session of the events of another up to one of them, by default the last. Times are in microseconds.
+/// Forks a session at one of its events, by default the last. `now` is in microseconds.
 pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u64>, now: i64) -> Fallible<()> {
-    let stored = fold::find(tx.connection(), of, now)?.ok_or_else(|| no_session(of))?;
+    let stored = past::find(tx.connection(), of, now)?.ok_or_else(|| no_session(of))?;
     let at = at.unwrap_or(stored.last);
     check_event_number(of, at, stored.base, stored.last)?;
     retention::delete_if_expired(tx, key, now)?;
@@ -61,7 +61,8 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
 }
 
 impl Fork<'_> {
-    /// The update time of the original, when the event was its last.
+    /// The update time of the fork: that of the original if the whole session is copied, otherwise the time of the
+    /// last copied event.
     fn updated(&self, tx: &Tx<'_>) -> Fallible<i64> {
         if self.at == self.of.last {
             return Ok(self.of.updated);
@@ -90,7 +91,7 @@ impl Fork<'_> {
         Ok(())
     }
 
-    /// The copies are found in the feed by nobody: each only remembers where its original stands.
+    /// Copies the events. The feed does not show the copies; `log_position` is the position of each original.
     fn copy_events(&self, tx: &Tx<'_>) -> Fallible<()> {
         let (from, to) = (self.of.key, self.key.session_id());
         tx.execute(
@@ -112,14 +113,15 @@ impl Fork<'_> {
         Ok(())
     }
 
-    /// Keys that were written since are as the fold has them, all others as they are.
+    /// Copies the state. Keys that were written after the fork's event get their earlier value by replaying events;
+    /// the others are copied.
     fn copy_state(&self, tx: &Tx<'_>) -> Fallible<()> {
         let (from, to) = (self.of.key, self.key.session_id());
         if self.at < self.of.last {
             for (name, (seq, value)) in self.of.folded(tx.connection(), self.at)?.keys {
                 let value = Some(json::to_text(&value, "a value")?);
                 let change = TextChange { scope: Scope::Session, name, value };
-                write::insert_own(tx, self.key, sql_number(seq), &change)?;
+                state::insert_own(tx, self.key, sql_number(seq), &change)?;
             }
         }
         tx.execute(

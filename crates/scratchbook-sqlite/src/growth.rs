@@ -1,4 +1,4 @@
-//! Which scopes a commit brings keys into, and whether they have room for them.
+//! Checks the limit on the number of keys of each scope that a commit adds keys to.
 
 use super::error::Fallible;
 use super::transaction::Tx;
@@ -7,7 +7,7 @@ use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 
-/// Whose keys are meant.
+/// The owner of the keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address<'a> {
     pub(super) app: &'a str,
@@ -27,7 +27,7 @@ impl<'a> From<&'a StateOwner> for Address<'a> {
     }
 }
 
-/// What the changes written so far have done to the number of keys.
+/// How the changes written so far affect the number of keys of each scope.
 #[derive(Debug, Default)]
 pub(super) struct Growth<'a> {
     session: Keys<'a>,
@@ -35,7 +35,7 @@ pub(super) struct Growth<'a> {
     app: Keys<'a>,
 }
 
-/// How many keys more there are than before, and one that was absent.
+/// The change in the number of keys of one scope, and the last key that was added.
 #[derive(Debug, Default)]
 struct Keys<'a> {
     more: i64,
@@ -43,7 +43,7 @@ struct Keys<'a> {
 }
 
 impl<'a> Growth<'a> {
-    /// A change was written, to a key that was there or was not.
+    /// Records a change of a key that existed before or not.
     pub(super) fn add(&mut self, change: &'a TextChange, was_there: bool) {
         let keys = match change.scope {
             Scope::Session => &mut self.session,
@@ -57,7 +57,7 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Refuses the commit where a scope has more keys than before and than it may.
+    /// Refuses the commit if a scope gains keys and then has more than the limit.
     pub(super) fn check(&self, tx: &Tx<'_>, of: Address<'_>, limits: &Limits) -> Fallible<()> {
         for (scope, keys) in [(Scope::Session, &self.session), (Scope::User, &self.user), (Scope::App, &self.app)] {
             if keys.more <= 0 || limits.keys_per_scope == u64::MAX {
@@ -78,7 +78,7 @@ impl<'a> Growth<'a> {
     }
 }
 
-/// How many keys are there.
+/// Counts the keys of a scope.
 fn count(tx: &Tx<'_>, of: Address<'_>, scope: Scope) -> Fallible<u64> {
     let mut statement = tx.prepare(match scope {
         Scope::Session => {

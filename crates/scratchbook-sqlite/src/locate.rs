@@ -1,9 +1,9 @@
-//! Sessions by their ids alone.
+//! Finds a session by its id alone, and checks that an id is unique within an app.
 
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::named;
+use super::row::named;
 use super::transaction::Tx;
 use scratchbook_core::plan::locate::{LocateQuery, taken_within};
 use scratchbook_core::session::{IdScope, SessionKey};
@@ -11,7 +11,7 @@ use scratchbook_core::session::{IdScope, SessionKey};
 const USERS_WITH: &str = "SELECT user_id FROM sessions INDEXED BY sessions_by_id
     WHERE app_name = ?1 AND id = ?2 AND (expire_time IS NULL OR expire_time > ?3) LIMIT 2";
 
-/// Whose session has an id. Two users are enough to tell that there are several.
+/// The session with this id. Two users are enough to know that the id is ambiguous.
 pub(super) fn find(connection: &Connection, query: &LocateQuery, now: i64) -> Fallible<Option<SessionKey>> {
     let mut statement = connection.prepare_cached(USERS_WITH)?;
     let mut rows = statement.query(params![query.app_name, query.session_id, now])?;
@@ -23,7 +23,7 @@ pub(super) fn find(connection: &Connection, query: &LocateQuery, now: i64) -> Fa
     Ok(query.pick(users)?)
 }
 
-/// Refuses a session whose id has to be a new one in its app and is not. There is one writer, so that it stays so until
+/// Refuses a new session whose id is taken within its scope. There is only one writer, so the id stays free until
 /// the commit.
 pub(super) fn check_new(tx: &Tx<'_>, key: &SessionKey, scope: IdScope, now: i64) -> Fallible<()> {
     if scope == IdScope::User {
@@ -44,12 +44,12 @@ mod tests {
     use rusqlite::{Connection, StatementStatus};
 
     use super::{USERS_WITH, find};
-    use crate::lock::FileLock;
+    use crate::locks::FileLock;
     use crate::schema::prepare;
     use scratchbook_core::error::ErrorKind;
     use scratchbook_core::plan::locate::LocateQuery;
 
-    /// SQLite's own count of what it does for a look.
+    /// SQLite's count of the steps that a search takes.
     fn steps(connection: &Connection, id: &str) -> i32 {
         connection.prepare_cached(USERS_WITH).unwrap().reset_status(StatementStatus::VmStep);
         let found = find(connection, &LocateQuery::new("many", id).unwrap(), 1);

@@ -1,4 +1,4 @@
-//! How a database file is opened, in code or in a URI.
+//! The options of a database, set in code or in a URI.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,50 +8,51 @@ use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
 
-/// When a commit has reached the disk.
+/// When a commit is written to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// Before it is acknowledged: it survives a power cut.
+    /// Before it is acknowledged: it survives a power failure.
     #[default]
     Full,
-    /// Some time later: it survives the end of the process, but not a power cut. The file stays whole.
+    /// Some time later: it survives the end of the process, but not a power failure. The file stays consistent.
     Normal,
 }
 
-/// What may be done with a database file.
+/// What the service may do with a database file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SqliteMode {
-    /// It is read and written, and made if it is not there.
+    /// Read and write the file, and create it if it is missing.
     #[default]
     Create,
-    /// It is read and written, and has to be there.
+    /// Read and write the file, which must exist.
     Existing,
-    /// It is read alone, has to be there and have the newest tables. Every write is `PermissionDenied`. SQLite's files beside
-    /// it may be made all the same: without them others could not write while it is read.
+    /// Read the file, which must exist and have the newest tables. Every write fails with `PermissionDenied`.
+    /// SQLite may still create its own files beside it; without them other processes could not write while it is
+    /// read.
     ReadOnly,
 }
 
-/// How a [`SqliteSessionService`](super::SqliteSessionService) works.
+/// The options of a [`SqliteSessionService`](super::SqliteSessionService).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SqliteOptions {
-    /// What may be done with the file; `Create` otherwise.
+    /// What the service may do with the file; by default `Create`.
     pub mode: SqliteMode,
-    /// When a commit has reached the disk; `Full` otherwise.
+    /// When a commit is written to the disk; by default `Full`.
     pub synchronous: Synchronous,
-    /// How long a write waits for other processes that write to the file; 30 s otherwise.
+    /// How long a write waits for other processes that write to the file; by default 30 s.
     pub lock_timeout: Duration,
-    /// How many reads run at once; one a core, 2 to 4, otherwise.
+    /// How many reads run at the same time; by default one per core, from 2 to 4.
     pub readers: usize,
-    /// How many writes may wait; 1,024 otherwise.
+    /// How many writes may wait in the queue; by default 1,024.
     pub queue_capacity: usize,
-    /// How long a write waits for a place in a full queue before it is refused; 5 s otherwise.
+    /// How long a write waits for room in a full queue before it is refused; by default 5 s.
     pub queue_timeout: Duration,
-    /// How large the database may grow, in bytes; writes beyond it are `ResourceExhausted`.
+    /// The largest size of the database, in bytes. A write beyond it fails with `ResourceExhausted`.
     pub max_size_bytes: Option<u64>,
-    /// How large and how many things may be.
+    /// The limits on sizes and counts.
     pub limits: Limits,
-    /// Where times and ids come from.
+    /// The source of times and ids.
     pub environment: Arc<dyn Environment>,
 }
 
@@ -73,71 +74,71 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// What may be done with the file.
+    /// Sets what the service may do with the file.
     #[must_use]
     pub fn with_mode(mut self, mode: SqliteMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// When a commit has reached the disk.
+    /// Sets when a commit is written to the disk.
     #[must_use]
     pub fn with_synchronous(mut self, synchronous: Synchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// How long a write waits for other processes that write to the file.
+    /// Sets how long a write waits for other processes that write to the file.
     #[must_use]
     pub fn with_lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
         self
     }
 
-    /// How many reads run at once, at least one.
+    /// Sets how many reads run at the same time, at least one.
     #[must_use]
     pub fn with_readers(mut self, readers: usize) -> Self {
         self.readers = readers;
         self
     }
 
-    /// How many writes may wait, at least one.
+    /// Sets how many writes may wait in the queue, at least one.
     #[must_use]
     pub fn with_queue_capacity(mut self, capacity: usize) -> Self {
         self.queue_capacity = capacity;
         self
     }
 
-    /// How long a write waits for a place in a full queue before it is refused.
+    /// Sets how long a write waits for room in a full queue before it is refused.
     #[must_use]
     pub fn with_queue_timeout(mut self, timeout: Duration) -> Self {
         self.queue_timeout = timeout;
         self
     }
 
-    /// How large the database may grow, in bytes.
+    /// Sets the largest size of the database, in bytes.
     #[must_use]
     pub fn with_max_size_bytes(mut self, bytes: u64) -> Self {
         self.max_size_bytes = Some(bytes);
         self
     }
 
-    /// How large and how many things may be.
+    /// Sets the limits on sizes and counts.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where times and ids come from.
+    /// Sets the source of times and ids.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = environment;
         self
     }
 
-    /// Reads `sqlite://PATH?NAME=VALUE&...`. The path is taken as it is, up to the first `?`: nothing in it is
-    /// percent-decoded, so every path without a `?` can be written, and one with it is for `open`.
+    /// Reads `sqlite://PATH?NAME=VALUE&...`. The path is everything up to the first `?`, taken literally: nothing
+    /// is percent-decoded, so every path without a `?` can be written. A path with a `?` needs `open`.
     pub(super) fn from_uri(uri: &str) -> Result<(PathBuf, Self)> {
         let rest = uri.strip_prefix("sqlite://").ok_or_else(|| {
             let scheme = uri.split(':').next().unwrap_or_default();
@@ -154,7 +155,7 @@ impl SqliteOptions {
     fn read_parameter(&mut self, parameter: &str) -> Result<()> {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match name {
-            // As in SQLite's own URIs.
+            // The same values as in SQLite's own URIs.
             "mode" => {
                 self.mode = match value {
                     "ro" => SqliteMode::ReadOnly,

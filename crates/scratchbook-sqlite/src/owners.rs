@@ -1,25 +1,25 @@
-//! Who there is: apps and their users, found one after the other by the primary keys, so that a page costs what it
-//! holds.
+//! Lists apps and their users. Each is found through a primary key, so the cost of a page depends on its length
+//! alone.
 
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::named;
+use super::row::named;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
 
-/// The owners after one, each app before its users, in byte order.
+/// The owners after a given one, each app before its users, in byte order.
 pub(super) fn after(connection: &Connection, after: Option<&StateOwner>, limit: usize) -> Fallible<Vec<StateOwner>> {
     let mut owners = Vec::new();
     let (mut app, mut user) = match after {
         None => (next_app(connection, None)?, None),
         Some(owner) => (Some(owner.app_name().to_owned()), owner.user_id().map(str::to_owned)),
     };
-    let mut told = after.is_some();
+    let mut listed = after.is_some();
     while let Some(name) = app
         && owners.len() < limit
     {
-        if !told {
+        if !listed {
             owners.push(StateOwner::app(&name).map_err(|e| damaged(format!("the app {name}")).with_source(e))?);
         }
         while owners.len() < limit
@@ -29,14 +29,14 @@ pub(super) fn after(connection: &Connection, after: Option<&StateOwner>, limit: 
             owners.push(owner.map_err(|e| damaged(format!("the user {name}/{next}")).with_source(e))?);
             user = Some(next);
         }
-        (app, user, told) = (next_app(connection, Some(&name))?, None, false);
+        (app, user, listed) = (next_app(connection, Some(&name))?, None, false);
     }
     Ok(owners)
 }
 
-/// The first app after one, or the first at all.
+/// The first app after a given one, or the first of all.
 fn next_app(connection: &Connection, after: Option<&str>) -> Fallible<Option<String>> {
-    // Two statements: an app may have an empty name, which is after nothing.
+    // There are two statements because an app's name may be empty, and the empty name is greater than nothing.
     let sql = match after {
         None => {
             "SELECT min(app_name) FROM (
@@ -57,7 +57,7 @@ fn next_app(connection: &Connection, after: Option<&str>) -> Fallible<Option<Str
     named(found, || format!("the app after {after:?}"))
 }
 
-/// The first user of an app after one, or the first at all.
+/// The first user of an app after a given one, or the first of all.
 fn next_user(connection: &Connection, app: &str, after: Option<&str>) -> Fallible<Option<String>> {
     let sql = match after {
         None => {

@@ -1,4 +1,4 @@
-//! The queues between callers, who may be on any executor, and the threads that do the work.
+//! The queues between callers, on any executor, and the threads that do the work.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use scratchbook_core::error::Result;
 use scratchbook_core::store::closed;
 
-/// A queue that ends when it is closed, whoever could still send: what was taken before is done, the rest refused.
+/// A queue that can be closed: items accepted before that are processed, later ones are refused.
 pub(super) struct Queue<T> {
     waiting: Mutex<Waiting<T>>,
     changed: Condvar,
@@ -21,8 +21,8 @@ pub(super) struct Queue<T> {
 struct Waiting<T> {
     items: VecDeque<T>,
     closed: bool,
-    /// The one that waits is to look around.
-    nudged: bool,
+    /// Whether the waiting thread is to wake up even without an item.
+    woken: bool,
 }
 
 impl<T> fmt::Debug for Queue<T> {
@@ -33,11 +33,11 @@ impl<T> fmt::Debug for Queue<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Arc<Self> {
-        let waiting = Mutex::new(Waiting { items: VecDeque::new(), closed: false, nudged: false });
+        let waiting = Mutex::new(Waiting { items: VecDeque::new(), closed: false, woken: false });
         Arc::new(Self { waiting, changed: Condvar::new() })
     }
 
-    /// Adds something that will be done, or refuses it.
+    /// Adds an item that will be processed, or refuses it.
     pub(super) fn push(&self, item: T) -> Result<()> {
         let mut waiting = self.waiting();
         if waiting.closed {
@@ -48,13 +48,13 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Ends a wait for the next, as if it had been too late.
-    pub(super) fn nudge(&self) {
-        self.waiting().nudged = true;
+    /// Ends the current wait for an item, as if it had timed out.
+    pub(super) fn wake(&self) {
+        self.waiting().woken = true;
         self.changed.notify_all();
     }
 
-    /// Takes nothing more.
+    /// Accepts no more items.
     pub(super) fn close(&self) {
         self.waiting().closed = true;
         self.changed.notify_all();
@@ -65,86 +65,87 @@ impl<T> Queue<T> {
     }
 }
 
-/// The end of a queue that takes from it. When it goes, so does what it has not taken, and whoever waits knows.
+/// The receiving end of a queue. Dropping it drops the items left in the queue, so that their callers see that no
+/// answer comes.
 #[derive(Debug)]
-pub(super) struct Taker<T>(pub(super) Arc<Queue<T>>);
+pub(super) struct QueueReceiver<T>(pub(super) Arc<Queue<T>>);
 
-/// What has come of a wait.
+/// The outcome of a wait for an item.
 pub(super) enum Next<T> {
     Item(T),
-    Late,
-    /// The queue is closed and everything in it done.
-    End,
+    TimedOut,
+    /// The queue is closed and empty.
+    Closed,
 }
 
-impl<T> Taker<T> {
-    /// The next; `None` when the queue is closed and everything in it done.
+impl<T> QueueReceiver<T> {
+    /// The next item; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<T> {
         match self.take_within(Duration::MAX) {
             Next::Item(item) => Some(item),
-            Next::Late | Next::End => None,
+            Next::TimedOut | Next::Closed => None,
         }
     }
 
-    /// The next, if it comes in time.
+    /// The next item, if one arrives in time.
     pub(super) fn take_within(&self, timeout: Duration) -> Next<T> {
         let mut waiting = self.0.waiting();
         let until = Instant::now().checked_add(timeout);
-        while waiting.items.is_empty() && !waiting.closed && !waiting.nudged {
+        while waiting.items.is_empty() && !waiting.closed && !waiting.woken {
             let Some(until) = until else {
                 waiting = self.0.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Next::Late;
+                return Next::TimedOut;
             }
             waiting = self.0.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let nudged = std::mem::take(&mut waiting.nudged);
+        let woken = std::mem::take(&mut waiting.woken);
         match waiting.items.pop_front() {
             Some(item) => Next::Item(item),
-            None if nudged && !waiting.closed => Next::Late,
-            None => Next::End,
+            None if woken && !waiting.closed => Next::TimedOut,
+            None => Next::Closed,
         }
     }
 
-    /// The next, if it is there and wanted.
+    /// The next item, if there is one already and it is wanted.
     pub(super) fn try_take_if(&self, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
         let mut waiting = self.0.waiting();
         waiting.items.front().is_some_and(is_wanted).then(|| waiting.items.pop_front()).flatten()
     }
 }
 
-impl<T> Drop for Taker<T> {
+impl<T> Drop for QueueReceiver<T> {
     fn drop(&mut self) {
         self.0.close();
-        // Dropped without the lock: it may wake whoever waits.
+        // Dropped outside the lock, because dropping an item may wake its caller.
         let left = std::mem::take(&mut self.0.waiting().items);
         drop(left);
     }
 }
 
-/// When somebody is to be woken, and how.
-type Asked = (Instant, oneshot::Sender<()>);
+/// When to wake a waiting task, and how.
+type TimerRequest = (Instant, oneshot::Sender<()>);
 
-/// Says when a time is over, on any executor: a thread of its own sleeps, from the first time it is asked.
+/// A timeout that works on any executor: its own thread sleeps, started with the first wait.
 #[derive(Debug)]
 pub(super) struct Timer {
     timeout: Duration,
-    asked: Mutex<Option<mpsc::Sender<Asked>>>,
+    requests: Mutex<Option<mpsc::Sender<TimerRequest>>>,
 }
 
 impl Timer {
     pub(super) fn new(timeout: Duration) -> Self {
-        Self { timeout, asked: Mutex::new(None) }
+        Self { timeout, requests: Mutex::new(None) }
     }
 
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Waits until the timeout is over; not at all where there can be no thread.
+    /// Waits until the timeout is over, or returns at once if no thread can be started.
     pub(super) async fn wait(&self) {
         let Some(until) = Instant::now().checked_add(self.timeout) else {
             return std::future::pending().await;
@@ -156,24 +157,24 @@ impl Timer {
     }
 
     fn ask(&self, until: Instant, over: oneshot::Sender<()>) -> std::io::Result<()> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = match &*asked {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = match &*requests {
             Some(sender) => sender,
             None => {
-                let (sender, asked_for) = mpsc::channel();
-                thread::Builder::new().name("scratchbook-timer".to_owned()).spawn(move || sleep(&asked_for))?;
-                asked.insert(sender)
+                let (sender, requested) = mpsc::channel();
+                thread::Builder::new().name("scratchbook-timer".to_owned()).spawn(move || sleep(&requested))?;
+                requests.insert(sender)
             }
         };
-        // The thread ends only after the sender.
+        // The thread outlives the sender, so this cannot fail.
         let _ = sender.send((until, over));
         Ok(())
     }
 }
 
-/// One time after the other: all are as long, so they end in the order they were asked for.
-fn sleep(asked: &mpsc::Receiver<Asked>) {
-    for (until, over) in asked {
+/// Processes the waits one after the other. All have the same length, so they end in the order they began.
+fn sleep(requests: &mpsc::Receiver<TimerRequest>) {
+    for (until, over) in requests {
         if !over.is_closed() {
             thread::sleep(until.saturating_duration_since(Instant::now()));
             let _ = over.send(());

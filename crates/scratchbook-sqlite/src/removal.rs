@@ -1,14 +1,15 @@
-//! Removals, which the feed shows.
+//! Records of removed sessions, users and events, which the feed shows.
 
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::{named, number, sql_limit};
+use super::row::{named, number, sql_limit};
 use super::transaction::Tx;
 use scratchbook_core::plan::sql::rows::removal;
 use scratchbook_core::session::{FeedCommit, RemovalKind, StateOwner, seconds_of_micros};
 
-/// Writes that a session was removed, or events of it up to a number; in place of an earlier removal of the same address.
+/// Records that a session was removed, or its events up to a number. Replaces an earlier record of the same
+/// address.
 pub(super) fn of_session(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, last: i64, now: i64) -> Fallible<()> {
     let [app, user, session] = address;
     let replaced = if kind == RemovalKind::Pruned { "AND kind = 'pruned'" } else { "" };
@@ -17,7 +18,7 @@ pub(super) fn of_session(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, las
     insert(tx, [app, user, session], kind, last, now)
 }
 
-/// Writes that a user was removed, in place of all removals of the user's sessions.
+/// Records that a user was removed. Replaces all records about the user's sessions.
 pub(super) fn of_user(tx: &Tx<'_>, app: &str, user: &str, sessions: i64, now: i64) -> Fallible<()> {
     tx.execute("DELETE FROM removals WHERE app_name = ?1 AND user_id = ?2", [app, user])?;
     insert(tx, [app, user, ""], RemovalKind::Erased, sessions, now)
@@ -33,14 +34,14 @@ fn insert(tx: &Tx<'_>, [app, user, session]: [&str; 3], kind: RemovalKind, count
     Ok(())
 }
 
-/// Up to which position removals of an app were let go.
-pub(super) fn let_go_until(connection: &Connection, app: &str) -> Fallible<u64> {
+/// The position up to which an app's records of removals have been deleted.
+pub(super) fn deleted_until(connection: &Connection, app: &str) -> Fallible<u64> {
     let sql = "SELECT coalesce(max(position), 0) FROM removal_ends WHERE app_name = ?1";
     let found = connection.prepare_cached(sql)?.query_row([app], |row| number(row, 0));
     named(found, || format!("the end of the removals of {app}"))
 }
 
-/// Whether there are removals of sessions and users from before a time.
+/// Whether there are records of removed sessions and users from before a time.
 pub(super) fn any_before(connection: &Connection, before: i64) -> Fallible<bool> {
     let sql = "SELECT EXISTS (
             SELECT 1 FROM removals INDEXED BY removals_by_time WHERE kind <> 'pruned' AND time < ?1
@@ -48,8 +49,8 @@ pub(super) fn any_before(connection: &Connection, before: i64) -> Fallible<bool>
     Ok(connection.prepare_cached(sql)?.query_row([before], |row| row.get(0))?)
 }
 
-/// Lets removals go that are older than a time, this many at most; says how many.
-pub(super) fn let_go(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<usize> {
+/// Deletes records of removals older than a time, at most `limit`, and returns their number.
+pub(super) fn delete_before(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<usize> {
     let old = "SELECT position FROM removals INDEXED BY removals_by_time
         WHERE kind <> 'pruned' AND time < ?1 ORDER BY time, position LIMIT ?2";
     tx.execute_text(
@@ -63,7 +64,7 @@ pub(super) fn let_go(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<usize> 
     tx.execute_text(&format!("DELETE FROM removals WHERE position IN ({old})"), params![before, sql_limit(limit)])
 }
 
-/// The removals of an owner from a position on, this many at most.
+/// The removals of an owner from a position on, at most `limit`.
 pub(super) fn read(
     connection: &Connection,
     owner: &StateOwner,

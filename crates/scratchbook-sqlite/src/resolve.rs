@@ -1,14 +1,16 @@
-//! Writes that depend on what is stored: they read first, in the transaction that writes.
+//! Writes that depend on stored data: they read it first, in the transaction that writes.
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::blame;
 use super::error::Fallible;
+use super::events::{self, Appended};
 use super::locate;
-use super::read::{self, decode, named, number};
+use super::past;
+use super::row::{decode, named, number};
+use super::sessions;
+use super::state;
 use super::transaction::Tx;
-use super::write::{self, Appended};
 use scratchbook_core::error::{Error, KeyWriter};
 use scratchbook_core::plan::commit::{Prepared, PreparedSession, PreparedState};
 use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
@@ -17,7 +19,7 @@ use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome,
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::taken;
 
-/// Appends an event whose operations are carried out here, or that is refused where it comes too late.
+/// Appends an event with operations, guards or optimistic locking.
 pub(super) fn append(
     tx: &Tx<'_>,
     key: &SessionKey,
@@ -25,14 +27,14 @@ pub(super) fn append(
     options: &AppendOptions,
     now: i64,
 ) -> Fallible<Committed> {
-    let last = write::last_seq(tx, key, now)?;
-    if let Some(stored) = read::event_with_hash(tx.connection(), key, &prepared.event.id)? {
-        return write::replayed(prepared, stored);
+    let last = sessions::last_seq(tx, key, now)?;
+    if let Some(stored) = events::event_with_hash(tx.connection(), key, &prepared.event.id)? {
+        return events::replayed(prepared, stored);
     }
     let owner = Owner::of(key);
     let mut found = Found::new(last.unsigned_abs());
     if options.conflict != ConflictMode::Merge
-        && let Some(created) = write::create_time(tx, key)?
+        && let Some(created) = sessions::create_time(tx, key)?
     {
         found = found.with_create_time(created);
     }
@@ -47,21 +49,21 @@ pub(super) fn append(
         Err(refusal) => return Err(owner.refused(tx, refusal)?.into()),
     };
     let new = NewEvent::new(resolved)?;
-    match write::append(tx, key, &new, now)? {
+    match events::append(tx, key, &new, now)? {
         Appended::Stored { seq, position } => {
             let mut event = new.prepared.event;
             event.seq = Some(seq);
-            Ok(write::committed(event, Outcome::Stored, position))
+            Ok(events::committed(event, Outcome::Stored, position))
         }
         Appended::Replayed(committed) => Ok(committed),
     }
 }
 
-/// Makes a session whose events hold operations.
+/// Creates a session whose events contain operations.
 pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<()> {
     let key = &prepared.key;
     locate::check_new(tx, key, prepared.id_scope, now)?;
-    if write::find_last_seq(tx, key, now)?.is_some() {
+    if sessions::find_last_seq(tx, key, now)?.is_some() {
         return Err(taken(key).into());
     }
     let owner = Owner::of(key);
@@ -73,12 +75,12 @@ pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Falli
         owner.find_all(tx, &mut found, scope)?;
     }
     match prepared.clone().resolve(found) {
-        Ok(resolved) => write::create(tx, &NewSession::new(resolved)?, now),
+        Ok(resolved) => sessions::create(tx, &NewSession::new(resolved)?, now),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
     }
 }
 
-/// Changes a user's or an app's keys by what is found.
+/// Changes a user's or an app's keys with operations.
 pub(super) fn put_state(
     tx: &Tx<'_>,
     of: &StateOwner,
@@ -95,12 +97,12 @@ pub(super) fn put_state(
         owner.find_all(tx, &mut found, scope)?;
     }
     match prepared.resolve(&found) {
-        Ok(resolved) => write::put_state(tx, of, &TextChange::all(&resolved)?, &prepared.limits, author, time),
+        Ok(resolved) => state::put_state(tx, of, &TextChange::all(&resolved)?, &prepared.limits, author, time),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
     }
 }
 
-/// Whose keys are meant.
+/// The owner of the keys.
 struct Owner<'a> {
     app: &'a str,
     user: &'a str,
@@ -112,7 +114,7 @@ impl<'a> Owner<'a> {
         Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
     }
 
-    /// Reads a key, its value and where it was written last.
+    /// Reads a key: its value, and the place of its last write.
     fn find(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope, name: &str) -> Fallible<()> {
         let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user);
         let read = |row: &Row<'_>| -> Fallible<_> {
@@ -142,7 +144,7 @@ impl<'a> Owner<'a> {
         Ok(())
     }
 
-    /// Reads every key of a scope that is there.
+    /// Reads all keys of a scope that have a value.
     fn find_all(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope) -> Fallible<()> {
         let place = || format!("the {}'s state of {}/{}", scope.as_str(), self.app, self.user);
         let mut statement = tx.prepare(match scope {
@@ -170,7 +172,7 @@ impl<'a> Owner<'a> {
         Ok(())
     }
 
-    /// The error of a refusal, with those who wrote the keys in the way.
+    /// The error for a refusal, with the writers of the conflicting keys.
     fn refused(&self, tx: &Tx<'_>, refusal: Refusal) -> Fallible<Error> {
         let writers = refusal.keys().map(|written| self.writer(tx, written)).collect::<Fallible<Vec<_>>>()?;
         Ok(refusal.into_error(writers))
@@ -178,11 +180,11 @@ impl<'a> Owner<'a> {
 
     fn writer(&self, tx: &Tx<'_>, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
         match (self.session, written.scope) {
-            (Some(key), _) => blame::writer(tx.connection(), key, written),
+            (Some(key), _) => past::writer(tx.connection(), key, written),
             (None, Scope::User) => {
-                blame::writer_of_shared(tx.connection(), &StateOwner::user(self.app, self.user)?, written)
+                past::writer_of_shared(tx.connection(), &StateOwner::user(self.app, self.user)?, written)
             }
-            (None, _) => blame::writer_of_shared(tx.connection(), &StateOwner::app(self.app)?, written),
+            (None, _) => past::writer_of_shared(tx.connection(), &StateOwner::app(self.app)?, written),
         }
     }
 }

@@ -1,25 +1,24 @@
-//! What goes with time: sessions that expire, old events, changes that were overwritten.
+//! Expiry and pruning: expired sessions, old events, and overwritten changes in the log of shared state.
 
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::fold;
-use super::owned::scope_and_user;
-use super::read::{self, sql_limit, sql_number};
+use super::past;
 use super::removal;
+use super::row::{sql_limit, sql_number};
+use super::sessions;
+use super::state::scope_and_user;
 use super::transaction::Tx;
 use super::usage;
-use super::write;
 use scratchbook_core::error::Error;
 use scratchbook_core::json;
-use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{RemovalKind, SessionKey, SessionUpdate, StateOwner, no_session};
+use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner, no_session};
 
-/// As many sessions, or sessions with about as many events, are deleted in one commit: others want to write as well.
+/// The number of sessions deleted in one commit, and the number of their events, limited because other writes wait.
 const SESSIONS_AT_ONCE: usize = 64;
 const EVENTS_AT_ONCE: u64 = 2_000;
 
-/// A condition for rows that belong to a session: that it has not expired by the time in a parameter.
+/// A condition on rows that belong to a session: the session has not expired at the time given by a parameter.
 pub(super) fn no_session_expired(table: &str, parameter: usize) -> String {
     format!(
         "NOT EXISTS (
@@ -39,29 +38,13 @@ pub(super) fn set_expiry(tx: &Tx<'_>, key: &SessionKey, expires: Option<i64>, no
     if changed == 0 { Err(no_session(key).into()) } else { Ok(()) }
 }
 
-/// Changes a session's title and labels.
-pub(super) fn update_session(tx: &Tx<'_>, key: &SessionKey, update: &SessionUpdate, now: i64) -> Fallible<()> {
-    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let sql = "SELECT title, labels FROM sessions
-        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
-    let found = tx.find_row(sql, params![app, user, session, now], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (title, labels) = found.ok_or_else(|| no_session(key))?;
-    let metadata = read::metadata(title, labels, || format!("the session {key}"))?;
-    let TextMetadata { title, labels } = TextMetadata::new(metadata.updated(update)?)?;
-    tx.execute(
-        "UPDATE sessions SET title = ?4, labels = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
-        params![app, user, session, title, labels],
-    )?;
-    Ok(())
-}
-
 /// Whether any session has expired.
 pub(super) fn any_expired(connection: &Connection, now: i64) -> Fallible<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM sessions INDEXED BY sessions_by_expiry WHERE expire_time <= ?1)";
     Ok(connection.prepare_cached(sql)?.query_row([now], |row| row.get(0))?)
 }
 
-/// Deletes some sessions that have expired, and says how many.
+/// Deletes some expired sessions and returns their number.
 pub(super) fn delete_expired(tx: &Tx<'_>, now: i64, limit: usize) -> Fallible<usize> {
     let mut statement = tx.prepare(
         "SELECT app_name, user_id, id, seq FROM sessions INDEXED BY sessions_by_expiry
@@ -74,7 +57,7 @@ pub(super) fn delete_expired(tx: &Tx<'_>, now: i64, limit: usize) -> Fallible<us
     let expired = expired.collect::<rusqlite::Result<Vec<_>>>()?;
     let (mut deleted, mut events) = (0, 0);
     for ([app, user, session], seq) in &expired {
-        write::delete(tx, [app, user, session], RemovalKind::Expired, now)?;
+        sessions::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now)?;
         deleted += 1;
         events += seq.unsigned_abs();
         if events >= EVENTS_AT_ONCE {
@@ -84,17 +67,17 @@ pub(super) fn delete_expired(tx: &Tx<'_>, now: i64, limit: usize) -> Fallible<us
     Ok(deleted)
 }
 
-/// Deletes a session if it has expired: its id is to be used again.
+/// Deletes a session if it has expired, so that its id can be used again.
 pub(super) fn delete_if_expired(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<()> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let sql = "SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND expire_time <= ?4";
     let expired = tx.find_row(sql, params![app, user, session, now], |_| Ok(()))?;
-    expired.map_or(Ok(()), |()| write::delete(tx, [app, user, session], RemovalKind::Expired, now))
+    expired.map_or(Ok(()), |()| sessions::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now))
 }
 
-/// Removes the oldest events of a session and keeps what they come to as its initial state; says how many.
+/// Removes the oldest events of a session, keeps their fold as its initial state, and returns their number.
 pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: usize, now: i64) -> Fallible<u64> {
-    let Some(stored) = fold::find(tx.connection(), key, now)? else {
+    let Some(stored) = past::find(tx.connection(), key, now)? else {
         return Ok(0);
     };
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -108,7 +91,8 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
     let state = json::to_text(&state, "the state")?;
     let (app, user, session, seq) = (key.app_name(), key.user_id(), key.session_id(), sql_number(until));
     usage::take_off(tx, key, seq, &state)?;
-    // Where there was no row, the session was made without state and is no fork: its fold began with its creation.
+    // If there was no row, the session was created without state and is not a fork, so its fold began with its
+    // creation.
     tx.execute(
         "INSERT INTO initial_states (app_name, user_id, session_id, state, seq, position) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO UPDATE SET state = excluded.state, seq = excluded.seq",
@@ -123,18 +107,19 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
         tx.execute_text(&sql, params![app, user, session, seq])?;
     }
     if until == end {
-        // The last step counts what is left, once: an older program may have appended what it did not count.
+        // The last step recounts the remaining bytes once, because an older program may have appended events
+        // without counting them.
         usage::count(tx, key)?;
     }
     removal::of_session(tx, [app, user, session], RemovalKind::Pruned, seq, now)?;
     Ok(until - stored.base)
 }
 
-/// Removes changes from the log of a user's or an app's state that were overwritten before a position; says how many.
+/// Removes changes from the log of shared state that were overwritten before a position, and returns their number.
 pub(super) fn prune_state_log(tx: &Tx<'_>, owner: &StateOwner, before: u64, limit: usize) -> Fallible<u64> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
     let end: i64 = tx.query_row("SELECT position FROM feed", [], |row| row.get(0))?;
-    // What is committed from now on is known.
+    // Commits after this point are not pruned.
     let before = sql_number(before).min(end.saturating_add(1));
     let removed = tx.execute(
         "DELETE FROM state_log WHERE (app_name, scope, user_id, position, key) IN (
@@ -148,7 +133,7 @@ pub(super) fn prune_state_log(tx: &Tx<'_>, owner: &StateOwner, before: u64, limi
          )",
         params![app, scope.as_str(), user, before, sql_limit(limit)],
     )?;
-    // From the first step on: a log that is half pruned is as good as none.
+    // Set from the first step on, because a partly pruned log is as incomplete as a fully pruned one.
     if limit > 0 && before > 1 {
         tx.execute(
             "INSERT INTO pruned_logs (app_name, scope, user_id, position) VALUES (?1, ?2, ?3, ?4)

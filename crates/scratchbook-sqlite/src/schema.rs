@@ -1,15 +1,15 @@
-//! Whose database this is, and bringing its tables up to date.
+//! Recognizes scratchbook's databases and brings their tables up to date.
 
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::error::{Failure, Fallible, describe};
-use super::lock::FileLock;
+use super::locks::FileLock;
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::migrate::Migration;
 
-// What the macro writes has its own style.
+// The macro's output follows its own style.
 #[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 mod embedded {
     refinery::embed_migrations!("src/migrations");
@@ -19,28 +19,28 @@ mod embedded {
 const APPLICATION_ID: i32 = 0x7362_6b31;
 const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
 
-/// Refuses a file that is not a database of ours.
+/// Refuses a file that is not a scratchbook database.
 pub(super) fn check(connection: &Connection, path: &Path) -> Fallible<()> {
-    state(connection, path).map(|_| ())
+    schema_state(connection, path).map(|_| ())
 }
 
-enum State {
+enum SchemaState {
     Empty,
     Version(i32),
 }
 
-/// The migrations that a database lacks; refuses what is not ours or is newer than we are.
+/// The migrations that a database lacks. Refuses a database that is not ours or newer than this build.
 pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migration>> {
     let runner = embedded::migrations::runner();
-    let version = match state(connection, path)? {
-        State::Empty => 0,
-        State::Version(version) => version,
+    let version = match schema_state(connection, path)? {
+        SchemaState::Empty => 0,
+        SchemaState::Version(version) => version,
     };
     refuse_newer(path, version, newest(&runner))?;
     Ok(runner.get_migrations().iter().filter(|m| m.version() > version).map(described).collect())
 }
 
-/// Every migration there is, in order.
+/// Every migration, in order.
 pub(super) fn all() -> Vec<Migration> {
     embedded::migrations::runner().get_migrations().iter().map(described).collect()
 }
@@ -50,9 +50,9 @@ fn described(migration: &refinery::Migration) -> Migration {
     Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
 }
 
-/// Makes or migrates the tables; refuses what is not ours or is newer than we are.
+/// Creates or migrates the tables. Refuses a database that is not ours or newer than this build.
 ///
-/// Several processes may come here at once, so what was seen without the lock is looked at again with it.
+/// Several processes may do this at the same time, so the check without the lock is repeated with it.
 pub(super) fn prepare(connection: &mut Connection, path: &Path, lock: &mut FileLock) -> Fallible<()> {
     let runner = embedded::migrations::runner();
     let newest = newest(&runner);
@@ -66,7 +66,7 @@ fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, n
     if is_current(connection, path, newest)? {
         return Ok(());
     }
-    // Before the first table, so that a file left here by a crash is known as ours.
+    // Set before the first table is created, so that a file left behind by a crash is recognized as ours.
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     let mut runner = runner.set_grouped(true);
     runner.set_migration_table_name(MIGRATIONS_TABLE);
@@ -89,7 +89,7 @@ fn newest(runner: &refinery::Runner) -> i32 {
 }
 
 fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<bool> {
-    let State::Version(version) = state(connection, path)? else {
+    let SchemaState::Version(version) = schema_state(connection, path)? else {
         return Ok(false);
     };
     refuse_newer(path, version, newest)?;
@@ -106,15 +106,16 @@ fn refuse_newer(path: &Path, version: i32, newest: i32) -> Fallible<()> {
     )))
 }
 
-/// All that is looked at is seen at one moment: whoever makes the tables meanwhile is seen before or after it.
-fn state(connection: &Connection, path: &Path) -> Fallible<State> {
+/// Reads everything in one snapshot: tables that another process creates at the same time are seen completely or
+/// not at all.
+fn schema_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
     let snapshot = connection.unchecked_transaction()?;
-    let state = seen(&snapshot, path)?;
+    let state = read_state(&snapshot, path)?;
     snapshot.commit()?;
     Ok(state)
 }
 
-fn seen(connection: &Connection, path: &Path) -> Fallible<State> {
+fn read_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
     let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if id != APPLICATION_ID && (id != 0 || tables != 0) {
@@ -125,10 +126,10 @@ fn seen(connection: &Connection, path: &Path) -> Fallible<State> {
     }
     let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
     if connection.query_row(known, [MIGRATIONS_TABLE], |_| Ok(())).optional()?.is_none() {
-        return Ok(State::Empty);
+        return Ok(SchemaState::Empty);
     }
     let version = format!("SELECT coalesce(max(version), 0) FROM {MIGRATIONS_TABLE}");
-    Ok(State::Version(connection.query_row(&version, [], |row| row.get(0))?))
+    Ok(SchemaState::Version(connection.query_row(&version, [], |row| row.get(0))?))
 }
 
 fn refused(message: String) -> Failure {

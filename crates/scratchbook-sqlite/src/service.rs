@@ -1,4 +1,4 @@
-//! What the store does for each call: what is checked and made ready before a thread gets it.
+//! The implementation of each call: checks and preparation, before a thread does the work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,12 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::read::EventPage;
+use super::events::{Appended, EventPage};
 use super::transaction::Tx;
-use super::write::Appended;
 use super::{
-    Open, SqliteMode, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, removal,
-    resolve, retention, usage, write,
+    Open, SqliteMode, SqliteSessionService, events, feed, fork, list, locate, owners, past, removal, resolve,
+    retention, sessions, state, state_log, usage, writer,
 };
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{KeyWriter, Result};
@@ -23,7 +22,7 @@ use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::locate::LocateQuery;
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
-use scratchbook_core::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
+use scratchbook_core::plan::quota::{Quotas, Stock, hold_event, hold_fork, hold_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
@@ -41,21 +40,21 @@ impl SessionService for SqliteSessionService {
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
         let metadata = prepared.metadata.clone();
-        let charge = reserve_session(self, &prepared).await?.kept_if(|_| true);
+        let charge = hold_session(self, &prepared).await?.kept_if(|_| true);
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         let whose = Whose::session(&key);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
-            self.write_charged(whose, new.bytes(), charge, move |tx| write::create(tx, &new, now)).await?;
+            self.write_charged(whose, new.bytes(), charge, move |tx| sessions::create(tx, &new, now)).await?;
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
             self.write_charged(whose, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
-        // As behind so many appends.
+        // The same follow-up work as if the events had been appended one by one.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
         let made = self.made(&key, EventQuery::All).await?;
         let expires = expires.map(seconds_of_micros);
-        // Where there is none any more, this is what was made.
+        // If the session was deleted in the meantime, the answer shows it as it was created.
         Ok(made.unwrap_or_else(|| {
             let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
             session.with_expire_time(expires).with_metadata(metadata)
@@ -66,33 +65,33 @@ impl SessionService for SqliteSessionService {
         let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
         let events = EventPage { query: events, bytes: config.page_bytes };
         let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| read::session(connection, &key, events, &state, now)).await
+        self.read(move |connection| sessions::get(connection, &key, events, &state, now)).await
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
         let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| read::initial_state(connection, &key, now)).await
+        self.read(move |connection| past::initial_state(connection, &key, now)).await
     }
 
     async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
         let (of, now) = (key.clone(), self.now_micros());
-        let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
+        let (state, checkpoints) = self.read(move |connection| past::state_at(connection, &of, seq, now)).await?;
         if !checkpoints.is_empty()
             && let Ok(queues) = self.writable()
         {
-            checkpoint::keep(&queues, key.clone(), checkpoints);
+            past::keep_checkpoints(&queues, key.clone(), checkpoints);
         }
         Ok(state)
     }
 
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
         let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| blame::all(connection, &key, now)).await
+        self.read(move |connection| past::blame(connection, &key, now)).await
     }
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
-        let charge = reserve_fork(self, key, config.at).await?.kept_if(|_| true);
+        let charge = hold_fork(self, key, config.at).await?.kept_if(|_| true);
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
         let whose = Whose::session(&fork);
         self.write_charged(whose, 0, charge, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
@@ -107,7 +106,7 @@ impl SessionService for SqliteSessionService {
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
         config.check()?;
         let (owner, config) = (owner.clone(), config.clone());
-        self.read(move |connection| owned::page(connection, &owner, &config)).await
+        self.read(move |connection| state::page(connection, &owner, &config)).await
     }
 
     async fn list_key_changes(
@@ -118,7 +117,7 @@ impl SessionService for SqliteSessionService {
         limit: usize,
     ) -> Result<Vec<StateChange>> {
         let (owner, name) = (owner.clone(), name.to_owned());
-        self.read(move |connection| owned::key_changes(connection, &owner, &name, before, limit)).await
+        self.read(move |connection| state_log::key_changes(connection, &owner, &name, before, limit)).await
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
@@ -129,8 +128,8 @@ impl SessionService for SqliteSessionService {
     fn commits(&self) -> Result<CommitNotices> {
         let queues = self.queues()?;
         let notices = queues.commits.subscribe();
-        // The writer looks for what other processes commit from now on.
-        queues.writes.nudge();
+        // From now on the writer looks for commits of other processes.
+        queues.writes.wake_writer();
         Ok(notices)
     }
 
@@ -143,7 +142,7 @@ impl SessionService for SqliteSessionService {
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         update.check()?;
         let (key, now) = (key.clone(), self.now_micros());
-        self.write(Whose::session(&key), 0, move |tx| retention::update_session(tx, &key, &update, now)).await
+        self.write(Whose::session(&key), 0, move |tx| sessions::update(tx, &key, &update, now)).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
@@ -151,7 +150,7 @@ impl SessionService for SqliteSessionService {
         let old = self.now_micros().saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
         let step = limit.clamp(1, LET_GO_AT_ONCE);
         while self.read(move |connection| removal::any_before(connection, old)).await?
-            && self.erase(Whose::Nobody, move |tx| removal::let_go(tx, old, step)).await? == step
+            && self.erase(Whose::Nobody, move |tx| removal::delete_before(tx, old, step)).await? == step
         {}
         Ok(deleted)
     }
@@ -172,7 +171,7 @@ impl SessionService for SqliteSessionService {
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
         let (app_name, query, now) = (app_name.to_owned(), ListQuery::new(config)?, self.now_micros());
-        self.read(move |connection| read::list(connection, &app_name, &query, now)).await
+        self.read(move |connection| list::page(connection, &app_name, &query, now)).await
     }
 
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
@@ -182,7 +181,7 @@ impl SessionService for SqliteSessionService {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         let (gone, now) = (key.clone(), self.now_micros());
-        self.erase(Whose::session(key), move |tx| write::delete_session(tx, &gone, now)).await?;
+        self.erase(Whose::session(key), move |tx| sessions::delete(tx, &gone, now)).await?;
         self.quotas.forget(&key.user());
         Ok(())
     }
@@ -193,11 +192,11 @@ impl SessionService for SqliteSessionService {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let (address, now) = (key.clone(), self.now_micros());
-        let new = Write::new(event, options, self.environment.as_ref(), &self.limits)?;
-        let held = reserve_event(self, key, new.prepared()).await?;
+        let new = PreparedAppend::new(event, options, self.environment.as_ref(), &self.limits)?;
+        let held = hold_event(self, key, new.prepared()).await?;
         let new = match new {
-            Write::Plain(new) => new,
-            Write::Resolved { bytes, of } => {
+            PreparedAppend::Plain(new) => new,
+            PreparedAppend::Resolved { bytes, of } => {
                 let charge = held.kept_if(|committed: &Committed| committed.outcome == Outcome::Stored);
                 let append = move |tx: &Tx<'_>| resolve::append(tx, &address, &of.0, &of.1, now);
                 let committed = self.write_charged(Whose::session(key), bytes, charge, append).await?;
@@ -207,26 +206,26 @@ impl SessionService for SqliteSessionService {
         };
         let (shared, charge) =
             (Arc::clone(&new), held.kept_if(|appended: &Appended| matches!(appended, Appended::Stored { .. })));
-        let append = move |tx: &Tx<'_>| write::append(tx, &address, &shared, now);
+        let append = move |tx: &Tx<'_>| events::append(tx, &address, &shared, now);
         let appended = self.write_charged(Whose::session(key), new.bytes(), charge, append).await?;
         Ok(match appended {
             Appended::Replayed(committed) => committed,
             Appended::Stored { seq, position } => {
-                // The writer has dropped its share before it answered.
+                // The writer dropped its reference before it answered.
                 let mut event = match Arc::try_unwrap(new) {
                     Ok(new) => new.prepared.event,
                     Err(shared) => shared.prepared.event.clone(),
                 };
                 event.seq = Some(seq);
                 self.after_append(key, seq);
-                write::committed(event, Outcome::Stored, position)
+                events::committed(event, Outcome::Stored, position)
             }
         })
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
         let owner = owner.clone();
-        self.read(move |connection| owned::state(connection, &owner)).await
+        self.read(move |connection| state::get(connection, &owner)).await
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
@@ -238,12 +237,12 @@ impl SessionService for SqliteSessionService {
         }
         let (changes, limits) = (TextChange::all(&prepared.changes)?, prepared.limits);
         let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(whose, bytes, move |tx| write::put_state(tx, &owner, &changes, &limits, &author, time)).await
+        self.write(whose, bytes, move |tx| state::put_state(tx, &owner, &changes, &limits, &author, time)).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         let owner = owner.clone();
-        self.read(move |connection| owned::changes(connection, &owner, after, limit)).await
+        self.read(move |connection| state_log::changes(connection, &owner, after, limit)).await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
@@ -256,17 +255,17 @@ impl SessionService for SqliteSessionService {
         let user = StateOwner::user(app_name, user_id)?;
         let (app_name, user_id, now) = (app_name.to_owned(), user_id.to_owned(), self.now_micros());
         let whose = Whose::all_of(&user);
-        self.erase(whose, move |tx| write::delete_user(tx, &app_name, &user_id, now)).await?;
+        self.erase(whose, move |tx| sessions::delete_user(tx, &app_name, &user_id, now)).await?;
         self.quotas.forget(&user);
         Ok(())
     }
 
     async fn check_writable(&self) -> Result<()> {
         if self.mode == SqliteMode::ReadOnly {
-            // No write is wanted of it.
+            // A read-only service only has to be readable.
             return self.read(|_| Ok(())).await;
         }
-        self.write(Whose::Nobody, 0, write::nothing).await
+        self.write(Whose::Nobody, 0, writer::check_writable).await
     }
 
     async fn close(&self) -> Result<()> {
@@ -276,14 +275,14 @@ impl SessionService for SqliteSessionService {
             drop(running);
         }
         let mut running = self.running.clone();
-        // Ends with an error when the writer has dropped its side, the last thing it does.
+        // The loop ends with an error when the writer drops its sender, which is the last thing it does.
         while running.changed().await.is_ok() {}
         Ok(())
     }
 }
 
 #[async_trait]
-impl QuotaStore for SqliteSessionService {
+impl Stock for SqliteSessionService {
     fn quotas(&self) -> &Quotas {
         &self.quotas
     }
@@ -295,7 +294,7 @@ impl QuotaStore for SqliteSessionService {
 
     async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool> {
         let (key, id) = (key.clone(), id.to_owned());
-        self.read(move |connection| Ok(read::event_with_hash(connection, &key, &id)?.is_some())).await
+        self.read(move |connection| Ok(events::event_with_hash(connection, &key, &id)?.is_some())).await
     }
 
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {
@@ -305,7 +304,7 @@ impl QuotaStore for SqliteSessionService {
 
     async fn remove_expired(&self, limit: usize) -> Result<u64> {
         let (now, mut removed) = (self.now_micros(), 0);
-        // Who has nothing to delete does not wait for the writer.
+        // If nothing has expired, the call does not wait for the writer.
         while removed < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
             removed +=
                 self.erase(Whose::Anybody, move |tx| retention::delete_expired(tx, now, limit - removed)).await?;
@@ -317,15 +316,15 @@ impl QuotaStore for SqliteSessionService {
     }
 }
 
-/// An append as the writer gets it. What is large is behind a pointer, so that no future holds it.
-enum Write {
-    /// It is written as it is.
+/// An append, prepared for the writer. Large parts are behind pointers, so that no future holds them.
+enum PreparedAppend {
+    /// The event is written unchanged.
     Plain(Arc<NewEvent>),
-    /// It depends on what is stored.
+    /// The event depends on stored data.
     Resolved { bytes: usize, of: Box<(Prepared, AppendOptions)> },
 }
 
-impl Write {
+impl PreparedAppend {
     fn new(event: Event, options: AppendOptions, environment: &dyn Environment, limits: &Limits) -> Result<Self> {
         let prepared = prepare_event(event, environment, limits)?;
         if prepared.is_plain(&options) {

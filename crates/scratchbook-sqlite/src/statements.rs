@@ -1,7 +1,7 @@
-//! The writer's statements, each compiled once.
+//! The writer's prepared statements, each compiled once.
 //!
-//! One is found by where its text stands in the program. rusqlite's own cache finds it by what the text says, which it
-//! hashes twice for each use; that is felt where an append is a dozen statements.
+//! A statement is found by the address of its text. rusqlite's own cache hashes the text twice per use, which is
+//! measurable when an append takes a dozen statements.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,53 +10,53 @@ use rusqlite::{Connection, Statement};
 
 use super::error::Fallible;
 
-/// Statements of a connection.
+/// The prepared statements of a connection.
 pub(super) struct Statements<'c> {
     connection: &'c Connection,
-    known: RefCell<Vec<Known<'c>>>,
+    entries: RefCell<Vec<Entry<'c>>>,
 }
 
-struct Known<'c> {
-    /// The address and the length of its text: two texts may begin at one place.
+struct Entry<'c> {
+    /// The address and the length of the text, because two texts may begin at the same address.
     text: (usize, usize),
-    /// Absent while it is used.
+    /// `None` while the statement is in use.
     statement: Option<Statement<'c>>,
 }
 
 impl<'c> Statements<'c> {
     pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, known: RefCell::default() }
+        Self { connection, entries: RefCell::default() }
     }
 
-    /// Does something with a statement, which keeps nothing of it afterwards.
+    /// Runs `work` with a statement, and clears its bindings afterwards.
     pub(super) fn with<T>(
         &self,
         sql: &'static str,
         work: impl FnOnce(&mut Statement<'c>) -> Fallible<T>,
     ) -> Fallible<T> {
-        let (place, idle) = self.take(sql);
+        let (index, idle) = self.take(sql);
         let mut statement = match idle {
             Some(statement) => statement,
             None => self.connection.prepare(sql)?,
         };
         let done = work(&mut statement);
-        // A large event is not kept until the next one.
+        // Otherwise a large event would stay in memory until the next one.
         statement.clear_bindings();
-        if let Some(known) = self.known.borrow_mut().get_mut(place) {
-            known.statement = Some(statement);
+        if let Some(entry) = self.entries.borrow_mut().get_mut(index) {
+            entry.statement = Some(statement);
         }
         done
     }
 
-    /// The place of a statement, and it where it is there.
+    /// The index of a statement, and the statement itself if it is compiled and not in use.
     fn take(&self, sql: &'static str) -> (usize, Option<Statement<'c>>) {
         let text = (sql.as_ptr().addr(), sql.len());
-        let mut known = self.known.borrow_mut();
-        if let Some(place) = known.iter().position(|known| known.text == text) {
-            return (place, known[place].statement.take());
+        let mut entries = self.entries.borrow_mut();
+        if let Some(index) = entries.iter().position(|entry| entry.text == text) {
+            return (index, entries[index].statement.take());
         }
-        known.push(Known { text, statement: None });
-        (known.len() - 1, None)
+        entries.push(Entry { text, statement: None });
+        (entries.len() - 1, None)
     }
 }
 

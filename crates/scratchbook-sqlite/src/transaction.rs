@@ -1,4 +1,4 @@
-//! Write transactions, in each of which several jobs run, each with a savepoint of its own.
+//! Write transactions. Several writes share one, each with its own savepoint.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,20 +15,20 @@ pub(super) struct Tx<'c> {
     connection: &'c Connection,
     statements: Statements<'c>,
     counts: Counts,
-    /// The last feed position given out; read when the first is wanted, written once at the end.
+    /// The last feed position assigned. It is read when the first position is needed and written once, at the end.
     position: Cell<Option<i64>>,
-    /// How many pages the database had at the last commit.
+    /// The number of pages of the database at the last commit.
     pages: Cell<u64>,
 }
 
 impl<'c> Tx<'c> {
-    /// Before the first transaction [begins](Self::begin).
+    /// Prepares for the first transaction, which [`begin`](Self::begin) starts.
     pub(super) fn new(connection: &'c Connection) -> Self {
         let (statements, counts) = (Statements::new(connection), Counts::default());
         Self { connection, statements, counts, position: Cell::new(None), pages: Cell::new(0) }
     }
 
-    /// Begins a transaction, waiting at most so long where another program has one.
+    /// Begins a transaction, and waits at most `wait` if another program has one.
     pub(super) fn begin(&self, wait: Duration) -> Fallible<()> {
         self.position.set(None);
         self.connection.busy_timeout(wait)?;
@@ -46,21 +46,22 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    /// Ends the transaction without its changes, if there still is one.
+    /// Rolls back the transaction, if there still is one.
     pub(super) fn rollback(&self) {
         self.counts.roll_back();
         rollback(self.connection);
     }
 
-    /// Whether SQLite has rolled everything back by itself, as it may on a full disk, an I/O error or without
-    /// memory.
+    /// Whether SQLite itself has rolled back the transaction, which it may do on a full disk, an I/O error or
+    /// without memory.
     pub(super) fn is_lost(&self) -> bool {
         self.connection.is_autocommit()
     }
 
-    /// Does something that leaves no trace when it fails.
+    /// Runs `work` and undoes all of it if it fails.
     ///
-    /// Where the trace cannot be removed, the transaction must not be committed: it [is lost](Self::is_lost).
+    /// If that is impossible, the transaction is rolled back and [lost](Self::is_lost), so that it cannot be
+    /// committed.
     pub(super) fn savepoint(&self, work: impl FnOnce() -> Fallible<()>) -> Fallible<()> {
         let position = self.position.get();
         self.execute("SAVEPOINT job", [])?;
@@ -79,12 +80,12 @@ impl<'c> Tx<'c> {
         done.and(end.map(|_| ()))
     }
 
-    /// The next position in the feed of everything committed.
+    /// Assigns the next position in the feed.
     pub(super) fn next_position(&self) -> Fallible<i64> {
         self.take_positions(1)
     }
 
-    /// The next so many positions, of which this is the first.
+    /// Assigns the next `count` positions and returns the first.
     pub(super) fn take_positions(&self, count: i64) -> Fallible<i64> {
         let last = match self.position.get() {
             Some(last) => last,
@@ -98,17 +99,17 @@ impl<'c> Tx<'c> {
         Ok(last + 1)
     }
 
-    /// Runs a statement and says how many rows it changed.
+    /// Runs a statement and returns the number of changed rows.
     pub(super) fn execute(&self, sql: &'static str, params: impl Params) -> Fallible<usize> {
         self.statements.with(sql, |statement| Ok(statement.execute(params)?))
     }
 
-    /// The same for a statement whose text is put together.
+    /// As [`execute`](Self::execute), for a statement whose text is built at run time.
     pub(super) fn execute_text(&self, sql: &str, params: impl Params) -> Fallible<usize> {
         Ok(self.connection.prepare_cached(sql)?.execute(params)?)
     }
 
-    /// Runs a statement that gives one row.
+    /// Runs a statement that returns one row.
     pub(super) fn query_row<T>(
         &self,
         sql: &'static str,
@@ -118,7 +119,7 @@ impl<'c> Tx<'c> {
         self.statements.with(sql, |statement| Ok(statement.query_row(params, read)?))
     }
 
-    /// Runs a statement that gives one row or none.
+    /// Runs a statement that returns at most one row.
     pub(super) fn find_row<T>(
         &self,
         sql: &'static str,
@@ -128,28 +129,28 @@ impl<'c> Tx<'c> {
         self.statements.with(sql, |statement| Ok(statement.query_row(params, read).optional()?))
     }
 
-    /// A statement that is seldom run.
+    /// Prepares a statement that is rarely used.
     pub(super) fn prepare(&self, sql: &str) -> Fallible<CachedStatement<'c>> {
         Ok(self.connection.prepare_cached(sql)?)
     }
 
-    /// How many pages the database had at the last commit.
+    /// The number of pages of the database at the last commit.
     pub(super) fn pages(&self) -> u64 {
         self.pages.get()
     }
 
-    /// How many keys there are, as of the first [`next_position`](Self::next_position).
+    /// The remembered numbers of keys, valid from the first [`next_position`](Self::next_position) on.
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// For reads that see what this transaction has written.
+    /// The connection, for reads that see the changes of this transaction.
     pub(super) fn connection(&self) -> &'c Connection {
         self.connection
     }
 }
 
-/// Ends a transaction without its changes, if there still is one.
+/// Rolls back a transaction, if there still is one.
 pub(super) fn rollback(connection: &Connection) {
     if connection.is_autocommit() {
         return;

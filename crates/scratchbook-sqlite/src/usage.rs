@@ -1,14 +1,15 @@
-//! How much is stored. SQLite knows the length of a text without reading it: `octet_length` looks at the beginning of a row.
+//! Measures how much is stored. SQLite knows the length of a text without reading it: `octet_length` looks at the
+//! row's header.
 
 use rusqlite::{Connection, params};
 
 use super::error::Fallible;
-use super::read::{named, number, sql_number};
+use super::row::{named, number, sql_number};
 use super::transaction::Tx;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
 
-/// What an owner has stored, an app with all of its users.
+/// The usage of an owner; an app includes all of its users.
 pub(super) fn of_owner(connection: &Connection, owner: &StateOwner) -> Fallible<Usage> {
     let (app, user) = (owner.app_name(), owner.user_id());
     let of_user = if user.is_some() { "AND user_id = ?2" } else { "AND ?2 IS NULL" };
@@ -26,7 +27,7 @@ pub(super) fn of_owner(connection: &Connection, owner: &StateOwner) -> Fallible<
     Ok(Usage { bytes: of_sessions.saturating_add(of_artifacts), sessions, artifacts })
 }
 
-/// What a fork of a session at one of its events stores; if there is no such session, that is found out later.
+/// The usage that a fork of a session would add. A session that does not exist is detected later.
 pub(super) fn of_fork(connection: &Connection, key: &SessionKey, at: Option<u64>) -> Fallible<Usage> {
     let place = || format!("the size of the session {key}");
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
@@ -41,7 +42,7 @@ pub(super) fn of_fork(connection: &Connection, key: &SessionKey, at: Option<u64>
     Ok(Usage { bytes: named(events, place)?.saturating_add(bytes), sessions: 1, artifacts })
 }
 
-/// What of a session is stored, up to an event: the same as in the migration that has counted it first.
+/// The stored bytes of a session up to an event. The migration that first counted them uses the same expression.
 const STORED: &str = "(
         SELECT coalesce(sum(octet_length(event)), 0) FROM events
         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?4
@@ -50,7 +51,7 @@ const STORED: &str = "(
         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND state <> '{}'
     ), 0)";
 
-/// Counts what is stored of a session.
+/// Recounts the stored bytes of a session.
 pub(super) fn count(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
     let sql = format!("UPDATE sessions SET bytes = {STORED} WHERE app_name = ?1 AND user_id = ?2 AND id = ?3");
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
@@ -58,7 +59,8 @@ pub(super) fn count(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
     Ok(())
 }
 
-/// Takes off what is pruned, up to an event, before it is: then the fold begins with this state.
+/// Subtracts the events up to `until` before they are pruned, and adds the state with which the fold begins
+/// afterwards.
 pub(super) fn take_off(tx: &Tx<'_>, key: &SessionKey, until: i64, state: &str) -> Fallible<()> {
     let begins = if state == "{}" { 0 } else { sql_number(state.len() as u64) };
     let sql = format!(

@@ -1,42 +1,45 @@
-//! Who waits for commits hears of them: of this process's at once, of others' by a look at a counter that SQLite keeps.
+//! Notifies watchers of commits: of this process's at once, of other processes' by polling a counter that SQLite
+//! keeps.
 
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use super::error::Fallible;
-use super::readers::snapshot;
+use super::read::snapshot;
 use scratchbook_core::session::{CommitNotices, CommitNotifier, SessionKey, StateOwner, Whose};
 
-/// How often other processes' commits are looked for while anybody waits.
+/// How often the writer looks for commits of other processes while there are watchers.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
-/// How often everybody wakes at most while others commit what is not found to be anybody's in particular.
+/// The shortest interval between wake-ups of all watchers, if other processes make commits that cannot be
+/// attributed.
 const ALL_AGAIN: Duration = Duration::from_secs(1);
 
-/// How many commits by others are looked through for whose they are.
+/// The largest number of foreign commits that are attributed one by one.
 const EVENTS: i64 = 1000;
 
-/// Tells of commits. Copies are one.
+/// Notifies watchers of commits. Clones share the watchers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Commits {
     notifier: CommitNotifier,
 }
 
-/// What the writer has seen of other processes. Its own commits do not show in the counter of its connection.
+/// What the writer knows about other processes' commits. Its own commits do not change the counter of its
+/// connection.
 #[derive(Debug, Default)]
-pub(super) struct Others {
-    seen: Option<Seen>,
-    /// When it was looked last, and when everybody was woken last.
+pub(super) struct OtherProcesses {
+    seen: Option<Counters>,
+    /// When the writer last looked, and when it last woke all watchers.
     looked: Option<Instant>,
     woken: Option<Instant>,
-    /// Others have committed since everybody was woken.
+    /// Whether other processes have committed since all watchers were woken.
     owed: bool,
 }
 
-/// How it stood when it was looked.
+/// The database's counters at the last look.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Counters {
     /// A number that changes whenever another connection commits.
     version: i64,
     /// The last position of the feed.
@@ -44,17 +47,17 @@ struct Seen {
 }
 
 impl Commits {
-    /// Says that this process has committed something.
+    /// Reports commits of this process.
     pub(super) fn notify(&self, whose: impl IntoIterator<Item = Whose>) {
         self.notifier.notify_whose(whose);
     }
 
-    /// Begins to wait. While anybody does, the writer looks for what other processes commit.
+    /// Adds a watcher. While there are any, the writer looks for commits of other processes.
     pub(super) fn subscribe(&self) -> CommitNotices {
         self.notifier.subscribe()
     }
 
-    /// Ends all waits.
+    /// Ends all watches.
     pub(super) fn close(&self) {
         self.notifier.close();
     }
@@ -64,15 +67,15 @@ impl Commits {
         if self.notifier.is_heard() { LOOK_AGAIN } else { Duration::MAX }
     }
 
-    /// Looks for other processes' commits, if anybody waits and it is time again.
-    pub(super) fn look(&self, others: &mut Others, connection: &Connection) {
+    /// Looks for commits of other processes, if there are watchers and it is time.
+    pub(super) fn look(&self, others: &mut OtherProcesses, connection: &Connection) {
         if !self.notifier.is_heard() {
-            *others = Others::default();
+            *others = OtherProcesses::default();
         } else if others.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN) {
             others.looked = Some(Instant::now());
             let whose = snapshot(connection, |connection| others.look(connection)).unwrap_or_else(|error| {
-                // Whoever waits will hear from the feed what is wrong, or that it is right again.
-                tracing::debug!(?error, "commits of other processes cannot be looked for");
+                // The watchers will see the error, or the recovery, when they read the feed.
+                tracing::debug!(?error, "the search for commits of other processes failed");
                 others.seen = None;
                 others.all_at_most()
             });
@@ -81,15 +84,15 @@ impl Commits {
     }
 }
 
-impl Others {
-    /// Whose they are that were committed by others since the last look.
+impl OtherProcesses {
+    /// The owners of what other processes have committed since the last look.
     fn look(&mut self, connection: &Connection) -> Fallible<Vec<Whose>> {
         let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
-        let seen = self.seen.replace(Seen { version, position });
+        let seen = self.seen.replace(Counters { version, position });
         let is_new = seen.is_none_or(|seen| seen.version != version);
         self.owed |= is_new;
-        // What has no place in the feed, such as the end of a session, is anybody's.
+        // Commits without an entry in the feed, such as a changed expiry, may concern any watcher.
         if self.owed && self.may_wake_all() {
             return Ok(self.all());
         }
@@ -113,8 +116,8 @@ impl Others {
     }
 }
 
-/// The sessions and users that have events or removals between two positions, if there is nothing else between them. Some
-/// may be our own.
+/// The sessions and users of the events and removals between two positions, if there is nothing else between them.
+/// Some of them may be our own.
 fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<Whose>>> {
     if until - after > EVENTS {
         return Ok(None);
@@ -158,7 +161,7 @@ mod tests {
     use scratchbook_core::error::ErrorKind;
     use scratchbook_core::session::SessionService;
 
-    /// How long the writer sleeps says whether it looks.
+    /// How long the writer would sleep shows whether it looks for other processes' commits.
     #[tokio::test]
     async fn other_processes_are_looked_for_while_anybody_waits_and_no_longer() {
         let folder = tempfile::tempdir().unwrap();
@@ -177,7 +180,7 @@ mod tests {
         assert_eq!(service.commits().unwrap_err().kind(), ErrorKind::FailedPrecondition);
     }
 
-    /// Another service on the same file is another process to this one.
+    /// To this service, another service on the same file is another process.
     #[tokio::test]
     async fn what_others_append_wakes_only_those_who_follow_it() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The one thread that writes: it commits together what has gathered while it was busy.
+//! The writer thread: it commits together the writes that queued up while it was busy.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,160 +9,76 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::watch;
 
 use super::connection::{Opened, count_pages};
 use super::error::{Failure, Fallible};
 use super::files::{Extent, Files, beside};
-use super::lock::FileLock;
-use super::queue::{Next, Taker};
+use super::locks::FileLock;
+use super::queue::Next;
 use super::transaction::Tx;
-use super::watch::{Commits, Others};
+use super::watch::{Commits, OtherProcesses};
+use super::write::{QueuedWrite, WriteReceiver};
 use scratchbook_core::error::{Error, Result};
-use scratchbook_core::plan::quota::Charge;
-use scratchbook_core::session::Whose;
 
-/// How much is committed together at most, unless a single job is more: a bound on how long the first waits for the last,
-/// so that a small write does not wait for large ones that came after it, and on how long other processes wait.
+/// The most writes, and bytes, that are committed together; a single larger write is committed alone. This bounds
+/// how long the first write of a group waits for the last, how long a small write waits for larger ones queued
+/// behind it, and how long other processes wait.
 const GROUP_JOBS: usize = 256;
 const GROUP_BYTES: usize = 1 << 20;
 
-/// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
+/// Above this size the write-ahead log is checkpointed and truncated, which SQLite does not do on its own while
+/// there are readers.
 const LARGE_WAL: u64 = 64 << 20;
 const CUT_AGAIN: Duration = Duration::from_secs(1);
 const ERASE_AGAIN: Duration = Duration::from_millis(300);
 
-/// How long SQLite's lock is waited for at a time while ours is held.
+/// How long one attempt waits for SQLite's lock while holding ours.
 const BUSY_SLICE: Duration = Duration::from_millis(100);
 
-/// Something that writes. It may run more than once, when a commit fails; only the last run counts.
-pub(super) trait Job: Send {
-    fn run(&mut self, tx: &Tx<'_>) -> Fallible<()>;
-
-    /// Tells whoever waits; with `Ok` only after the commit.
-    fn answer(self: Box<Self>, outcome: Result<()>);
-}
-
-/// A job that waits for its turn.
-pub(super) struct Queued {
-    pub(super) job: Box<dyn Job>,
-    pub(super) bytes: usize,
-    since: Instant,
-    erases: bool,
-    whose: Whose,
-}
-
-impl Queued {
-    /// A job of about so many bytes, and its answer to come.
-    pub(super) fn new<T, W>(bytes: usize, work: W) -> (Self, oneshot::Receiver<Result<T>>)
-    where
-        T: Send + 'static,
-        W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
-    {
-        Self::charged(bytes, Charge::none(), work)
-    }
-
-    /// The same for a job that holds room of a quota until its outcome is known, whether anybody waits for that or not.
-    pub(super) fn charged<T, W>(bytes: usize, charge: Charge<T>, work: W) -> (Self, oneshot::Receiver<Result<T>>)
-    where
-        T: Send + 'static,
-        W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
-    {
-        let (answer, answered) = oneshot::channel();
-        (Self::unasked(bytes, Work { work, value: None, charge, answer }), answered)
-    }
-
-    /// A job of about so many bytes, of whose outcome only itself is told.
-    pub(super) fn unasked(bytes: usize, job: impl Job + 'static) -> Self {
-        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, whose: Whose::Nobody }
-    }
-
-    /// Says whose it is that is written.
-    pub(super) fn of(self, whose: Whose) -> Self {
-        Self { whose, ..self }
-    }
-
-    /// What it removes is gone from the log, too, before it is answered, unless somebody is reading it.
-    pub(super) fn erasing(self) -> Self {
-        Self { erases: true, ..self }
-    }
-}
-
-struct Work<T, W> {
-    work: W,
-    value: Option<T>,
-    charge: Charge<T>,
-    answer: oneshot::Sender<Result<T>>,
-}
-
-impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> Job for Work<T, W> {
-    fn run(&mut self, tx: &Tx<'_>) -> Fallible<()> {
-        self.value = Some((self.work)(tx)?);
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<()>) {
-        let Self { work, value, charge, answer } = *self;
-        // First, so that whoever waits is the last owner of what both share.
-        drop(work);
-        let result = outcome.and_then(|()| value.ok_or_else(|| Error::internal("a job without its result")));
-        // Before the answer: its caller may write again at once.
-        match &result {
-            Ok(value) => charge.settle(value),
-            Err(_) => drop(charge),
-        }
-        // Nobody may be waiting any more; the work is done all the same.
-        let _ = answer.send(result);
-    }
-}
-
-/// The writer's thread, before it works.
+/// The writer thread, before it runs.
 pub(super) struct Writer {
     connection: Connection,
     committer: Committer,
-    /// Dropped when everything is closed, the connection with its files among it.
+    /// Dropped last, after the connection and its files are closed.
     running: watch::Sender<()>,
 }
 
-/// The thread's belongings, but for the connection, from which its statements borrow.
+/// Everything the thread owns except the connection, from which its statements borrow.
 struct Committer {
     lock: FileLock,
     files: Arc<Files>,
     wal: PathBuf,
     extent: Extent,
-    /// The size of a page, in bytes.
+    /// The page size, in bytes.
     page: u64,
-    /// When the log may be cut again, where a reader was in the way.
+    /// When the next attempt to truncate the log is due, after a reader was in the way.
     next_cut: Instant,
-    /// Whether the log may still hold what was erased.
+    /// Whether the log may still contain erased data.
     erased: bool,
-    jobs: Taker<Queued>,
-    /// The places in the queue.
-    room: Arc<Semaphore>,
+    writes: WriteReceiver,
     readers: Vec<JoinHandle<()>>,
     commits: Commits,
-    others: Others,
+    others: OtherProcesses,
 }
 
-/// What the writer shares with others.
+/// What the writer shares with other threads.
 pub(super) struct Shared {
-    /// The places in the queue.
-    pub(super) room: Arc<Semaphore>,
     pub(super) readers: Vec<JoinHandle<()>>,
     pub(super) commits: Commits,
-    /// Dropped when everything is closed.
+    /// Dropped once everything is closed.
     pub(super) running: watch::Sender<()>,
 }
 
-struct Done {
-    queued: Queued,
+struct FinishedWrite {
+    queued: QueuedWrite,
     outcome: Fallible<()>,
 }
 
 impl Writer {
-    pub(super) fn new(opened: Opened, jobs: Taker<Queued>, shared: Shared) -> Self {
+    pub(super) fn new(opened: Opened, writes: WriteReceiver, shared: Shared) -> Self {
         let Opened { connection, lock, files, extent, page } = opened;
-        let Shared { room, readers, commits, running } = shared;
+        let Shared { readers, commits, running } = shared;
         let committer = Committer {
             lock,
             wal: beside(files.path(), "-wal"),
@@ -171,21 +87,20 @@ impl Writer {
             page,
             next_cut: Instant::now(),
             erased: false,
-            jobs,
-            room,
+            writes,
             readers,
             commits,
-            others: Others::default(),
+            others: OtherProcesses::default(),
         };
         Self { connection, committer, running }
     }
 
-    /// The files that it writes to.
+    /// The files that the writer writes to.
     pub(super) fn files(&self) -> Arc<Files> {
         Arc::clone(&self.committer.files)
     }
 
-    /// Works until the queue is closed and everything in it done.
+    /// Runs until the queue is closed and empty.
     pub(super) fn run(self) {
         let Self { connection, mut committer, running } = self;
         committer.work(&Tx::new(&connection));
@@ -201,33 +116,32 @@ impl Committer {
     fn work(&mut self, tx: &Tx<'_>) {
         loop {
             let patience = if self.erased { ERASE_AGAIN } else { Duration::MAX };
-            match self.jobs.take_within(patience.min(self.commits.patience())) {
+            match self.writes.take_within(patience.min(self.commits.patience())) {
                 Next::Item(first) => self.serve(tx, first),
-                Next::Late => {}
-                Next::End => break,
+                Next::TimedOut => {}
+                Next::Closed => break,
             }
             self.cut_wal(tx.connection());
             self.commits.look(&mut self.others, tx.connection());
         }
     }
 
-    fn serve(&mut self, tx: &Tx<'_>, first: Queued) {
-        self.room.add_permits(1);
+    fn serve(&mut self, tx: &Tx<'_>, first: QueuedWrite) {
         let started = Instant::now();
         let mut group = self.locked_group(tx, first);
         self.check_written(tx, &mut group);
-        // Before the answers: who has one may look at once whether others have heard.
+        // Watchers are notified before the answers, so that a caller who has an answer finds them notified.
         self.commits.notify(group.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.whose));
         let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
-        for Done { queued, outcome } in group {
+        for FinishedWrite { queued, outcome } in group {
             queued.job.answer(outcome.map_err(|e| e.into_error(self.files.path())));
         }
-        tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
+        tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "committed a group of writes");
     }
 
-    fn locked_group(&mut self, tx: &Tx<'_>, first: Queued) -> Vec<Done> {
+    fn locked_group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Vec<FinishedWrite> {
         if let Err(error) = self.begin(tx, first.since) {
-            return vec![Done { queued: first, outcome: Err(error) }];
+            return vec![FinishedWrite { queued: first, outcome: Err(error) }];
         }
         let group = self.group(tx, first);
         if group.iter().any(|done| done.queued.erases && done.outcome.is_ok()) {
@@ -238,11 +152,11 @@ impl Committer {
         group
     }
 
-    /// Refuses to write to what is not the database any more.
+    /// Refuses to write to a file that was replaced or truncated.
     fn check_files(&mut self, connection: &Connection) -> Result<()> {
         let stored = self.files.check()? / self.page;
         if stored < self.extent.stored {
-            // If they cannot be counted, they are gone.
+            // If the pages cannot be counted, they are lost.
             let pages = count_pages(connection).unwrap_or(u64::MAX);
             return self.see(Extent { stored, pages });
         }
@@ -258,8 +172,8 @@ impl Committer {
         Ok(())
     }
 
-    /// What was committed to what is not the database any more is not acknowledged.
-    fn check_written(&mut self, tx: &Tx<'_>, group: &mut [Done]) {
+    /// Turns success into an error if the file was replaced or truncated while it was written.
+    fn check_written(&mut self, tx: &Tx<'_>, group: &mut [FinishedWrite]) {
         if group.iter().all(|done| done.outcome.is_err()) {
             return;
         }
@@ -267,17 +181,17 @@ impl Committer {
         let Err(error) = stored.and_then(|stored| self.see(Extent { stored, pages: tx.pages() })) else {
             return;
         };
-        tracing::error!(%error, "what was written just now may be lost");
+        tracing::error!(%error, "the last writes may be lost");
         for done in group.iter_mut().filter(|done| done.outcome.is_ok()) {
             done.outcome = Err(error.again().into());
         }
     }
 
-    /// Begins a transaction while our lock is held, for a write that has waited since then; one whose time is over
-    /// gets what is free and waits for nothing.
+    /// Begins a transaction and holds our lock, for a write that has waited since `since`. A write whose time is up
+    /// gets only what is free at once.
     ///
-    /// A program that does not know our lock may hold SQLite's. Ours is given back again and again meanwhile: its
-    /// other waiters have their own time to keep.
+    /// A program that does not know our lock may hold SQLite's. Between attempts our lock is released, so that
+    /// other processes waiting for it can time out on their own.
     fn begin(&mut self, tx: &Tx<'_>, since: Instant) -> Fallible<()> {
         loop {
             self.lock.acquire(since)?;
@@ -297,20 +211,20 @@ impl Committer {
         }
     }
 
-    /// Runs jobs in the transaction that was begun, those included that arrive meanwhile.
-    fn group(&mut self, tx: &Tx<'_>, first: Queued) -> Vec<Done> {
+    /// Runs writes in the current transaction, including those that arrive in the meantime.
+    fn group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Vec<FinishedWrite> {
         let mut group = Vec::new();
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(mut queued) = next.take() {
             bytes += queued.bytes;
-            // The first needs no savepoint: if it fails, there is nothing else to keep.
+            // The first write needs no savepoint: if it fails, there is nothing else to keep.
             let outcome = match group.is_empty() {
                 true => run(&mut queued, tx),
                 false => tx.savepoint(|| run(&mut queued, tx)),
             };
             let alone_failed = group.is_empty() && outcome.is_err();
-            group.push(Done { queued, outcome });
+            group.push(FinishedWrite { queued, outcome });
             if tx.is_lost() {
                 return self.one_by_one(tx, group);
             }
@@ -319,8 +233,7 @@ impl Committer {
                 return group;
             }
             if group.len() < GROUP_JOBS {
-                next = self.jobs.try_take_if(|next| bytes + next.bytes <= GROUP_BYTES);
-                self.room.add_permits(usize::from(next.is_some()));
+                next = self.writes.try_take_if(|next| bytes + next.bytes <= GROUP_BYTES);
             }
         }
         match tx.commit() {
@@ -329,20 +242,20 @@ impl Committer {
         }
     }
 
-    /// Does each job again in a transaction of its own, after all were lost for the sake of one, so that only
+    /// Repeats each write in its own transaction after the whole group was rolled back because of one, so that only
     /// that one fails.
-    fn one_by_one(&mut self, tx: &Tx<'_>, group: Vec<Done>) -> Vec<Done> {
+    fn one_by_one(&mut self, tx: &Tx<'_>, group: Vec<FinishedWrite>) -> Vec<FinishedWrite> {
         tx.rollback();
-        tracing::debug!(jobs = group.len(), "a group was rolled back; its jobs go one by one");
-        let again = group.into_iter().map(|Done { mut queued, .. }| {
+        tracing::debug!(jobs = group.len(), "a group was rolled back; its writes are repeated one by one");
+        let again = group.into_iter().map(|FinishedWrite { mut queued, .. }| {
             self.lock.release();
             let outcome = self.begin(tx, queued.since).and_then(|()| alone(&mut queued, tx));
-            Done { queued, outcome }
+            FinishedWrite { queued, outcome }
         });
         again.collect()
     }
 
-    /// Empties the log where it is large, or holds what was erased. Where somebody is in the way, it is tried again
+    /// Truncates the log if it is large or contains erased data. If a reader is in the way, the writer tries again
     /// after another group.
     fn cut_wal(&mut self, connection: &Connection) {
         let due = self.erased || self.wal_size() >= LARGE_WAL;
@@ -356,21 +269,21 @@ impl Committer {
         fs::metadata(&self.wal).map_or(0, |found| found.len())
     }
 
-    /// Moves the log into the database and empties it. Nothing is lost where it fails: the log stays.
+    /// Copies the log into the database and truncates it. If this fails, nothing is lost, because the log remains.
     fn checkpoint(&mut self, connection: &Connection) {
-        // Of a database that was cut off the log is the last that is whole.
+        // If the database was truncated, the log is the last intact copy of its pages.
         if self.check_files(connection).is_err() && self.files.is_cut() {
             return;
         }
         let checkpoint = || {
-            // The writes that wait behind this are worth more than a short log.
+            // A short log is not worth delaying the writes that wait.
             connection.busy_timeout(Duration::from_millis(50))?;
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
         };
         let emptied = match checkpoint() {
             Ok(busy) => busy == 0,
             Err(error) => {
-                tracing::debug!(%error, "the log could not be checkpointed");
+                tracing::debug!(%error, "the write-ahead log could not be checkpointed");
                 false
             }
         };
@@ -386,11 +299,11 @@ impl Committer {
             let _ = reader.join();
         }
         if self.check_files(connection).is_err() && self.files.is_cut() {
-            // As in a checkpoint, which SQLite would make.
+            // Closing must not checkpoint either, for the same reason as in `checkpoint`.
             let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             return;
         }
-        // Where others are writing, they will do it.
+        // If other processes are writing, they will do it.
         if self.lock.try_acquire().unwrap_or_default() {
             self.checkpoint(connection);
             self.lock.release();
@@ -398,8 +311,8 @@ impl Committer {
     }
 }
 
-/// Runs a job in a transaction of its own, which was begun.
-fn alone(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
+/// Runs a write in its own transaction, which has been started.
+fn alone(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
     let outcome = run(queued, tx).and_then(|()| match tx.is_lost() {
         false => tx.commit(),
         true => Err(Error::internal("SQLite rolled back without an error").into()),
@@ -410,8 +323,24 @@ fn alone(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
     outcome
 }
 
-/// Runs a job; its panic is its own error and nobody else's.
-fn run(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
+/// Runs a write. If it panics, only this write fails.
+fn run(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
     catch_unwind(AssertUnwindSafe(|| queued.job.run(tx)))
         .unwrap_or_else(|_| Err(Failure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
+}
+
+/// Checks that writes work: rewrites a stored value, and makes room for more without keeping it.
+pub(super) fn check_writable(tx: &Tx<'_>) -> Fallible<()> {
+    let mut room = Ok(0);
+    let undone = tx.savepoint(|| {
+        room = tx.execute(
+            "INSERT INTO app_states (app_name, key, value, version) VALUES ('', '', hex(zeroblob(16384)), 0)
+             ON CONFLICT DO UPDATE SET value = excluded.value",
+            [],
+        );
+        Err(Error::internal("undone").into())
+    });
+    debug_assert!(undone.is_err(), "a savepoint keeps what failed");
+    room?;
+    tx.execute("UPDATE feed SET position = position", []).map(drop)
 }

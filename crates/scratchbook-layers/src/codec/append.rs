@@ -1,7 +1,7 @@
-//! Appends: plain ones in one call, those with operations by reading, resolving and guarding.
+//! Appends events. A plain event takes one call; an event with operations is read, resolved and guarded.
 //!
-//! The store cannot compute with values in another form. What it can do is to compare them: an operation becomes the guard
-//! that the stored form is the one that was read, and the form of what the operation comes to.
+//! The store cannot compute with encoded values, but it can compare them. So an operation is replaced by two
+//! things: a guard that the stored value is still the one that was read, and the encoded result of the operation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::check::OpenedCheck;
-use super::event::Sent;
-use super::{Codec, Coded, Place};
+use super::event::SentEvent;
+use super::{Codec, Coded, Location};
 use scratchbook_core::error::{ConflictCause, Error, ErrorKind, KeyConflict, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, prepare_event};
@@ -21,17 +21,17 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{Change, Operation, Scope, StateDelta};
 
-/// Values as they are stored, by the key with its prefix.
-pub(super) type Raw = HashMap<String, Option<Value>>;
+/// Values as they are stored, by prefixed key.
+pub(super) type StoredValues = HashMap<String, Option<Value>>;
 
-/// How often a write with operations is tried again, some 100 times.
+/// How many rounds of retries a write with operations gets, about 100 tries in all.
 const ROUNDS: usize = 5;
 
-/// What came of one try.
-pub(super) enum Tried<T> {
+/// The outcome of one try.
+pub(super) enum Attempt<T> {
     Answered(Result<T>),
-    /// Others were faster.
-    Late(Error),
+    /// Another writer changed a value first.
+    Outdated(Error),
 }
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
@@ -42,7 +42,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         mut options: AppendOptions,
     ) -> Result<Committed> {
         if event.is_partial() {
-            // The store says whether it is open; the event is none of its business.
+            // The store only reports whether it is open. It does not need the event.
             let piece = Event { partial: Some(true), ..Event::default() };
             self.service.append(key, piece, AppendOptions::default()).await?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
@@ -50,7 +50,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let (has_time, has_id) = (event.timestamp.is_some(), !event.id.is_empty());
         let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
         options.check = self.opened_check(key.app_name(), key.user_id(), options.check);
-        let sent = Sent { hash: prepared.hash, has_time, has_operations: prepared.text.is_empty() };
+        let sent = SentEvent { hash: prepared.hash, has_time, has_operations: prepared.text.is_empty() };
         let appended = match sent.has_operations {
             false => {
                 let coded = self.coder.encode_event(key, prepared.event.clone(), sent)?;
@@ -75,23 +75,23 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         &self,
         key: &SessionKey,
         prepared: &Prepared,
-        sent: Sent,
+        sent: SentEvent,
         options: AppendOptions,
     ) -> Result<Committed> {
         let delta = &prepared.event.actions.state_delta;
-        let names = operated(delta);
-        let _turn = self.turns.take(names.iter().map(|name| turn(key, name))).await;
-        let mut late = None;
+        let names = keys_with_operations(delta);
+        let _permits = self.permits.acquire(names.iter().map(|name| permit_key(key, name))).await;
+        let mut outdated = None;
         for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
-            if late.is_some() {
+            if outdated.is_some() {
                 tokio::time::sleep(pause).await;
             }
             match self.try_operations(key, prepared, &names, sent, &options).await? {
-                Tried::Answered(answer) => return answer,
-                Tried::Late(error) => late = Some(error),
+                Attempt::Answered(answer) => return answer,
+                Attempt::Outdated(error) => outdated = Some(error),
             }
         }
-        Err(late.unwrap_or_else(|| no_session(key)))
+        Err(outdated.unwrap_or_else(|| no_session(key)))
     }
 
     async fn try_operations(
@@ -99,61 +99,66 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         key: &SessionKey,
         prepared: &Prepared,
         names: &[String],
-        sent: Sent,
+        sent: SentEvent,
         options: &AppendOptions,
-    ) -> Result<Tried<Committed>> {
+    ) -> Result<Attempt<Committed>> {
         let config = GetSessionConfig::state_only().with_state_keys(names);
         let session = self.service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
-        let raw: Raw = names.iter().map(|name| (name.clone(), session.state().get(name).cloned())).collect();
+        let stored: StoredValues =
+            names.iter().map(|name| (name.clone(), session.state().get(name).cloned())).collect();
         let mut found = Found::new(session.seq());
-        for (name, value) in &raw {
-            let place = Place::value(key.app_name(), key.user_id(), name);
-            let value = value.as_ref().map(|value| self.coder.decode_value(value, &place)).transpose()?;
+        for (name, value) in &stored {
+            let location = Location::value(key.app_name(), key.user_id(), name);
+            let value = value.as_ref().map(|value| self.coder.decode_value(value, &location)).transpose()?;
             let (scope, name) = Scope::split(name);
             found.insert(scope, name, value.map(std::borrow::Cow::into_owned), 0);
         }
-        // The check is asked by the store, in its commit.
+        // The store runs the check in its commit.
         let mut unchecked = options.clone();
         unchecked.check = None;
         let resolved = match prepared.resolve(&unchecked, &found) {
             Ok(resolved) => resolved,
-            Err(refusal) => return Ok(self.refused(key, prepared, unchecked, refusal.into_error([]), &raw).await),
+            Err(refusal) => return Ok(self.refused(key, prepared, unchecked, refusal.into_error([]), &stored).await),
         };
         let mut coded = self.coder.encode_event(key, resolved.event, sent)?;
         let given = &prepared.event.actions.state_delta;
-        coded.actions.state_delta = guarded(given.iter().map(|(name, _)| name), &coded.actions.state_delta, &raw)?;
+        coded.actions.state_delta = guarded(given.iter().map(|(name, _)| name), &coded.actions.state_delta, &stored)?;
         Ok(match self.service.append(key, coded, options.clone()).await {
-            Err(error) if is_late(&error, &raw) => Tried::Late(self.opened_error(key, error)),
-            answer => Tried::Answered(answer.map_err(|error| self.opened_error(key, error))),
+            Err(error) if is_outdated(&error, &stored) => Attempt::Outdated(self.opened_error(key, error)),
+            answer => Attempt::Answered(answer.map_err(|error| self.opened_error(key, error))),
         })
     }
 
-    /// What is said of an event that is refused for what was read: the store knows who wrote it, whether the writer is
-    /// late besides, and whether the event is there already.
+    /// The answer for an event that was refused because of the values that were read. The store knows who wrote
+    /// them, whether optimistic locking refuses the event as well, and whether the event is stored already.
     async fn refused(
         &self,
         key: &SessionKey,
         prepared: &Prepared,
         options: AppendOptions,
         error: Error,
-        raw: &Raw,
-    ) -> Tried<Committed> {
+        stored: &StoredValues,
+    ) -> Attempt<Committed> {
         let Event { id, author, invocation_id, actions, .. } = &prepared.event;
-        let probe = match refused_whatever(actions.state_delta.iter().map(|(key, _)| key)) {
+        let probe = match always_refused(actions.state_delta.iter().map(|(key, _)| key)) {
             Ok(probe) => Event::new(author).with_id(id).with_invocation_id(invocation_id).with_state_delta(probe),
-            Err(error) => return Tried::Answered(Err(error)),
+            Err(error) => return Attempt::Answered(Err(error)),
         };
         match self.service.append(key, probe, options).await {
-            Err(told) if told.kind() == ErrorKind::Conflict => {
-                let late = is_other(&told, raw);
-                let told = self.opened_error(key, told);
-                if late { Tried::Late(told) } else { Tried::Answered(Err(with_writers(error, &told))) }
+            Err(reported) if reported.kind() == ErrorKind::Conflict => {
+                let outdated = shows_other_value(&reported, stored);
+                let reported = self.opened_error(key, reported);
+                if outdated {
+                    Attempt::Outdated(reported)
+                } else {
+                    Attempt::Answered(Err(with_writers(error, &reported)))
+                }
             }
-            answer => Tried::Answered(answer),
+            answer => Attempt::Answered(answer),
         }
     }
 
-    /// The caller's check, as the store is to ask it.
+    /// Wraps the caller's check so that the store can run it.
     pub(super) fn opened_check(
         &self,
         app: &str,
@@ -165,8 +170,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 }
 
-/// What has a turn of its own: a key of a session, of a user or of an app.
-fn turn<'a>(session: &'a SessionKey, key: &'a str) -> [&'a str; 4] {
+/// What a permit covers: a key of a session, of a user or of an app.
+fn permit_key<'a>(session: &'a SessionKey, key: &'a str) -> [&'a str; 4] {
     let (app, user, id) = (session.app_name(), session.user_id(), session.session_id());
     match Scope::split(key).0 {
         Scope::App => [app, "", "", key],
@@ -176,17 +181,21 @@ fn turn<'a>(session: &'a SessionKey, key: &'a str) -> [&'a str; 4] {
 }
 
 /// The keys of a delta that have operations.
-pub(super) fn operated(delta: &StateDelta) -> Vec<String> {
+pub(super) fn keys_with_operations(delta: &StateDelta) -> Vec<String> {
     let operated = delta.iter().filter(|(_, change)| change.operations().is_some());
     operated.map(|(key, _)| key.to_owned()).collect()
 }
 
-/// Changes with the guard, before each key that was read, that it is still as it was read.
-pub(super) fn guarded<'a>(keys: impl Iterator<Item = &'a str>, changes: &StateDelta, raw: &Raw) -> Result<StateDelta> {
+/// Changes in which each key that was read begins with a guard that it still has the value that was read.
+pub(super) fn guarded<'a>(
+    keys: impl Iterator<Item = &'a str>,
+    changes: &StateDelta,
+    stored: &StoredValues,
+) -> Result<StateDelta> {
     let mut guarded = StateDelta::new();
     for key in keys {
         let known = changes.get(key);
-        let Some(read) = raw.get(key) else {
+        let Some(read) = stored.get(key) else {
             known.cloned().into_iter().try_for_each(|change| guarded.insert(key.to_owned(), change))?;
             continue;
         };
@@ -203,9 +212,9 @@ pub(super) fn guarded<'a>(keys: impl Iterator<Item = &'a str>, changes: &StateDe
     Ok(guarded)
 }
 
-/// A delta that no store carries out: each key would have to be absent, and then there. The refusal tells of each key who
-/// wrote it.
-pub(super) fn refused_whatever<'a>(keys: impl Iterator<Item = &'a str>) -> Result<StateDelta> {
+/// A delta that every store refuses: each key would have to be absent, and then present. The refusal names the
+/// writer of each key.
+pub(super) fn always_refused<'a>(keys: impl Iterator<Item = &'a str>) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for key in keys {
         let never = vec![Operation::ExpectAbsent, Operation::Expect(Value::Null)];
@@ -214,25 +223,25 @@ pub(super) fn refused_whatever<'a>(keys: impl Iterator<Item = &'a str>) -> Resul
     Ok(delta)
 }
 
-/// Whether a write was refused by a guard of ours: a key is not as it was read any more.
-pub(super) fn is_late(error: &Error, raw: &Raw) -> bool {
-    let ours = |conflict: &KeyConflict| conflict.cause == ConflictCause::Guard && raw.contains_key(&conflict.key);
+/// Whether one of our guards refused a write, because a key has changed since it was read.
+pub(super) fn is_outdated(error: &Error, stored: &StoredValues) -> bool {
+    let ours = |conflict: &KeyConflict| conflict.cause == ConflictCause::Guard && stored.contains_key(&conflict.key);
     error.kind() == ErrorKind::Conflict && error.conflicts().iter().any(ours)
 }
 
-/// Whether a refusal tells of another value than the one that was read.
-pub(super) fn is_other(told: &Error, raw: &Raw) -> bool {
-    told.conflicts().iter().any(|found| raw.get(&found.key).is_some_and(|raw| *raw != found.found))
+/// Whether a refusal shows another value than the one that was read.
+pub(super) fn shows_other_value(reported: &Error, stored: &StoredValues) -> bool {
+    reported.conflicts().iter().any(|found| stored.get(&found.key).is_some_and(|stored| *stored != found.found))
 }
 
-/// The error for what was read, with what a refusal tells: who wrote the keys whose guards do not hold, and the keys for
-/// which the writer is late.
-pub(super) fn with_writers(error: Error, told: &Error) -> Error {
-    let merged = told.conflicts().iter().filter_map(|told| match told.cause {
-        ConflictCause::Changed => Some(told.clone()),
+/// The error for the values that were read, completed by the store's refusal: the writers of the keys whose guards
+/// failed, and the keys that optimistic locking refuses.
+pub(super) fn with_writers(error: Error, reported: &Error) -> Error {
+    let merged = reported.conflicts().iter().filter_map(|reported| match reported.cause {
+        ConflictCause::Changed => Some(reported.clone()),
         ConflictCause::Guard => {
-            let mut ours = error.conflicts().iter().find(|conflict| conflict.key == told.key)?.clone();
-            ours.writer.clone_from(&told.writer);
+            let mut ours = error.conflicts().iter().find(|conflict| conflict.key == reported.key)?.clone();
+            ours.writer.clone_from(&reported.writer);
             Some(ours)
         }
     });

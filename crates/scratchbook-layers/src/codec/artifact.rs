@@ -1,11 +1,11 @@
-//! Artifacts: one whose data is worth it is kept as bytes in the other form, and so is what is kept beside it.
+//! Encodes artifacts, and the metadata stored with them.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::text::{Encoded, marked, unreadable};
-use super::{Codec, Coded, Place};
+use super::{Codec, Coded, Location};
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
@@ -53,31 +53,31 @@ impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
 }
 
 impl<S: ArtifactService, C: Codec> Coded<S, C> {
-    /// The part in the other form; `None` where it is kept as it is.
+    /// The encoded part; `None` if it is stored unchanged.
     fn encode_part(&self, session: &SessionKey, filename: &str, part: &Part) -> Result<Option<Part>> {
         let plain = to_bytes(part)?;
         let looks_encoded = mime_type(part) == Some(C::MIME_TYPE);
         if !looks_encoded && !self.coder.0.wants(plain.len()) {
             return Ok(None);
         }
-        let place = Place::artifact(session, filename);
-        let encoded = self.coder.0.encode(&plain, &place, Uuid::new_v4().as_bytes())?.into_bytes();
+        let location = Location::artifact(session, filename);
+        let encoded = self.coder.0.encode(&plain, &location, Uuid::new_v4().as_bytes())?.into_bytes();
         let keeps = looks_encoded || self.coder.0.keeps(plain.len(), encoded.len());
         Ok(keeps.then(|| Part::bytes(encoded, C::MIME_TYPE)))
     }
 
     fn decode_part(&self, session: &SessionKey, filename: &str, part: Part) -> Result<Part> {
-        let place = Place::artifact(session, filename);
+        let location = Location::artifact(session, filename);
         if mime_type(&part) != Some(C::MIME_TYPE) {
-            self.coder.0.check_plain(&place)?;
+            self.coder.0.check_plain(&location)?;
             return Ok(part);
         }
         let bytes = part.inline_data.and_then(|blob| blob.data).unwrap_or_default();
-        let encoded = Encoded::from_bytes(&bytes).ok_or_else(|| unreadable(&place))?;
-        from_bytes(&self.coder.0.decode(&encoded, &place)?).ok_or_else(|| unreadable(&place))
+        let encoded = Encoded::from_bytes(&bytes).ok_or_else(|| unreadable(&location))?;
+        from_bytes(&self.coder.0.decode(&encoded, &location)?).ok_or_else(|| unreadable(&location))
     }
 
-    /// One field, in which are the metadata and the type that the data had.
+    /// A single field that contains the metadata and the original type of the data.
     fn encode_metadata(
         &self,
         session: &SessionKey,
@@ -86,8 +86,8 @@ impl<S: ArtifactService, C: Codec> Coded<S, C> {
         metadata: Map<String, Value>,
     ) -> Result<Map<String, Value>> {
         let text = json::to_text(&(mime_type, metadata), "the artifact's metadata")?;
-        let place = Place::metadata(session, filename);
-        let encoded = self.coder.0.encode(text.as_bytes(), &place, Uuid::new_v4().as_bytes())?;
+        let location = Location::metadata(session, filename);
+        let encoded = self.coder.0.encode(text.as_bytes(), &location, Uuid::new_v4().as_bytes())?;
         Ok(Map::from_iter([(C::FIELD.to_owned(), Value::String(encoded.to_text(C::MARK)))]))
     }
 
@@ -97,14 +97,14 @@ impl<S: ArtifactService, C: Codec> Coded<S, C> {
         filename: &str,
         version: ArtifactVersion,
     ) -> Result<ArtifactVersion> {
-        let place = Place::metadata(session, filename);
+        let location = Location::metadata(session, filename);
         if version.mime_type.as_deref() != Some(C::MIME_TYPE) {
-            self.coder.0.check_plain(&place)?;
+            self.coder.0.check_plain(&location)?;
             return Ok(version);
         }
-        let text = version.custom_metadata.get(C::FIELD).and_then(marked::<C>).ok_or_else(|| unreadable(&place))?;
-        let plain = self.coder.decode_text(text, &place)?;
-        let (mime_type, metadata) = serde_json::from_slice(&plain).map_err(|_| unreadable(&place))?;
+        let text = version.custom_metadata.get(C::FIELD).and_then(marked::<C>).ok_or_else(|| unreadable(&location))?;
+        let plain = self.coder.decode_text(text, &location)?;
+        let (mime_type, metadata) = serde_json::from_slice(&plain).map_err(|_| unreadable(&location))?;
         Ok(version.with_metadata(mime_type, metadata))
     }
 }
@@ -113,7 +113,7 @@ fn mime_type(part: &Part) -> Option<&str> {
     part.inline_data.as_ref()?.mime_type.as_deref()
 }
 
-/// A part as bytes: its JSON without the data, which would be a third longer there, and then the data.
+/// A part as bytes: its JSON without the data, followed by the data, which would be a third longer as JSON.
 fn to_bytes(part: &Part) -> Result<Vec<u8>> {
     let mut rest = part.clone();
     let data = rest.inline_data.as_mut().and_then(|blob| blob.data.take());

@@ -1,15 +1,15 @@
-//! A check of what a write comes to, asked by a store that has the values in another form.
+//! Runs a caller's check of the resulting state in a store that has encoded values.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Codec, Coder, Place};
+use super::{Codec, Coder, Location};
 use scratchbook_core::error::Result;
 use scratchbook_core::session::{CheckedWrite, StateCheck};
 use scratchbook_core::state::Scope;
 
-/// The caller's check, which the store asks in its commit; it is shown the values as they were given.
+/// The caller's check. The store runs it in its commit, and it sees the decoded values.
 #[derive(Debug)]
 pub(super) struct OpenedCheck<C> {
     pub(super) coder: Arc<Coder<C>>,
@@ -21,7 +21,7 @@ pub(super) struct OpenedCheck<C> {
 impl<C: Codec> OpenedCheck<C> {
     fn open(&self, scope: Scope, name: &str, value: &Value) -> Result<Value> {
         let key = scope.key(name);
-        Ok(self.coder.decode_value(value, &Place::value(&self.app, &self.user, &key))?.into_owned())
+        Ok(self.coder.decode_value(value, &Location::value(&self.app, &self.user, &key))?.into_owned())
     }
 }
 

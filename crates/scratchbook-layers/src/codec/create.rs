@@ -1,4 +1,4 @@
-//! Creations, with the events a session may begin with.
+//! Creates sessions, with the events that a session may begin with.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::append::{Raw, Tried, guarded, is_late};
-use super::event::Sent;
-use super::{Codec, Coded, Place};
+use super::append::{Attempt, StoredValues, guarded, is_outdated};
+use super::event::SentEvent;
+use super::{Codec, Coded, Location};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, PreparedSession, prepare_session};
@@ -19,7 +19,7 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{Change, Scope};
 
-/// How often a creation with operations is tried again, some 100 times.
+/// How many rounds of retries a creation with operations gets, about 100 tries in all.
 const ROUNDS: usize = 5;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
@@ -43,63 +43,63 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         (config.title, config.labels) = (metadata.title, metadata.labels);
         let creation = Creation { prepared, config, timeless };
         if creation.prepared.is_plain() {
-            let config = self.coded_creation(&creation, &creation.prepared.events, &Raw::new())?;
+            let config = self.coded_creation(&creation, &creation.prepared.events, &StoredValues::new())?;
             let created = self.service.create_session(app_name, user_id, config).await;
             return self.coder.open_session(created.map_err(|e| self.coder.open_error(app_name, user_id, e))?);
         }
         let names: Vec<_> = creation.prepared.reads().into_iter().map(|(scope, name)| scope.key(name)).collect();
-        let _turn = self.turns.take(names.iter().map(|name| turn(app_name, user_id, name))).await;
-        let mut late = None;
+        let _permits = self.permits.acquire(names.iter().map(|name| permit_key(app_name, user_id, name))).await;
+        let mut outdated = None;
         for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
-            if late.is_some() {
+            if outdated.is_some() {
                 tokio::time::sleep(pause).await;
             }
             match self.try_create(&creation).await? {
-                Tried::Answered(answer) => return answer,
-                Tried::Late(error) => late = Some(error),
+                Attempt::Answered(answer) => return answer,
+                Attempt::Outdated(error) => outdated = Some(error),
             }
         }
-        Err(late.unwrap_or_else(|| Error::internal("a creation was not tried")))
+        Err(outdated.unwrap_or_else(|| Error::internal("a creation was not tried")))
     }
 
-    /// Reads what the operations of the events are carried out on, and guards it.
-    async fn try_create(&self, creation: &Creation) -> Result<Tried<Session>> {
+    /// Reads the values that the events' operations need, resolves the operations, and guards the values.
+    async fn try_create(&self, creation: &Creation) -> Result<Attempt<Session>> {
         let key = &creation.prepared.key;
-        let (mut raw, mut found) = (Raw::new(), Found::new(0));
+        let (mut stored, mut found) = (StoredValues::new(), Found::new(0));
         for (scope, name) in creation.prepared.reads() {
             if creation.prepared.shared.iter().any(|change| (change.scope, change.name.as_str()) == (scope, name)) {
                 continue;
             }
             let owner = if scope == Scope::User { key.user() } else { key.app() };
-            let value = self.read_raw(&owner, name).await?;
-            let opened = value.as_ref().map(|value| self.coder.decode_value(value, &Place::owned(&owner, name)));
+            let value = self.read_stored(&owner, name).await?;
+            let opened = value.as_ref().map(|value| self.coder.decode_value(value, &Location::owned(&owner, name)));
             found.insert(scope, name, opened.transpose()?.map(Cow::into_owned), 0);
-            raw.insert(scope.key(name).into_owned(), value);
+            stored.insert(scope.key(name).into_owned(), value);
         }
         let resolved = match creation.prepared.clone().resolve(found) {
             Ok(resolved) => resolved,
             Err(refusal) => {
-                // A taken id is told before what events come to.
+                // A taken id is reported in preference to a refusal of the events.
                 let scope = creation.prepared.id_scope;
                 let mut exists = self.service.get_session(key, &GetSessionConfig::state_only()).await?.is_some();
                 if !exists && scope == IdScope::App {
                     let found = self.service.locate_session(key.app_name(), key.session_id()).await;
                     exists = match found {
-                        // Several users have it.
+                        // Several users have a session with this id.
                         Err(error) if error.kind() == ErrorKind::FailedPrecondition => true,
                         found => found?.is_some(),
                     };
                 }
                 let error = if exists { taken_within(scope, key) } else { refusal.into_error([]) };
-                return Ok(Tried::Answered(Err(error)));
+                return Ok(Attempt::Answered(Err(error)));
             }
         };
-        let config = self.coded_creation(creation, &resolved.events, &raw)?;
+        let config = self.coded_creation(creation, &resolved.events, &stored)?;
         let open_error = |error| self.coder.open_error(key.app_name(), key.user_id(), error);
         Ok(match self.service.create_session(key.app_name(), key.user_id(), config).await {
-            Ok(session) => Tried::Answered(self.coder.open_session(session)),
-            Err(error) if is_late(&error, &raw) => Tried::Late(open_error(error)),
-            Err(error) => Tried::Answered(Err(open_error(error))),
+            Ok(session) => Attempt::Answered(self.coder.open_session(session)),
+            Err(error) if is_outdated(&error, &stored) => Attempt::Outdated(open_error(error)),
+            Err(error) => Attempt::Answered(Err(open_error(error))),
         })
     }
 
@@ -112,43 +112,48 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let (app, user) = (prepared.key.app_name(), prepared.key.user_id());
         let encode = |(key, value): (Cow<'_, str>, &Value)| {
             let salt = Uuid::new_v4();
-            let value = self.coder.encode_value(value, &Place::value(app, user, &key), salt.as_bytes())?;
+            let value = self.coder.encode_value(value, &Location::value(app, user, &key), salt.as_bytes())?;
             Ok((key.into_owned(), value))
         };
         own.chain(shared).map(encode).collect()
     }
 
-    /// The creation as the store is asked for it. The first event guards what was read.
-    fn coded_creation(&self, creation: &Creation, events: &[Prepared], raw: &Raw) -> Result<CreateSessionConfig> {
+    /// The creation as the store receives it. The first event guards the values that were read.
+    fn coded_creation(
+        &self,
+        creation: &Creation,
+        events: &[Prepared],
+        stored: &StoredValues,
+    ) -> Result<CreateSessionConfig> {
         let given = &creation.prepared.events;
         let mut config = creation.config.clone();
-        // One that is there twice is the same, though its form may have another time the second time.
+        // Events with equal ids are the same event, although their encoded forms may have different times.
         let mut ids = HashSet::new();
         for event in events.iter().filter(|event| ids.insert(event.event.id.as_str())) {
             let as_sent = given.iter().find(|given| given.event.id == event.event.id);
             let has_operations = as_sent.is_some_and(|given| given.text.is_empty());
             let has_time = !creation.timeless.contains(&event.event.id);
-            let sent = Sent { hash: event.hash, has_time, has_operations };
+            let sent = SentEvent { hash: event.hash, has_time, has_operations };
             config.events.push(self.coder.encode_event(&creation.prepared.key, event.event.clone(), sent)?);
         }
-        if let Some(Event { actions, .. }) = config.events.first_mut().filter(|_| !raw.is_empty()) {
+        if let Some(Event { actions, .. }) = config.events.first_mut().filter(|_| !stored.is_empty()) {
             let delta = std::mem::take(&mut actions.state_delta);
-            let unwritten = raw.keys().map(String::as_str).filter(|key| !delta.contains(key));
-            actions.state_delta = guarded(delta.iter().map(|(key, _)| key).chain(unwritten), &delta, raw)?;
+            let unwritten = stored.keys().map(String::as_str).filter(|key| !delta.contains(key));
+            actions.state_delta = guarded(delta.iter().map(|(key, _)| key).chain(unwritten), &delta, stored)?;
         }
         Ok(config)
     }
 }
 
-/// A creation made ready.
+/// A prepared creation.
 struct Creation {
     prepared: PreparedSession,
-    /// What the store is asked for, but for the events.
+    /// The creation as the store receives it, without the events.
     config: CreateSessionConfig,
     /// The ids of events that came without a time.
     timeless: HashSet<String>,
 }
 
-fn turn<'a>(app: &'a str, user: &'a str, key: &'a str) -> [&'a str; 4] {
+fn permit_key<'a>(app: &'a str, user: &'a str, key: &'a str) -> [&'a str; 4] {
     if Scope::split(key).0 == Scope::App { [app, "", "", key] } else { [app, user, "", key] }
 }

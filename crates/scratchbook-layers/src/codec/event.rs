@@ -1,11 +1,11 @@
-//! Events: what stays readable of one, and what is encoded of it as one text.
+//! Encodes events: the fields that stay readable, and all others as one text.
 
 use std::mem::take;
 
 use serde_json::Value;
 
 use super::text::{marked, unreadable};
-use super::{Codec, Coder, Place};
+use super::{Codec, Coder, Location};
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::extra::ExtraFields;
@@ -13,21 +13,23 @@ use scratchbook_core::json;
 use scratchbook_core::session::SessionKey;
 use scratchbook_core::state::{Change, StateDelta};
 
-/// How an event was sent: what a retry is known by.
+/// Properties of an event as it was sent, by which a retry is recognized.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct SentEvent {
     /// The hash of the event as it was sent.
     pub(super) hash: [u8; 32],
-    /// Whether it came with a time. One without gets it from the store, so that the store knows a retry without as the
-    /// same; if the form binds the time, it is given here, and a retry is known by the hash.
+    /// Whether the event came with a time. An event without one gets its time from the store, so that the store
+    /// recognizes a retry without one. If the encoding binds the time, the layer sets it instead, and a retry is
+    /// recognized by the hash.
     pub(super) has_time: bool,
-    /// Whether it came with operations. What they came to is no part of what was sent, so that the hash has to be kept.
+    /// Whether the event came with operations. Their results are not part of what was sent, so the hash has to be
+    /// stored.
     pub(super) has_operations: bool,
 }
 
 impl<C: Codec> Coder<C> {
-    /// An event as it is stored: without operations, whole, and with an id.
-    pub(super) fn encode_event(&self, session: &SessionKey, mut event: Event, sent: Sent) -> Result<Event> {
+    /// Encodes an event, which has an id and no operations any more.
+    pub(super) fn encode_event(&self, session: &SessionKey, mut event: Event, sent: SentEvent) -> Result<Event> {
         if !sent.has_time && !C::BINDS {
             event.timestamp = None;
         }
@@ -42,8 +44,8 @@ impl<C: Codec> Coder<C> {
         }
         let mut plain = sent.hash.to_vec();
         plain.extend_from_slice(text.as_bytes());
-        let place = Place::event(session, &clear, &clear.actions.state_delta);
-        let encoded = self.0.encode(&plain, &place, &salt)?.to_text(C::MARK);
+        let location = Location::event(session, &clear, &clear.actions.state_delta);
+        let encoded = self.0.encode(&plain, &location, &salt)?.to_text(C::MARK);
         if !must && !self.0.keeps(text.len(), encoded.len()) {
             return Ok(put_back(event, clear));
         }
@@ -51,47 +53,48 @@ impl<C: Codec> Coder<C> {
         Ok(clear)
     }
 
-    /// An event as it was committed, and the hash that was kept with it.
+    /// The decoded event, and the hash that was stored with it.
     pub(super) fn decode_event(&self, session: &SessionKey, stored: &Event) -> Result<(Event, Option<[u8; 32]>)> {
-        let place = Place::event(session, stored, &stored.actions.state_delta);
+        let location = Location::event(session, stored, &stored.actions.state_delta);
         let Some(text) = stored.extra.get(C::FIELD).and_then(marked::<C>) else {
-            self.0.check_plain(&place)?;
+            self.0.check_plain(&location)?;
             let mut event = stored.clone();
             event.actions.state_delta = self.decode_delta(session, &stored.actions.state_delta)?;
             return Ok((event, None));
         };
-        let plain = self.decode_text(text, &place)?;
+        let plain = self.decode_text(text, &location)?;
         let Some((hash, text)) = plain.split_first_chunk::<32>() else {
-            return Err(unreadable(&place));
+            return Err(unreadable(&location));
         };
-        let event: Event = serde_json::from_slice(text).map_err(|_| unreadable(&place))?;
-        // The time is in both. Only an event from before it was bound may have got its time from the store.
+        let event: Event = serde_json::from_slice(text).map_err(|_| unreadable(&location))?;
+        // The time is stored twice. The two may differ only for an event from before the time was bound, which got
+        // its time from the store.
         let is_same = |sent: f64| stored.timestamp.is_some_and(|time| time.to_bits() == sent.to_bits());
         if !event.timestamp.is_none_or(is_same) {
-            return Err(unreadable(&place));
+            return Err(unreadable(&location));
         }
         let mut clear = Event { extra: ExtraFields::default(), ..stored.clone() };
         clear.actions.state_delta = self.decode_delta(session, &stored.actions.state_delta)?;
         Ok((put_back(event, clear), Some(*hash)))
     }
 
-    /// A delta with its values as they are stored.
+    /// A delta with encoded values.
     fn encode_delta(&self, session: &SessionKey, delta: &StateDelta, salt: &[u8]) -> Result<StateDelta> {
         map_values(delta, |key, value| {
-            self.encode_value(value, &Place::value(session.app_name(), session.user_id(), key), salt)
+            self.encode_value(value, &Location::value(session.app_name(), session.user_id(), key), salt)
         })
     }
 
     fn decode_delta(&self, session: &SessionKey, delta: &StateDelta) -> Result<StateDelta> {
         map_values(delta, |key, value| {
-            let place = Place::value(session.app_name(), session.user_id(), key);
-            Ok(self.decode_value(value, &place)?.into_owned())
+            let location = Location::value(session.app_name(), session.user_id(), key);
+            Ok(self.decode_value(value, &location)?.into_owned())
         })
     }
 }
 
-/// What makes the form of an event another one in each session. Nothing needs it to read the form: a fork copies inside
-/// of the store, to a session of another id.
+/// A salt that makes an event's encoded form different in each session. Decoding does not need it, because a fork
+/// copies events inside the store to a session with another id.
 fn salt(session: &SessionKey, id: &str) -> Vec<u8> {
     let session = session.session_id().as_bytes();
     [&(session.len() as u64).to_le_bytes(), session, id.as_bytes()].concat()
@@ -109,7 +112,7 @@ fn map_values(delta: &StateDelta, map: impl Fn(&str, &Value) -> Result<Value>) -
     Ok(mapped)
 }
 
-/// Takes out of an event what stores and their readers go by. The time is left in it as well.
+/// Takes out of an event the fields that stores and their readers need. The time stays in it as well.
 fn take_clear(event: &mut Event) -> Event {
     Event {
         id: take(&mut event.id),
@@ -121,7 +124,7 @@ fn take_clear(event: &mut Event) -> Event {
     }
 }
 
-/// The event with what was taken out of it.
+/// The event with those fields put back.
 fn put_back(event: Event, clear: Event) -> Event {
     let mut whole = Event {
         id: clear.id,

@@ -1,9 +1,9 @@
-//! Titles and labels, for an encoding that has them too.
+//! Encodes titles and labels, if the encoding covers them.
 
 use uuid::Uuid;
 
 use super::text::unreadable;
-use super::{Codec, Coded, Coder, Place};
+use super::{Codec, Coded, Coder, Location};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::filter::SessionFilter;
 use scratchbook_core::session::{
@@ -14,17 +14,18 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     pub(super) async fn update_coded(&self, key: &SessionKey, mut update: SessionUpdate) -> Result<()> {
         update.check()?;
         if let Some(title) = update.title.as_mut().filter(|title| !title.is_empty()) {
-            *title = self.coder.encode_metadata(title, &Place::title(key))?;
+            *title = self.coder.encode_metadata(title, &Location::title(key))?;
         }
         for (name, value) in &mut update.labels {
             if let Some(value) = value {
-                *value = self.coder.encode_metadata(value, &Place::label(key, name))?;
+                *value = self.coder.encode_metadata(value, &Location::label(key, name))?;
             }
         }
         self.service.update_session(key, update).await
     }
 
-    /// Lists sessions. Where the store cannot read what they are looked for by, it lists all of them.
+    /// Lists sessions. If the store cannot read titles and labels, it lists all sessions and they are filtered
+    /// here.
     pub(super) async fn list_coded(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         let filter = SessionFilter::new(config)?;
         let mut asked = config.clone();
@@ -40,45 +41,45 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
 }
 
 impl<C: Codec> Coder<C> {
-    /// A session's title and labels as they are stored.
+    /// Encodes a session's title and labels.
     pub(super) fn coded_metadata(&self, key: &SessionKey, mut metadata: SessionMetadata) -> Result<SessionMetadata> {
         if let Some(title) = &mut metadata.title {
-            *title = self.encode_metadata(title, &Place::title(key))?;
+            *title = self.encode_metadata(title, &Location::title(key))?;
         }
         for (name, value) in &mut metadata.labels {
-            *value = self.encode_metadata(value, &Place::label(key, name))?;
+            *value = self.encode_metadata(value, &Location::label(key, name))?;
         }
         Ok(metadata)
     }
 
-    /// A session's title and labels as they were given.
+    /// Decodes a session's title and labels.
     pub(super) fn open_metadata(&self, key: &SessionKey, metadata: &SessionMetadata) -> Result<SessionMetadata> {
         let mut metadata = metadata.clone();
         if let Some(title) = &mut metadata.title {
-            *title = self.decode_metadata(title, &Place::title(key))?;
+            *title = self.decode_metadata(title, &Location::title(key))?;
         }
         for (name, value) in &mut metadata.labels {
-            *value = self.decode_metadata(value, &Place::label(key, name))?;
+            *value = self.decode_metadata(value, &Location::label(key, name))?;
         }
         Ok(metadata)
     }
 
-    fn encode_metadata(&self, text: &str, place: &Place<'_>) -> Result<String> {
+    fn encode_metadata(&self, text: &str, location: &Location<'_>) -> Result<String> {
         if !C::OF_METADATA {
             return Ok(text.to_owned());
         }
         let salt = Uuid::new_v4();
-        Ok(self.0.encode(text.as_bytes(), place, salt.as_bytes())?.to_text(C::MARK))
+        Ok(self.0.encode(text.as_bytes(), location, salt.as_bytes())?.to_text(C::MARK))
     }
 
-    fn decode_metadata(&self, stored: &str, place: &Place<'_>) -> Result<String> {
+    fn decode_metadata(&self, stored: &str, location: &Location<'_>) -> Result<String> {
         if !C::OF_METADATA {
             return Ok(stored.to_owned());
         }
         let Some(text) = stored.strip_prefix(C::MARK) else {
-            self.0.check_plain(place)?;
+            self.0.check_plain(location)?;
             return Ok(stored.to_owned());
         };
-        String::from_utf8(self.decode_text(text, place)?).map_err(|_| unreadable(place))
+        String::from_utf8(self.decode_text(text, location)?).map_err(|_| unreadable(location))
     }
 }

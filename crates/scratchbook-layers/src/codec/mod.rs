@@ -1,93 +1,93 @@
-//! What adapters have in common that keep values, events and artifacts in another form than they are given in.
+//! The common part of the layers that store values, events and artifacts in an encoded form.
 //!
-//! An encoding turns bytes into other bytes and back ([`Codec`]); everything else is here: what is encoded, how the
-//! form is told from a value of a caller's, how retries stay known, and how operations are carried out on values that the
-//! store cannot read.
+//! An encoding turns bytes into other bytes and back ([`Codec`]). Everything else is here: what is encoded, how
+//! encoded values are distinguished from a caller's own, how retries are recognized, and how operations work on
+//! values that the store cannot read.
 
 mod append;
 mod artifact;
 mod check;
 mod create;
 mod event;
+mod location;
 mod metadata;
 mod open;
-mod place;
+mod permits;
 mod put;
 mod replay;
 mod service;
 mod text;
-mod turns;
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::turns::Turns;
+use self::permits::WritePermits;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 
 #[doc(hidden)]
-pub use self::place::Place;
+pub use self::location::Location;
 #[doc(hidden)]
 pub use self::text::Encoded;
 #[cfg(feature = "encryption")]
 pub(crate) use self::text::marked;
 
-/// A form for bytes.
+/// An encoding of bytes.
 pub trait Codec: fmt::Debug + Send + Sync + 'static {
-    /// How every text in this form begins. A caller's text that begins so is encoded whatever else is true of it.
+    /// The beginning of every encoded text. A caller's text that begins like this is always encoded.
     const MARK: &'static str;
-    /// The field of an event that holds what is encoded of it.
+    /// The field of an event that contains its encoded part.
     const FIELD: &'static str;
-    /// The type of artifacts in this form.
+    /// The MIME type of encoded artifacts.
     const MIME_TYPE: &'static str;
-    /// Whether titles and labels have this form as well, however short they are. A store cannot look for them then.
+    /// Whether titles and labels are always encoded as well. If they are, the store cannot search for them.
     const OF_METADATA: bool;
-    /// Whether the form tells what was changed outside. An event's time is a part of it then, so that one without a time
-    /// is given it here and not by the store.
+    /// Whether the encoding detects changes made outside of the layer. If it does, it covers an event's time, so
+    /// the layer sets a missing time instead of the store.
     const BINDS: bool;
 
-    /// Whether so many bytes are to be encoded.
+    /// Whether this many bytes are to be encoded.
     fn wants(&self, bytes: usize) -> bool;
 
-    /// Whether the form is used, where it is so long and what was given so long.
+    /// Whether the encoded form is used, given both lengths.
     fn keeps(&self, given: usize, encoded: usize) -> bool;
 
-    /// The form, bound to its place. The same bytes with the same salt at the same place have the same form.
+    /// Encodes bytes and binds them to their location. Equal bytes with the same salt at the same location have the same
+    /// encoded form.
     ///
     /// # Errors
     ///
     /// `Internal`.
-    fn encode(&self, plain: &[u8], place: &Place<'_>, salt: &[u8]) -> Result<Encoded>;
+    fn encode(&self, plain: &[u8], location: &Location<'_>, salt: &[u8]) -> Result<Encoded>;
 
-    /// What was encoded.
+    /// Decodes bytes.
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` where this was not made for this place; `FailedPrecondition` where something is lacking that is
-    /// needed to read it.
-    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>>;
+    /// `DataCorrupted` if the bytes were not encoded for this location; `FailedPrecondition` if a key needed to decode
+    /// them is missing.
+    fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>>;
 
-    /// Accepts or refuses what is stored as it is at a place.
+    /// Accepts or refuses data at a location that is stored unencoded.
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` where it is not to be read.
-    fn check_plain(&self, place: &Place<'_>) -> Result<()>;
+    /// `DataCorrupted` if unencoded data is not allowed.
+    fn check_plain(&self, location: &Location<'_>) -> Result<()>;
 }
 
-/// A service behind which values, events and artifacts have another form; `WithEncryption` and `WithCompression` are
-/// made of it.
+/// A layer that encodes values, events and artifacts. `WithEncryption` and `WithCompression` are made of it.
 #[derive(Clone, Debug)]
 pub struct Coded<S, C> {
     pub(super) service: S,
     pub(super) coder: Arc<Coder<C>>,
     limits: Limits,
     environment: Arc<dyn Environment>,
-    turns: Turns,
+    permits: WritePermits,
 }
 
-/// The limits on what is given: how many events there may be is left to the store inside.
+/// The limits of this layer. The number of events is left to the store.
 fn of_values(mut limits: Limits) -> Limits {
     limits.events_per_session = None;
     limits
@@ -100,12 +100,12 @@ impl<S, C: Codec> Coded<S, C> {
             coder: Arc::new(Coder(codec)),
             limits: of_values(Limits::default()),
             environment: Arc::new(SystemEnvironment),
-            turns: Turns::new(),
+            permits: WritePermits::new(),
         }
     }
 
-    /// With other limits on what is given, in bytes of JSON before it is encoded. The limits of the store inside hold for
-    /// the encoded form, and for the number of keys and events.
+    /// Sets the limits on unencoded data, in bytes of JSON. The limits of the store apply to the encoded form, and
+    /// to the number of keys and events.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = of_values(limits);
@@ -118,7 +118,7 @@ impl<S, C: Codec> Coded<S, C> {
         &self.limits
     }
 
-    /// With a clock and ids of your own.
+    /// Sets the clock and the source of ids.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = environment;
@@ -126,6 +126,6 @@ impl<S, C: Codec> Coded<S, C> {
     }
 }
 
-/// Encodes and decodes everything that has a place.
+/// Encodes and decodes everything that has a location.
 #[derive(Debug)]
 pub(crate) struct Coder<C>(pub(crate) C);

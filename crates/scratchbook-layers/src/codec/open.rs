@@ -1,10 +1,10 @@
-//! What a store gives back, as it was given.
+//! Decodes what a store returns.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Codec, Coder, Place};
+use super::{Codec, Coder, Location};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::session::{
     Committed, Events, FeedCommit, FeedEntry, Session, SessionKey, StateChange, StateOwner,
@@ -23,29 +23,29 @@ impl<C: Codec> Coder<C> {
 
     pub(super) fn open_state(&self, key: &SessionKey, state: &StateMap) -> Result<StateMap> {
         let open = |(name, value): (String, &Value)| {
-            let value = self.decode_value(value, &Place::value(key.app_name(), key.user_id(), &name))?.into_owned();
+            let value = self.decode_value(value, &Location::value(key.app_name(), key.user_id(), &name))?.into_owned();
             Ok((name, value))
         };
         Ok(StateMap::from(state.iter().map(open).collect::<Result<Map<_, _>>>()?))
     }
 
-    /// The session's own keys.
+    /// Decodes a session's own keys.
     pub(super) fn open_own(&self, key: &SessionKey, state: Map<String, Value>) -> Result<Map<String, Value>> {
         open_values(state, |name, value| {
-            let place = Place::value(key.app_name(), key.user_id(), name);
-            Ok(self.decode_value(value, &place)?.into_owned())
+            let location = Location::value(key.app_name(), key.user_id(), name);
+            Ok(self.decode_value(value, &location)?.into_owned())
         })
     }
 
-    /// A user's or an app's keys, by name without prefix.
+    /// Decodes a user's or an app's keys, by name without prefix.
     pub(super) fn open_owned(&self, owner: &StateOwner, state: Map<String, Value>) -> Result<Map<String, Value>> {
-        open_values(state, |name, value| Ok(self.decode_value(value, &Place::owned(owner, name))?.into_owned()))
+        open_values(state, |name, value| Ok(self.decode_value(value, &Location::owned(owner, name))?.into_owned()))
     }
 
     pub(super) fn open_changes(&self, owner: &StateOwner, changes: Vec<StateChange>) -> Result<Vec<StateChange>> {
         let open = |mut change: StateChange| {
-            let place = Place::owned(owner, &change.name);
-            let value = change.value.map(|value| Ok::<_, Error>(self.decode_value(&value, &place)?.into_owned()));
+            let location = Location::owned(owner, &change.name);
+            let value = change.value.map(|value| Ok::<_, Error>(self.decode_value(&value, &location)?.into_owned()));
             change.value = value.transpose()?;
             Ok(change)
         };
@@ -77,12 +77,13 @@ impl<C: Codec> Coder<C> {
         Ok(entry)
     }
 
-    /// An error of a write to a session of a user, or to the user's or the app's state, with the values of its conflicts.
+    /// Decodes the values of an error's conflicts, after a write to a session of a user or to the state of the user
+    /// or the app.
     pub(super) fn open_error(&self, app: &str, user: &str, error: Error) -> Error {
         let opened = error.map_conflicts(|conflict| {
-            let place = Place::value(app, user, &conflict.key);
+            let location = Location::value(app, user, &conflict.key);
             for value in [&mut conflict.read, &mut conflict.found].into_iter().flatten() {
-                *value = self.decode_value(value, &place)?.into_owned();
+                *value = self.decode_value(value, &location)?.into_owned();
             }
             Ok(())
         });

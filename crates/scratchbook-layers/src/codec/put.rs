@@ -1,18 +1,18 @@
-//! State outside of any session.
+//! Writes state outside of any session.
 
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::append::{Raw, Tried, guarded, is_late, is_other, refused_whatever, with_writers};
-use super::place::scope_of;
-use super::{Codec, Coded, Place};
+use super::append::{Attempt, StoredValues, always_refused, guarded, is_outdated, shows_other_value, with_writers};
+use super::location::scope_of;
+use super::{Codec, Coded, Location};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::commit::{KeyChange, PreparedState, prepare_state};
 use scratchbook_core::plan::resolve::Found;
 use scratchbook_core::session::{ListStateConfig, PutStateOptions, SessionService, StateOwner, retry_pauses};
 use scratchbook_core::state::{Change, StateDelta};
 
-/// How often a change with operations is tried again, some 100 times.
+/// How many rounds of retries a change with operations gets, about 100 tries in all.
 const ROUNDS: usize = 5;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
@@ -32,22 +32,23 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
             return put.map_err(|error| self.coder.open_error(app, user, error));
         }
         let scope = scope_of(owner);
-        let turns = prepared.reads().map(|change| [app, user, "", &change.name].map(str::to_owned)).map(|mut turn| {
-            turn[3] = scope.key(&turn[3]).into_owned();
-            turn
-        });
-        let _turn = self.turns.take(turns.collect::<Vec<_>>()).await;
-        let mut late = None;
+        let permit_keys =
+            prepared.reads().map(|change| [app, user, "", &change.name].map(str::to_owned)).map(|mut key| {
+                key[3] = scope.key(&key[3]).into_owned();
+                key
+            });
+        let _permits = self.permits.acquire(permit_keys.collect::<Vec<_>>()).await;
+        let mut outdated = None;
         for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
-            if late.is_some() {
+            if outdated.is_some() {
                 tokio::time::sleep(pause).await;
             }
             match self.try_put(owner, &prepared, &options).await? {
-                Tried::Answered(answer) => return answer,
-                Tried::Late(error) => late = Some(error),
+                Attempt::Answered(answer) => return answer,
+                Attempt::Outdated(error) => outdated = Some(error),
             }
         }
-        Err(late.unwrap_or_else(|| Error::internal("a change of state was not tried")))
+        Err(outdated.unwrap_or_else(|| Error::internal("a change of state was not tried")))
     }
 
     async fn try_put(
@@ -55,56 +56,60 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         owner: &StateOwner,
         prepared: &PreparedState,
         options: &PutStateOptions,
-    ) -> Result<Tried<u64>> {
+    ) -> Result<Attempt<u64>> {
         let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
-        let (mut raw, mut found) = (Raw::new(), Found::new(0));
+        let (mut stored, mut found) = (StoredValues::new(), Found::new(0));
         for KeyChange { scope, name, .. } in prepared.reads() {
-            let value = self.read_raw(owner, name).await?;
-            let opened = value.as_ref().map(|value| self.coder.decode_value(value, &Place::owned(owner, name)));
+            let value = self.read_stored(owner, name).await?;
+            let opened = value.as_ref().map(|value| self.coder.decode_value(value, &Location::owned(owner, name)));
             found.insert(*scope, name, opened.transpose()?.map(std::borrow::Cow::into_owned), 0);
-            raw.insert(name.clone(), value);
+            stored.insert(name.clone(), value);
         }
         let names = || prepared.changes.iter().map(|change| change.name.as_str());
         let changes = match prepared.resolve(&found) {
             Ok(changes) => changes,
             Err(refusal) => {
                 let refused = refusal.into_error([]);
-                return self.refused_put(owner, refused_whatever(names())?, options, refused, &raw).await;
+                return self.refused_put(owner, always_refused(names())?, options, refused, &stored).await;
             }
         };
-        let coded = guarded(names(), &self.coded_changes(owner, &changes)?, &raw)?;
+        let coded = guarded(names(), &self.coded_changes(owner, &changes)?, &stored)?;
         let put = self.service.put_state(owner, coded, options.clone()).await;
-        let raw = prefixed(owner, raw);
+        let stored = prefixed(owner, stored);
         Ok(match put {
-            Err(error) if is_late(&error, &raw) => Tried::Late(self.coder.open_error(app, user, error)),
-            answer => Tried::Answered(answer.map_err(|error| self.coder.open_error(app, user, error))),
+            Err(error) if is_outdated(&error, &stored) => Attempt::Outdated(self.coder.open_error(app, user, error)),
+            answer => Attempt::Answered(answer.map_err(|error| self.coder.open_error(app, user, error))),
         })
     }
 
-    /// As for an append: the store tells who wrote the keys in the way.
+    /// As for an append, the store reports the writers of the conflicting keys.
     async fn refused_put(
         &self,
         owner: &StateOwner,
         probe: StateDelta,
         options: &PutStateOptions,
         refused: Error,
-        raw: &Raw,
-    ) -> Result<Tried<u64>> {
+        stored: &StoredValues,
+    ) -> Result<Attempt<u64>> {
         let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
         let mut unchecked = options.clone();
         unchecked.check = None;
         Ok(match self.service.put_state(owner, probe, unchecked).await {
-            Err(told) if told.kind() == ErrorKind::Conflict => {
-                let late = is_other(&told, &prefixed(owner, raw.clone()));
-                let told = self.coder.open_error(app, user, told);
-                if late { Tried::Late(told) } else { Tried::Answered(Err(with_writers(refused, &told))) }
+            Err(reported) if reported.kind() == ErrorKind::Conflict => {
+                let outdated = shows_other_value(&reported, &prefixed(owner, stored.clone()));
+                let reported = self.coder.open_error(app, user, reported);
+                if outdated {
+                    Attempt::Outdated(reported)
+                } else {
+                    Attempt::Answered(Err(with_writers(refused, &reported)))
+                }
             }
-            answer => Tried::Answered(answer),
+            answer => Attempt::Answered(answer),
         })
     }
 
-    /// The value of one key as it is stored: the first name with itself for a prefix.
-    pub(super) async fn read_raw(&self, owner: &StateOwner, name: &str) -> Result<Option<Value>> {
+    /// The stored value of one key. If the key exists, it is the first of the keys that have its name as a prefix.
+    pub(super) async fn read_stored(&self, owner: &StateOwner, name: &str) -> Result<Option<Value>> {
         let config = ListStateConfig::default().with_prefix(name).with_page_size(1);
         let mut page = self.service.list_state(owner, &config).await?;
         Ok(page.values.remove(name))
@@ -113,12 +118,12 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     fn coded_changes(&self, owner: &StateOwner, changes: &[KeyChange]) -> Result<StateDelta> {
         let mut coded = StateDelta::new();
         for KeyChange { name, change, .. } in changes {
-            // No retry is known by it, so that it may be another each time.
+            // No retry is recognized by these values, so their salt may be random.
             let salt = Uuid::new_v4();
             let change = match change {
                 Change::Set(value) => {
-                    let place = Place::owned(owner, name);
-                    Change::Set(self.coder.encode_value(value, &place, salt.as_bytes())?)
+                    let location = Location::owned(owner, name);
+                    Change::Set(self.coder.encode_value(value, &location, salt.as_bytes())?)
                 }
                 other => other.clone(),
             };
@@ -128,7 +133,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 }
 
-/// By the key with its prefix, as errors name them.
-fn prefixed(owner: &StateOwner, raw: Raw) -> Raw {
-    raw.into_iter().map(|(name, value)| (scope_of(owner).key(&name).into_owned(), value)).collect()
+/// The values by prefixed key, as errors name them.
+fn prefixed(owner: &StateOwner, stored: StoredValues) -> StoredValues {
+    stored.into_iter().map(|(name, value)| (scope_of(owner).key(&name).into_owned(), value)).collect()
 }

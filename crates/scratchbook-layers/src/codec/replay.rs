@@ -1,9 +1,9 @@
-//! Retries of events that the store knows in another form than the one they would have now.
+//! Recognizes retries of events whose encoded form has changed.
 //!
-//! Mostly the store knows a retry itself: the same event has the same form. It has another form if the key or the encoder
-//! has changed since, if the event was copied from another session by a fork, if it was sent without a time and the form
-//! binds the time, and if its operations come to something else now. Then what was sent is compared, by the hash that is
-//! kept with the event.
+//! Usually the store itself recognizes a retry, because the same event has the same encoded form. The form differs
+//! if the key or the encoder has changed, if a fork copied the event from another session, if the event was sent
+//! without a time and the encoding binds the time, or if its operations now have another result. In these cases the
+//! hash stored with the event is compared.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use scratchbook_core::session::{
 use scratchbook_core::state::Scope;
 
 const PAGE: usize = 100;
-/// How many events are read first: mostly a retry is about one of the last.
+/// How many events are read first, because most retries concern one of the last events.
 const FIRST_PAGE: usize = 10;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
-    /// The answer to an event whose id is in the session already: what is stored, or the store's error where something
-    /// else was sent. It looks from the end of the session on, where a retry mostly finds what it is about.
+    /// The answer to an event whose id is in the session already: the stored event, or the store's error if another
+    /// event was sent. The search begins at the end of the session.
     pub(super) async fn replayed(
         &self,
         key: &SessionKey,
@@ -63,14 +63,14 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         }
     }
 
-    /// The hash of an event that is stored as it was sent: it had no operations.
+    /// The hash of an event that is stored as it was sent, without operations.
     fn hash_of(&self, event: &Event, has_time: bool) -> Result<[u8; 32]> {
         let mut sent = event.clone();
         sent.timestamp = sent.timestamp.filter(|_| has_time);
         Ok(prepare_event(sent, self.environment.as_ref(), &Limits::unlimited())?.hash)
     }
 
-    /// Where the commit of an event stands in the logs of the user's and the app's state.
+    /// The positions of an event's commit in the logs of the user's and the app's state.
     async fn logs_of(&self, key: &SessionKey, event: &Event) -> Result<LogPositions> {
         let user = self.log_position(key, event, &key.user(), Scope::User).await?;
         let app = self.log_position(key, event, &key.app(), Scope::App).await?;
@@ -91,7 +91,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
             }
             match changes.last() {
                 Some(last) => before = last.position,
-                // It was pruned, or the event was copied by a fork: then nothing is said of it.
+                // The change was pruned, or a fork copied the event. The position is unknown.
                 None => return Ok(0),
             }
         }

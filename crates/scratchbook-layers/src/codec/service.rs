@@ -1,4 +1,4 @@
-//! The trait of sessions: what is given is encoded, what is given back is decoded.
+//! The session service: arguments are encoded and results decoded.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     }
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
-        // An event is large; what is done with it is kept apart from the caller's future.
+        // An event is large, so the work on it is boxed and not part of the caller's future.
         Box::pin(self.append_coded(key, event, options)).await
     }
 

@@ -1,4 +1,4 @@
-//! The encoded form as text and as bytes, and values in it.
+//! The encoded form as text and as bytes, and encoded values.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
-use super::{Codec, Coder, Place};
+use super::{Codec, Coder, Location};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 
-/// What an encoding gives: a word that says how to read it, without a `:` at its ends, and the bytes.
+/// Encoded data: a header that says how to decode it, without a `:` at either end, and the bytes.
 #[derive(Debug)]
 pub struct Encoded {
     pub(crate) header: String,
@@ -25,13 +25,13 @@ impl Encoded {
         text
     }
 
-    /// What stands behind the mark; `None` where that is no such text.
+    /// Reads the text after the mark; `None` if it is invalid.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let (header, body) = text.rsplit_once(':')?;
         Some(Self { header: header.to_owned(), body: URL_SAFE_NO_PAD.decode(body).ok()? })
     }
 
-    /// The same without base64.
+    /// The same as bytes, without base64.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.header.into_bytes();
         bytes.push(0);
@@ -46,42 +46,42 @@ impl Encoded {
     }
 }
 
-/// The part of a text behind an encoding's mark.
+/// The part of a text after an encoding's mark.
 pub(crate) fn marked<C: Codec>(value: &Value) -> Option<&str> {
     value.as_str()?.strip_prefix(C::MARK)
 }
 
 impl<C: Codec> Coder<C> {
-    /// A value as it is stored.
-    pub(crate) fn encode_value(&self, value: &Value, place: &Place<'_>, salt: &[u8]) -> Result<Value> {
+    /// Encodes a value.
+    pub(crate) fn encode_value(&self, value: &Value, location: &Location<'_>, salt: &[u8]) -> Result<Value> {
         let text = json::to_text(value, "a value")?;
-        // A value that looks encoded is encoded once more, so that it comes back as it is.
+        // A value that looks encoded is encoded again, so that it is returned unchanged.
         let looks_encoded = marked::<C>(value).is_some();
         if !looks_encoded && !self.0.wants(text.len()) {
             return Ok(value.clone());
         }
-        let encoded = self.0.encode(text.as_bytes(), place, salt)?.to_text(C::MARK);
+        let encoded = self.0.encode(text.as_bytes(), location, salt)?.to_text(C::MARK);
         let keeps = looks_encoded || self.0.keeps(text.len(), encoded.len());
         Ok(if keeps { Value::String(encoded) } else { value.clone() })
     }
 
-    /// A value as it was given.
-    pub(crate) fn decode_value<'v>(&self, stored: &'v Value, place: &Place<'_>) -> Result<Cow<'v, Value>> {
+    /// Decodes a value.
+    pub(crate) fn decode_value<'v>(&self, stored: &'v Value, location: &Location<'_>) -> Result<Cow<'v, Value>> {
         let Some(text) = marked::<C>(stored) else {
-            self.0.check_plain(place)?;
+            self.0.check_plain(location)?;
             return Ok(Cow::Borrowed(stored));
         };
-        let plain = self.decode_text(text, place)?;
-        let value = serde_json::from_slice(&plain).map_err(|_| unreadable(place))?;
+        let plain = self.decode_text(text, location)?;
+        let value = serde_json::from_slice(&plain).map_err(|_| unreadable(location))?;
         Ok(Cow::Owned(value))
     }
 
-    pub(super) fn decode_text(&self, text: &str, place: &Place<'_>) -> Result<Vec<u8>> {
-        self.0.decode(&Encoded::from_text(text).ok_or_else(|| unreadable(place))?, place)
+    pub(super) fn decode_text(&self, text: &str, location: &Location<'_>) -> Result<Vec<u8>> {
+        self.0.decode(&Encoded::from_text(text).ok_or_else(|| unreadable(location))?, location)
     }
 }
 
-/// The error for what is in no form that is known. Its cause is left out: it would show a part of the value.
-pub(crate) fn unreadable(place: &Place<'_>) -> Error {
-    Error::corrupted(format!("{place} is stored in a form that cannot be read; restore it from a backup"))
+/// The error for data in an unknown form. Its cause is left out, because it would show a part of the value.
+pub(crate) fn unreadable(location: &Location<'_>) -> Error {
+    Error::corrupted(format!("{location} is stored in a form that cannot be read; restore it from a backup"))
 }

@@ -1,4 +1,4 @@
-//! One call: its span, and what is told of it when it has ended.
+//! One call: its span, and what is recorded when it ends.
 
 use serde::Serialize;
 use tracing::field::Empty;
@@ -9,7 +9,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::json::ByteCount;
 use scratchbook_core::state::{Change, StateDelta};
 
-/// A call that is about to be made.
+/// A call that is about to start.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     span: Span,
@@ -36,19 +36,19 @@ impl<'a> Call<'a> {
         Self { span, operation, app, bytes: 0 }
     }
 
-    /// So many keys are written.
+    /// Records the number of keys that are written.
     pub(super) fn keys(self, keys: usize) -> Self {
         self.span.record("keys", keys);
         self
     }
 
-    /// So many events are written.
+    /// Records the number of events that are written.
     pub(super) fn events(self, events: usize) -> Self {
         self.span.record("events", events);
         self
     }
 
-    /// So many bytes of JSON are written; counted only where somebody hears of it.
+    /// Records the number of bytes of JSON that are written. They are counted only if they are used.
     pub(super) fn bytes(mut self, bytes: impl FnOnce() -> u64) -> Self {
         if cfg!(feature = "metrics") || !self.span.is_disabled() {
             self.bytes = bytes();
@@ -57,7 +57,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Makes the call; of an answer it is told how many items it has.
+    /// Makes the call and records its outcome, with the number of items in the answer.
     pub(super) async fn watch<T>(
         self,
         call: impl Future<Output = Result<T>>,
@@ -86,7 +86,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// How long an event is as JSON, with its operations as they are given.
+/// The length of an event as JSON, with its operations as they were given.
 pub(super) fn event_bytes(event: &Event) -> u64 {
     if !event.actions.state_delta.has_operations() {
         return json_bytes(event);
@@ -96,7 +96,7 @@ pub(super) fn event_bytes(event: &Event) -> u64 {
     json_bytes(&rest).saturating_add(delta_bytes(&delta))
 }
 
-/// How long the changes of a delta are as JSON, with their keys.
+/// The length of a delta's changes as JSON, with their keys.
 pub(super) fn delta_bytes(delta: &StateDelta) -> u64 {
     let change = |change: &Change| match change {
         Change::Set(value) => json_bytes(value),
@@ -106,10 +106,10 @@ pub(super) fn delta_bytes(delta: &StateDelta) -> u64 {
     delta.iter().map(|(key, known)| json_bytes(key).saturating_add(change(known))).sum()
 }
 
-/// How long something is as JSON, without the text.
+/// The length of a value as JSON, without building the text.
 pub(super) fn json_bytes(value: &(impl Serialize + ?Sized)) -> u64 {
     let mut count = ByteCount::default();
-    // What has no JSON is refused by the service; here it counts as far as it goes.
+    // The service will refuse a value that has no JSON. Here its length counts up to the error.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }

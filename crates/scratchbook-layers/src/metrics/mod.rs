@@ -1,4 +1,4 @@
-//! What calls cost and how they end, as spans and, with the feature `metrics`, as numbers.
+//! Measures calls: as traces, and with the feature `metrics` also as metrics.
 
 mod call;
 
@@ -20,18 +20,18 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
-/// A service whose every call is a span of `tracing`, and counted.
+/// A layer that traces every call with `tracing`, and counts it.
 ///
-/// The span `scratchbook` of level `INFO` has the fields `operation` (the method's name), `app`, `keys` and `events` that
-/// are written, `bytes` (JSON that is written), `items` that are given back, and `outcome`: `ok`, or the kind of the error.
-/// It has no values, and no ids of users, unless they are [asked for](Self::with_user_ids).
+/// The span `scratchbook` of level `INFO` has the fields `operation` (the method's name), `app`, `keys` and
+/// `events` (the numbers written), `bytes` (of JSON written), `items` (the number returned), and `outcome`: `ok`,
+/// or the kind of the error. It contains no values, and no user ids unless they are [enabled](Self::with_user_ids).
 ///
-/// With the feature `metrics`, the facade of that name is told of the same: `scratchbook_calls_total` and
+/// With the feature `metrics`, the same is recorded through the `metrics` facade: `scratchbook_calls_total` and
 /// `scratchbook_call_seconds` by `operation`, `app` and `outcome`; `scratchbook_written_bytes_total` and
-/// `scratchbook_items_total` by `operation` and `app`. Which exporter hears of it is up to the program.
+/// `scratchbook_items_total` by `operation` and `app`. The program chooses the exporter.
 ///
-/// Where clients choose the names of apps, [say which there are](Self::with_apps): a label for each name that somebody
-/// thinks of is more than an exporter can hold.
+/// If clients choose the names of apps, [list the known ones](Self::with_apps). Otherwise clients could create more
+/// labels than an exporter can hold.
 ///
 /// ```
 /// use scratchbook::{InMemorySessionService, SessionService, WithMetrics};
@@ -48,7 +48,7 @@ pub struct WithMetrics<S> {
     apps: Option<Arc<BTreeSet<String>>>,
 }
 
-/// What an app is called that was not named before.
+/// The label of all apps that are not in the list.
 const OTHER: &str = "other";
 
 #[derive(Clone, Copy, Debug)]
@@ -58,20 +58,20 @@ enum Users {
 }
 
 impl<S> WithMetrics<S> {
-    /// Watches the calls of a service, for sessions or artifacts.
+    /// Measures the calls of a service, for sessions or artifacts.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self { service, users: Users::Hidden, apps: None }
     }
 
-    /// Spans have the field `user`.
+    /// Adds the field `user` to spans.
     #[must_use]
     pub fn with_user_ids(mut self) -> Self {
         self.users = Users::Shown;
         self
     }
 
-    /// Counts the calls of all other apps together, as those of `other`.
+    /// Counts the calls of all apps that are not listed together, under the label `other`.
     #[must_use]
     pub fn with_apps<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.apps = Some(Arc::new(names.into_iter().map(Into::into).collect()));

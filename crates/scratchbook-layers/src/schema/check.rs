@@ -1,23 +1,24 @@
-//! What a write has to hold to.
+//! Validates writes.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::breach::{Breach, Count, breaches};
 use super::compiled::Compiled;
+use super::violation::{Count, Violation, violations};
 use super::{StateSchema, is_of_framework};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::session::{CheckedWrite, StateCheck};
 use scratchbook_core::state::{Scope, StateDelta};
 
 impl StateSchema {
-    /// Checks the values that a delta sets, as far as nothing else has to be known: by the schemas of keys, and those of
-    /// scopes that judge each key by itself. The name of a key has its prefix.
+    /// Validates the values that a delta sets, as far as this is possible without stored data: against the schemas
+    /// of keys, and those of scopes that validate each key by itself. Keys are named with their prefix.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` names the key, the place in its value, what the schema wants, and its version; never the value.
+    /// `InvalidArgument` names the key, the place in its value, what the schema requires, and its version; never
+    /// the value.
     pub fn check_delta(&self, delta: &StateDelta) -> Result<()> {
         delta.iter().try_for_each(|(key, change)| {
             let (scope, name) = Scope::split(key);
@@ -26,29 +27,29 @@ impl StateSchema {
     }
 
     pub(super) fn check_value(&self, scope: Scope, name: &str, value: Option<&Value>) -> Result<()> {
-        // A key that is absent breaks no schema of its own.
+        // An absent key breaks no schema of its own.
         let Some(value) = value else {
             return Ok(());
         };
         if let Some(schema) = self.key(scope, name)
-            && let Some(breach) = first(schema, value)
+            && let Some(violation) = first(schema, value)
         {
-            return Err(self.refused(&format!("'{}'", scope.key(name)), &breach));
+            return Err(self.refused(&format!("'{}'", scope.key(name)), &violation));
         }
         if let Some(schema) = self.scope_of(scope, name).filter(|schema| schema.is_of_single_keys()) {
             let alone = Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
-            if let Some(mut breach) = first(schema, &alone) {
-                // Whatever is wrong with an object of one member, it is this member.
-                if breach.path.is_empty() {
-                    breach.path.push(name.to_owned());
+            if let Some(mut violation) = first(schema, &alone) {
+                // Any error in an object with one member is an error of that member.
+                if violation.path.is_empty() {
+                    violation.path.push(name.to_owned());
                 }
-                return Err(self.refused_in(scope, breach));
+                return Err(self.refused_in(scope, violation));
             }
         }
         Ok(())
     }
 
-    /// Checks a scope as one object. What was wrong before and is not touched does not matter.
+    /// Validates a scope as one object. Errors that were there before are ignored if the write does not touch them.
     fn check_scope(&self, scope: Scope, schema: &Compiled, write: &CheckedWrite<'_>) -> Result<()> {
         let Some((before, after)) = write.before(scope).zip(write.after(scope)) else {
             return Err(Error::internal("a scope that was to be read was not; this is a defect of the store"));
@@ -59,34 +60,34 @@ impl StateSchema {
         if wrong.is_empty() {
             return Ok(());
         }
-        // A scope begins with its first key: then it has to be whole.
+        // When a scope gets its first key, the whole scope must be valid.
         let known = if had == 0 { BTreeSet::new() } else { all(schema, before) };
         let is_set =
             |name: &String| write.changes().any(|(of, key, value)| of == scope && key == name && value.is_some());
-        let is_worse = |breach: &Breach| match breach.counts {
-            Some(Count::TooMany) if breach.path.is_empty() => has > had,
-            Some(Count::TooFew) if breach.path.is_empty() => has < had,
-            _ => breach.path.first().is_some_and(is_set),
+        let is_worse = |violation: &Violation| match violation.counts {
+            Some(Count::TooMany) if violation.path.is_empty() => has > had,
+            Some(Count::TooFew) if violation.path.is_empty() => has < had,
+            _ => violation.path.first().is_some_and(is_set),
         };
-        let refused = wrong.into_iter().filter(|breach| is_worse(breach) || !known.contains(breach));
-        // A key says more than a whole scope.
-        match refused.min_by_key(|breach| breach.path.is_empty()) {
-            Some(breach) => Err(self.refused_in(scope, breach)),
+        let refused = wrong.into_iter().filter(|violation| is_worse(violation) || !known.contains(violation));
+        // An error about a key is more specific than one about a whole scope.
+        match refused.min_by_key(|violation| violation.path.is_empty()) {
+            Some(violation) => Err(self.refused_in(scope, violation)),
             None => Ok(()),
         }
     }
 
-    /// The error for a breach of a scope's schema: the first name on the way is the key's.
-    fn refused_in(&self, scope: Scope, mut breach: Breach) -> Error {
-        if breach.path.is_empty() {
-            return self.refused(&format!("the {}'s state", scope.as_str()), &breach);
+    /// The error for a violation of a scope's schema. The first name of its path is the key.
+    fn refused_in(&self, scope: Scope, mut violation: Violation) -> Error {
+        if violation.path.is_empty() {
+            return self.refused(&format!("the {}'s state", scope.as_str()), &violation);
         }
-        let name = breach.path.remove(0);
-        self.refused(&format!("'{}'", scope.key(&name)), &breach)
+        let name = violation.path.remove(0);
+        self.refused(&format!("'{}'", scope.key(&name)), &violation)
     }
 
-    fn refused(&self, what: &str, breach: &Breach) -> Error {
-        Error::invalid(format!("{what} breaks version {} of the state's schema{breach}", self.version))
+    fn refused(&self, what: &str, violation: &Violation) -> Error {
+        Error::invalid(format!("{what} breaks version {} of the state's schema{violation}", self.version))
     }
 }
 
@@ -106,16 +107,16 @@ impl StateCheck for StateSchema {
     }
 }
 
-/// What is wrong first.
-fn first(schema: &Compiled, value: &Value) -> Option<Breach> {
-    // Without a look at all that is wrong: mostly nothing is.
+/// The first error.
+fn first(schema: &Compiled, value: &Value) -> Option<Violation> {
+    // Does not collect all errors, because usually there are none.
     let error = schema.validator().validate(value).err()?;
-    breaches(&error).into_iter().next()
+    violations(&error).into_iter().next()
 }
 
-/// All that is wrong.
-fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Breach> {
-    schema.validator().iter_errors(&Value::Object(state)).flat_map(|error| breaches(&error)).collect()
+/// All errors.
+fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Violation> {
+    schema.validator().iter_errors(&Value::Object(state)).flat_map(|error| violations(&error)).collect()
 }
 
 fn without_framework(state: Map<String, Value>) -> Map<String, Value> {

@@ -1,14 +1,14 @@
-//! A schema made ready.
+//! A compiled schema.
 
 use std::sync::Arc;
 
 use jsonschema::Validator;
 use serde_json::Value;
 
-use super::breach::masked;
+use super::violation::masked;
 use scratchbook_core::error::{Error, Result};
 
-/// What a schema may say on its top level so that each key can be judged by itself: about keys one by one, and about
+/// The keywords at the top level of a schema whose keys can be validated one by one: they concern single keys, or
 /// nothing.
 const OF_SINGLE_KEYS: &[&str] = &[
     "type",
@@ -57,7 +57,7 @@ impl Compiled {
         &self.validator
     }
 
-    /// Whether an object fits when each of its members does, alone in an object.
+    /// Whether an object is valid if each of its members, alone in an object, is valid.
     pub(super) fn is_of_single_keys(&self) -> bool {
         self.is_of_single_keys
     }

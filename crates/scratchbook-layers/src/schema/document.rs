@@ -1,4 +1,4 @@
-//! A schema as a document, as configuration files hold it.
+//! Reads a schema from a document, as configuration files contain it.
 
 use serde_json::{Map, Value};
 
@@ -8,8 +8,8 @@ use scratchbook_core::json;
 use scratchbook_core::state::Scope;
 
 impl StateSchema {
-    /// Reads a document: `version`, a schema for each of `session`, `user` and `app`, and `keys`, schemas by prefixed
-    /// key; all but `version` may be left out.
+    /// Reads a JSON document: `version`; a schema for each of `session`, `user` and `app`; and `keys`, with schemas
+    /// by prefixed key. Everything but `version` is optional.
     ///
     /// ```
     /// use scratchbook::StateSchema;
@@ -28,7 +28,7 @@ impl StateSchema {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for what is no such document; says where.
+    /// `InvalidArgument` if the document is invalid; the message says where.
     pub fn from_json(text: &str) -> Result<Self> {
         let document: Map<String, Value> = json::from_str(text).map_err(|e| e.context("the state's schema"))?;
         let version = document.get("version").and_then(Value::as_u64);

@@ -1,17 +1,17 @@
-//! State held to JSON Schemas: what a key, or a whole scope, may be.
+//! JSON Schemas for the state of an app: for single keys and for whole scopes.
 //!
 //! # Layout
 //!
-//! - `mod.rs`: [`StateSchema`], put together in code; `document.rs` reads one from JSON.
-//! - `compiled.rs`: a schema made ready, and whether each key can be judged by itself.
-//! - `check.rs`: what a write has to hold to; `breach.rs` says what is wrong, without the value.
-//! - `adapter.rs`: [`WithStateSchema`], a service whose writes are checked.
+//! - `mod.rs`: [`StateSchema`], built in code; `document.rs` reads one from JSON.
+//! - `compiled.rs`: a compiled schema, and whether its keys can be validated one by one.
+//! - `check.rs`: validates writes; `violation.rs` describes errors without showing values.
+//! - `layer.rs`: [`WithStateSchema`], a service whose writes are validated.
 
-mod adapter;
-mod breach;
 mod check;
 mod compiled;
 mod document;
+mod layer;
+mod violation;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,18 +22,19 @@ use serde_json::Value;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::state::{Scope, check_key};
 
-pub use adapter::WithStateSchema;
+pub use layer::WithStateSchema;
 
 use compiled::Compiled;
 
-/// What the state of an app may be: JSON Schemas for single keys and for whole scopes, with a version.
+/// JSON Schemas for the state of an app, for single keys and for whole scopes, with a version.
 ///
-/// Schemas are of the draft that their `$schema` names, 2020-12 otherwise; `format` is checked where the name is known.
-/// References stay inside a schema: nothing is fetched. A [`WithStateSchema`] checks what is written by it.
+/// A schema's draft is that of its `$schema`, by default 2020-12. `format` is validated if its name is known.
+/// References stay inside a schema: nothing is fetched. A [`WithStateSchema`] validates the writes that go through
+/// it.
 ///
-/// Keys that ADK keeps in the state for itself are not a scope's affair: names that begin with `__`, `_adk_`, `adk_` or
-/// `_code_exec`, or end with `_existing_exchanged_credential` or `_token_cache`. One that has a schema of its own is
-/// checked by that. `temp:` keys have no schema.
+/// The schema of a scope does not cover keys that ADK uses for itself: names that begin with `__`, `_adk_`, `adk_`
+/// or `_code_exec`, or end with `_existing_exchanged_credential` or `_token_cache`. Such a key can have a schema of
+/// its own. `temp:` keys have no schema.
 ///
 /// ```
 /// use scratchbook::{Scope, StateSchema};
@@ -59,27 +60,27 @@ pub struct StateSchema {
 }
 
 impl StateSchema {
-    /// A schema that allows everything. The version is yours, and told in errors.
+    /// A schema that allows everything. You choose the version, which appears in errors.
     #[must_use]
     pub fn new(version: u64) -> Self {
         Self { version, scopes: BTreeMap::new(), keys: BTreeMap::new() }
     }
 
-    /// Its version.
+    /// The version of the schema.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Holds all keys of a scope, as one object whose names have no prefix, to a schema.
+    /// Sets the schema of a scope, which is validated as one object whose names have no prefix.
     ///
-    /// Where its top level says nothing but `type`, `properties`, `patternProperties`, `additionalProperties` and
-    /// `propertyNames`, each key is judged by itself. For all others, as one with `required`, a write to the scope has
-    /// the store read every key of it, in the commit.
+    /// If its top level has only `type`, `properties`, `patternProperties`, `additionalProperties` and
+    /// `propertyNames`, each key is validated by itself. With any other keyword, such as `required`, a write to the
+    /// scope makes the store read all of its keys in the commit.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a schema that is none, says where; and for `temp:`.
+    /// `InvalidArgument` if the schema is invalid, saying where; and for `temp:`.
     pub fn with_scope(mut self, scope: Scope, schema: Value) -> Result<Self> {
         refuse_temp(scope)?;
         let compiled = Compiled::new(&schema).map_err(|e| e.context(format!("the schema of '{}'", scope.as_str())))?;
@@ -87,11 +88,11 @@ impl StateSchema {
         Ok(self)
     }
 
-    /// Holds the value of a key, named with its prefix, to a schema.
+    /// Sets the schema of a key, named with its prefix.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a schema that is none, says where; for a bad key, and for `temp:` keys.
+    /// `InvalidArgument` if the schema is invalid, saying where; for an invalid key, and for `temp:` keys.
     pub fn with_key(mut self, key: &str, schema: Value) -> Result<Self> {
         check_key(key)?;
         let (scope, name) = Scope::split(key);
@@ -101,7 +102,7 @@ impl StateSchema {
         Ok(self)
     }
 
-    /// Holds the value of a key to what a type of yours reads.
+    /// Sets the schema of a key to that of a type.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ impl StateSchema {
         self.with_key(key, schema_of::<T>())
     }
 
-    /// Holds all keys of a scope to what a type of yours reads, whose fields are the names without prefix.
+    /// Sets the schema of a scope to that of a type, whose fields are the names without prefix.
     ///
     /// # Errors
     ///
@@ -123,13 +124,13 @@ impl StateSchema {
         self.keys.get(&scope)?.get(name)
     }
 
-    /// The schema of a scope, for a key that it is about.
+    /// The schema of a scope that covers a key.
     fn scope_of(&self, scope: Scope, name: &str) -> Option<&Compiled> {
         self.scopes.get(&scope).filter(|_| !is_of_framework(name))
     }
 }
 
-/// Its version and what has a schema; the schemas are long.
+/// Shows the version and the names of what has a schema, because the schemas are long.
 impl fmt::Debug for StateSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |keys: &BTreeMap<String, Compiled>| keys.keys().cloned().collect::<Vec<_>>();
@@ -154,7 +155,7 @@ fn refuse_temp(scope: Scope) -> Result<()> {
     }
 }
 
-/// Whether ADK keeps a key of this name for itself.
+/// Whether ADK uses a key of this name for itself.
 fn is_of_framework(name: &str) -> bool {
     ["__", "_adk_", "adk_", "_code_exec"].iter().any(|prefix| name.starts_with(prefix))
         || ["_existing_exchanged_credential", "_token_cache"].iter().any(|suffix| name.ends_with(suffix))

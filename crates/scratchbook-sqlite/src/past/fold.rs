@@ -1,45 +1,46 @@
-//! A session's own keys as they stood after one of its events: from a checkpoint, or from where its events begin.
+//! The fold of a session's events: its own keys after a given event, computed from a checkpoint or from the
+//! beginning of its events.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Map;
 
 use super::checkpoint::NewCheckpoint;
-use super::error::Fallible;
-use super::read::{decode, named, number, sql_number};
+use crate::error::Fallible;
+use crate::row::{decode, named, number, sql_number};
 use scratchbook_core::plan::folded::{CHECKPOINT_EVENTS, Folded};
 use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 
-/// As much of checkpoints as is kept in memory until they are written.
+/// The size of checkpoints that are kept in memory until they are stored.
 const CHECKPOINT_BYTES: usize = 8 << 20;
 
-/// A session as it is stored, without what is large.
+/// A session's row, without its state and events.
 #[derive(Debug)]
-pub(super) struct StoredSession<'k> {
-    pub(super) key: &'k SessionKey,
+pub(crate) struct StoredSession<'k> {
+    pub(crate) key: &'k SessionKey,
     /// The number of the last event.
-    pub(super) last: u64,
-    /// The number of the last event that was pruned.
-    pub(super) base: u64,
-    /// Where the fold begins in the feed.
-    pub(super) position: u64,
-    pub(super) created: i64,
-    pub(super) updated: i64,
+    pub(crate) last: u64,
+    /// The number of the last pruned event.
+    pub(crate) base: u64,
+    /// The feed position at which the fold begins.
+    pub(crate) position: u64,
+    pub(crate) created: i64,
+    pub(crate) updated: i64,
 }
 
-/// A fold, and the checkpoints that are missing on the way to it.
+/// A fold, and the checkpoints found missing on the way.
 #[derive(Debug)]
-pub(super) struct Fold {
-    pub(super) folded: Folded,
-    /// How many events were read for it.
-    pub(super) count: u64,
-    pub(super) missing: Vec<NewCheckpoint>,
+pub(crate) struct Fold {
+    pub(crate) folded: Folded,
+    /// The number of events that were read.
+    pub(crate) count: u64,
+    pub(crate) missing: Vec<NewCheckpoint>,
 }
 
-/// The session of an address, unless it has expired by now, in microseconds.
-pub(super) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -> Fallible<Option<StoredSession<'k>>> {
+/// The session of a key, unless it has expired. `now` is in microseconds.
+pub(crate) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -> Fallible<Option<StoredSession<'k>>> {
     let sql = "SELECT sessions.seq, coalesce(initial_states.seq, 0), sessions.position, create_time, update_time
         FROM sessions LEFT JOIN initial_states
             ON initial_states.app_name = sessions.app_name AND initial_states.user_id = sessions.user_id
@@ -60,8 +61,8 @@ pub(super) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -
     named(found.optional(), || format!("the session {key}"))
 }
 
-/// The session of an address that must be there, and have an event of this number, or have been made with 0.
-pub(super) fn find_at<'k>(
+/// The session of a key, which must exist and have an event with this number; 0 is its creation.
+pub(crate) fn find_at<'k>(
     connection: &Connection,
     key: &'k SessionKey,
     seq: u64,
@@ -72,8 +73,8 @@ pub(super) fn find_at<'k>(
     Ok(stored)
 }
 
-/// The state with which the fold of a session's events begins. It has no row where that is empty.
-pub(super) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<InitialState> {
+/// The state with which the fold of a session's events begins. An empty state has no row.
+pub(crate) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<InitialState> {
     let sql = "SELECT seq, state FROM initial_states WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3";
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id()])?;
@@ -85,9 +86,9 @@ pub(super) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<Ini
 }
 
 impl StoredSession<'_> {
-    /// The fold up to an event that is there; it ends early where `stop` says so of how many events were read and which
-    /// checkpoints found missing.
-    pub(super) fn fold(
+    /// The fold up to an event that exists. It ends early if `stop` returns true for the number of events read and
+    /// the checkpoints found missing.
+    pub(crate) fn fold(
         &self,
         connection: &Connection,
         seq: u64,
@@ -128,12 +129,12 @@ impl StoredSession<'_> {
         }
     }
 
-    /// The fold of a session that is whole.
-    pub(super) fn folded(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
+    /// The complete fold up to an event.
+    pub(crate) fn folded(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
         Ok(self.fold(connection, seq, |_, _| false)?.folded)
     }
 
-    /// Where the fold up to an event begins: with the last checkpoint up to there, if there is one.
+    /// The start of the fold up to an event: the last checkpoint before it, if there is one.
     fn begin(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
         let key = self.key;
         let mut statement = connection.prepare_cached(
@@ -155,7 +156,7 @@ impl StoredSession<'_> {
     }
 
     /// The number of the last checkpoint up to an event, or of the event with which the fold begins.
-    pub(super) fn checkpoint_before(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
+    pub(crate) fn checkpoint_before(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
         let key = self.key;
         let sql = "SELECT coalesce(max(seq), 0) FROM checkpoints
             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?4";
@@ -165,8 +166,8 @@ impl StoredSession<'_> {
         Ok(named(found, || format!("a checkpoint of {key}"))?.max(self.base))
     }
 
-    /// Where the commit of an event stands in the logs of shared state; for where the fold begins, where that is.
-    pub(super) fn position_at(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
+    /// The position of an event's commit in the logs of shared state.
+    pub(crate) fn position_at(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
         if seq == self.base {
             return Ok(self.position);
         }

@@ -1,12 +1,12 @@
-//! Artifacts in the same file.
+//! Artifacts, stored in the same file as the sessions.
 
 use async_trait::async_trait;
 use rusqlite::params;
 use serde_json::{Map, Value};
 
 use super::SqliteSessionService;
-use super::read::{decode, named, number, sql_number};
 use super::retention::{self, no_session_expired};
+use super::row::{decode, named, number, sql_number};
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
@@ -29,7 +29,7 @@ impl ArtifactService for SqliteSessionService {
         let (key, now) = (session.clone(), self.now_micros());
         let bytes = new.text.len() + new.metadata.len();
         let version = self.write_charged(Whose::Nobody, bytes, held.kept_if(|_| true), move |tx| {
-            // What an expired session had must not come back with it.
+            // The artifacts of an expired session must not reappear under the new one.
             retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
             let mut insert = tx.prepare(

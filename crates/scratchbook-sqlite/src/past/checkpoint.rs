@@ -1,61 +1,65 @@
-//! Checkpoints are made behind the appends: read by a reader, written by a small job that nobody waits for.
+//! Makes checkpoints in the background, after appends: a reader computes them, and a small write that no caller
+//! waits for stores them.
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use rusqlite::{Connection, params};
 
-use super::Queues;
-use super::error::Fallible;
 use super::fold;
-use super::read::sql_number;
-use super::readers;
-use super::shown::{self, Shown};
-use super::transaction::Tx;
-use super::writer::{Job, Queued};
+use super::last_checkpoint::{self, LastCheckpoint};
+use crate::Queues;
+use crate::error::Fallible;
+use crate::read;
+use crate::row::sql_number;
+use crate::transaction::Tx;
+use crate::write::{QueuedWrite, WriteJob};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
 
-/// How many events are folded in one go, where there is something to keep by then: other reads wait for it.
+/// The number of events folded in one read, because other reads wait for it. The read ends early only if it has
+/// found a checkpoint.
 const EVENTS_AT_ONCE: u64 = 16 * CHECKPOINT_EVENTS;
 
 /// A checkpoint that is not stored yet.
 #[derive(Debug)]
-pub(super) struct NewCheckpoint {
-    pub(super) seq: u64,
+pub(crate) struct NewCheckpoint {
+    pub(crate) seq: u64,
     /// The feed position of the event, which no other event ever has.
-    pub(super) position: i64,
-    pub(super) state: String,
+    pub(crate) position: i64,
+    pub(crate) state: String,
 }
 
-/// Has the checkpoints made that a session lacks, some time later.
-pub(super) fn make(queues: &Arc<Queues>, key: SessionKey) {
+/// Starts making the checkpoints that a session lacks.
+pub(crate) fn make_checkpoints(queues: &Arc<Queues>, key: SessionKey) {
     let from = Arc::downgrade(queues);
-    let read = readers::unasked(move |connection, path| find_missing(connection, path, &from, key));
+    let read = read::without_answer(move |connection, path| find_missing(connection, path, &from, key));
     if queues.reads.push(read).is_err() {
         tracing::debug!("no checkpoint was made: the store was closed");
     }
 }
 
-/// Has checkpoints written that somebody has come by, some time later.
-pub(super) fn keep(queues: &Arc<Queues>, key: SessionKey, new: Vec<NewCheckpoint>) {
-    write(queues, Keep { key, new, then: None });
+/// Starts storing checkpoints that a read has computed.
+pub(crate) fn keep_checkpoints(queues: &Arc<Queues>, key: SessionKey, new: Vec<NewCheckpoint>) {
+    write(queues, StoreCheckpoints { key, new, then: None });
 }
 
 fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key: SessionKey) {
-    let found = readers::snapshot(connection, |connection| missing(connection, &key)).map_err(|e| e.into_error(path));
+    let found = read::snapshot(connection, |connection| missing(connection, &key)).map_err(|e| e.into_error(path));
     match (found, queues.upgrade()) {
         (Ok((new, _)), _) if new.is_empty() => {}
-        (Ok((new, done)), Some(open)) => write(&open, Keep { key, new, then: (!done).then(|| Weak::clone(queues)) }),
+        (Ok((new, done)), Some(open)) => {
+            write(&open, StoreCheckpoints { key, new, then: (!done).then(|| Weak::clone(queues)) });
+        }
         (Ok(_), None) => {}
         (Err(error), _) => tracing::debug!(%key, %error, "no checkpoint was made"),
     }
 }
 
-/// What a session lacks, the earlier ones first, and whether that is all.
+/// The checkpoints that a session lacks, the earliest first, and whether these are all.
 fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckpoint>, bool)> {
-    // Whether it has expired is of no matter here.
+    // Expiry does not matter here.
     let Some(stored) = fold::find(connection, key, i64::MIN)? else {
         return Ok((Vec::new(), true));
     };
@@ -65,36 +69,31 @@ fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckp
         return Ok((Vec::new(), true));
     }
     if stored.last == last {
-        match shown::checkpoint(connection, &stored, before)? {
-            Shown::Checkpoint(new) => return Ok((vec![new], true)),
-            Shown::TooLarge => return Ok((Vec::new(), true)),
-            Shown::Behind => {}
+        match last_checkpoint::find(connection, &stored, before)? {
+            LastCheckpoint::Checkpoint(new) => return Ok((vec![new], true)),
+            LastCheckpoint::TooLarge => return Ok((Vec::new(), true)),
+            LastCheckpoint::Behind => {}
         }
     }
     let fold = stored.fold(connection, last, |count, new| count >= EVENTS_AT_ONCE && !new.is_empty())?;
     Ok((fold.missing, fold.folded.seq == last))
 }
 
-fn write(queues: &Arc<Queues>, keep: Keep) {
+fn write(queues: &Arc<Queues>, keep: StoreCheckpoints) {
     let bytes = keep.new.iter().map(|new| new.state.len()).sum();
-    // Where the queue is full there is more important work.
-    let Ok(place) = queues.room.try_acquire() else {
-        return;
-    };
-    if queues.writes.push(Queued::unasked(bytes, keep)).is_ok() {
-        place.forget();
-    }
+    // If the queue is full, other writes are more important.
+    queues.writes.submit_or_drop(QueuedWrite::without_answer(bytes, keep));
 }
 
-/// Writes checkpoints of a session.
-struct Keep {
+/// Stores checkpoints of a session.
+struct StoreCheckpoints {
     key: SessionKey,
     new: Vec<NewCheckpoint>,
-    /// Whom to ask for those that follow.
+    /// The queues to continue with, if more checkpoints are missing.
     then: Option<Weak<Queues>>,
 }
 
-impl Job for Keep {
+impl WriteJob for StoreCheckpoints {
     fn run(&mut self, tx: &Tx<'_>) -> Fallible<()> {
         self.new.iter().try_for_each(|new| store(tx, &self.key, new))
     }
@@ -103,7 +102,7 @@ impl Job for Keep {
         match outcome {
             Ok(()) => {
                 if let Some(queues) = self.then.and_then(|queues| queues.upgrade()) {
-                    make(&queues, self.key);
+                    make_checkpoints(&queues, self.key);
                 }
             }
             Err(error) => tracing::debug!(key = %self.key, %error, "a checkpoint was not stored"),
@@ -111,7 +110,7 @@ impl Job for Keep {
     }
 }
 
-/// Stores a checkpoint, unless its event is not there any more: the session may have been deleted and made anew.
+/// Stores a checkpoint if its event still exists: the session may have been deleted and created again.
 fn store(tx: &Tx<'_>, key: &SessionKey, new: &NewCheckpoint) -> Fallible<()> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     tx.execute(
@@ -131,7 +130,7 @@ mod tests {
     use rusqlite::Connection;
     use serde_json::json;
 
-    use super::{NewCheckpoint, keep, make};
+    use super::{NewCheckpoint, keep_checkpoints, make_checkpoints};
     use crate::{SqliteOptions, SqliteSessionService};
     use scratchbook_core::event::Event;
     use scratchbook_core::session::Whose;
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_checkpoint_of_a_session_that_was_made_anew_is_not_kept() {
+    async fn a_checkpoint_of_a_session_that_was_created_again_is_not_kept() {
         let folder = tempfile::tempdir().unwrap();
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
         let key = SessionKey::new("app", "alice", "s").unwrap();
@@ -171,16 +170,17 @@ mod tests {
         created("second").await.unwrap();
         until_one_is_stored(&service).await;
         service.write(Whose::Nobody, 0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
-        // Made late, when the session of its address is another, whose events have the same numbers and ids.
+        // This checkpoint comes late: its address now belongs to another session, whose events have the same
+        // numbers and ids.
         let state = json!({"n": [512, "first 512"]}).to_string();
         let queues = service.queues().unwrap();
-        keep(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
-        // Behind it in the queue.
+        keep_checkpoints(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
+        // This write comes after it in the queue.
         service.write(Whose::Nobody, 0, |_| Ok(())).await.unwrap();
         assert_eq!(stored(&service).await, 0);
         let kept = service.get_state_at(&key, 512).await.unwrap();
         assert_eq!(json!(kept), json!({"n": "second 512"}));
-        make(&queues, key.clone());
+        make_checkpoints(&queues, key.clone());
         until_one_is_stored(&service).await;
         let kept = service.get_state_at(&key, 513).await.unwrap();
         assert_eq!(json!(kept), json!({"n": "second 513"}));

@@ -1,7 +1,7 @@
-//! The queue of processes that write to one file: an operating system's lock on a file beside it.
+//! The lock between processes that write to one file: an operating system's lock on a file beside it.
 //!
-//! SQLite's own lock is polled by its waiters, and under load some wait for seconds. The kernel wakes those
-//! who wait for this one as soon as it is free.
+//! SQLite polls its own lock, and under load some processes wait for seconds. The kernel wakes a process that waits
+//! for this lock as soon as the lock is free.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,41 +14,42 @@ use super::error::Fallible;
 use super::files::{beside, open_beside};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// A lock between processes; within this one a single writer holds it.
+/// A lock between processes. Within this process only the writer holds it.
 #[derive(Debug)]
 pub(super) struct FileLock {
     database: PathBuf,
     path: PathBuf,
     timeout: Duration,
     file: Option<File>,
-    /// The wait that is under way in the kernel. At most one: whoever waits after a wait was given up takes it
-    /// over, so that no wait leaves more than one thread and one open file behind.
+    /// The thread that waits in the kernel, if there is one. After a timeout the thread is kept for the next
+    /// attempt, so that timeouts never leave behind more than one thread and one open file.
     waiter: Option<Arc<Waiter>>,
 }
 
-/// A thread that waits in the kernel, and what it came back with.
+/// A thread that waits in the kernel, and the outcome of its wait.
 #[derive(Debug)]
 struct Waiter {
-    turn: Mutex<Turn>,
-    came: Condvar,
+    state: Mutex<LockState>,
+    changed: Condvar,
 }
 
 #[derive(Debug)]
-enum Turn {
-    /// Not yet; and whether anybody wants it now.
+enum LockState {
+    /// The lock has not been granted yet; `wanted` says whether the writer still waits for it.
     Waiting {
         wanted: bool,
     },
     /// The lock is ours.
     Granted(File),
-    /// It came when nobody wanted it and was given back at once; other processes do not wait for the idle.
+    /// The lock was granted when the writer no longer waited, and released at once, so that other processes do not
+    /// wait for an idle one.
     Unwanted(File),
     Failed(io::Error),
     Taken,
 }
 
 impl FileLock {
-    /// The lock of a database, for which a write waits at most this long.
+    /// The lock of a database, with the longest time that a write waits for it.
     pub(super) fn beside(database: &Path, timeout: Duration) -> Result<Self> {
         let path = beside(database, "-lock");
         let mut lock = Self { database: database.to_owned(), path, timeout, file: None, waiter: None };
@@ -56,7 +57,7 @@ impl FileLock {
         Ok(lock)
     }
 
-    /// How much time is left to a write that has waited since then.
+    /// The time left to a write that has waited since `since`.
     pub(super) fn left(&self, since: Instant) -> Duration {
         self.timeout.saturating_sub(since.elapsed())
     }
@@ -69,9 +70,9 @@ impl FileLock {
         open_beside(&self.database, &self.path).map_err(|e| io_error(&self.path, "the lock file cannot be opened", e))
     }
 
-    /// Waits until the lock is ours, for a write that has waited since then.
+    /// Waits until the lock is ours, for a write that has waited since `since`.
     pub(super) fn acquire(&mut self, since: Instant) -> Result<()> {
-        // Again only where a former wait ended in between.
+        // The loop repeats only if an earlier wait ended in between.
         while !self.try_acquire()? {
             if self.wait(self.left(since))? {
                 break;
@@ -80,20 +81,20 @@ impl FileLock {
         Ok(())
     }
 
-    /// Takes the lock where nobody holds it.
+    /// Takes the lock if no process holds it.
     pub(super) fn try_acquire(&mut self) -> Result<bool> {
         if let Some(waiter) = self.waiter.take() {
             match waiter.take() {
-                Turn::Waiting { .. } => {
+                LockState::Waiting { .. } => {
                     self.waiter = Some(waiter);
                     return Ok(false);
                 }
-                Turn::Granted(file) => {
+                LockState::Granted(file) => {
                     self.file = Some(file);
                     return Ok(true);
                 }
-                Turn::Unwanted(file) => self.file = Some(file),
-                Turn::Failed(_) | Turn::Taken => {}
+                LockState::Unwanted(file) => self.file = Some(file),
+                LockState::Failed(_) | LockState::Taken => {}
             }
         }
         let file = self.take()?;
@@ -106,7 +107,7 @@ impl FileLock {
         }
     }
 
-    /// Does something while the lock is ours.
+    /// Runs `work` while holding the lock.
     pub(super) fn hold<T>(&mut self, work: impl FnOnce() -> Fallible<T>) -> Fallible<T> {
         self.acquire(Instant::now())?;
         let done = work();
@@ -114,15 +115,15 @@ impl FileLock {
         done
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     pub(super) fn release(&mut self) {
-        // Closing the file gives the lock back as well.
+        // If unlocking fails, closing the file releases the lock as well.
         if self.file.as_ref().is_some_and(|file| file.unlock().is_err()) {
             self.file = None;
         }
     }
 
-    /// Waits on another thread, because the kernel's wait has no timeout. Whether the lock is ours then; if not,
+    /// Waits on another thread, because the kernel's wait has no timeout. Returns whether the lock is ours; if not,
     /// it may be free.
     fn wait(&mut self, timeout: Duration) -> Result<bool> {
         if timeout.is_zero() {
@@ -133,10 +134,10 @@ impl FileLock {
             None => self.start_waiter()?,
         };
         let (file, ours) = match waiter.wait(timeout) {
-            Turn::Granted(file) => (file, true),
-            Turn::Unwanted(file) => (file, false),
-            Turn::Failed(e) => return Err(io_error(&self.path, "the file cannot be locked", e)),
-            Turn::Waiting { .. } | Turn::Taken => {
+            LockState::Granted(file) => (file, true),
+            LockState::Unwanted(file) => (file, false),
+            LockState::Failed(e) => return Err(io_error(&self.path, "the file cannot be locked", e)),
+            LockState::Waiting { .. } | LockState::Taken => {
                 self.waiter = Some(waiter);
                 return Err(self.held());
             }
@@ -147,7 +148,8 @@ impl FileLock {
 
     fn start_waiter(&mut self) -> Result<Arc<Waiter>> {
         let file = self.take()?;
-        let waiter = Arc::new(Waiter { turn: Mutex::new(Turn::Waiting { wanted: true }), came: Condvar::new() });
+        let waiter =
+            Arc::new(Waiter { state: Mutex::new(LockState::Waiting { wanted: true }), changed: Condvar::new() });
         let shared = Arc::clone(&waiter);
         let thread = thread::Builder::new().name("scratchbook-lock".to_owned());
         let spawned = thread.spawn(move || shared.run(file));
@@ -164,7 +166,7 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // What was granted meanwhile goes with it.
+        // If the lock was granted in the meantime, dropping the outcome closes the file and releases it.
         if let Some(waiter) = self.waiter.take() {
             drop(waiter.take());
         }
@@ -172,7 +174,7 @@ impl Drop for FileLock {
 }
 
 impl Waiter {
-    /// Waits in the kernel, then says so to whoever wants it.
+    /// Waits in the kernel and reports the outcome.
     fn run(&self, file: File) {
         let locked = loop {
             match file.lock() {
@@ -180,52 +182,52 @@ impl Waiter {
                 locked => break locked,
             }
         };
-        let mut turn = self.turn();
-        *turn = match (locked, &*turn) {
-            (Ok(()), Turn::Waiting { wanted: true }) => Turn::Granted(file),
+        let mut state = self.state();
+        *state = match (locked, &*state) {
+            (Ok(()), LockState::Waiting { wanted: true }) => LockState::Granted(file),
             (Ok(()), _) => match file.unlock() {
-                Ok(()) => Turn::Unwanted(file),
-                Err(e) => Turn::Failed(e),
+                Ok(()) => LockState::Unwanted(file),
+                Err(e) => LockState::Failed(e),
             },
-            (Err(e), _) => Turn::Failed(e),
+            (Err(e), _) => LockState::Failed(e),
         };
-        self.came.notify_one();
+        self.changed.notify_one();
     }
 
-    /// Waits for so long for what comes.
-    fn wait(&self, timeout: Duration) -> Turn {
-        let mut turn = self.turn();
-        if let Turn::Waiting { wanted } = &mut *turn {
+    /// Waits for the outcome, up to a timeout.
+    fn wait(&self, timeout: Duration) -> LockState {
+        let mut state = self.state();
+        if let LockState::Waiting { wanted } = &mut *state {
             *wanted = true;
         }
-        let waiting = |turn: &mut Turn| matches!(turn, Turn::Waiting { .. });
-        let (mut turn, _) =
-            self.came.wait_timeout_while(turn, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
-        Self::take_from(&mut turn)
+        let waiting = |state: &mut LockState| matches!(state, LockState::Waiting { .. });
+        let (mut state, _) =
+            self.changed.wait_timeout_while(state, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
+        Self::take_from(&mut state)
     }
 
-    /// What has come so far.
-    fn take(&self) -> Turn {
-        Self::take_from(&mut self.turn())
+    /// The outcome so far, without waiting.
+    fn take(&self) -> LockState {
+        Self::take_from(&mut self.state())
     }
 
-    /// Leaves the wait unwanted, or nothing.
-    fn take_from(turn: &mut Turn) -> Turn {
-        match turn {
-            Turn::Waiting { wanted } => {
+    /// Takes the outcome. If there is none yet, marks the wait as no longer wanted.
+    fn take_from(state: &mut LockState) -> LockState {
+        match state {
+            LockState::Waiting { wanted } => {
                 *wanted = false;
-                Turn::Waiting { wanted: false }
+                LockState::Waiting { wanted: false }
             }
-            _ => std::mem::replace(turn, Turn::Taken),
+            _ => std::mem::replace(state, LockState::Taken),
         }
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LockState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An error of the file system.
+/// The public error for an error of the file system.
 pub(super) fn io_error(path: &Path, what: &str, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -286,8 +288,8 @@ mod tests {
         lock.acquire(Instant::now()).unwrap_err();
         other.unlock().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
-        // Once the waiter has had it, another process can have it, and for as long as it wants.
-        while !matches!(&*lock.waiter.as_ref().unwrap().turn(), super::Turn::Unwanted(_)) {
+        // Once the waiter has released the lock, another process can take it and hold it as long as it likes.
+        while !matches!(&*lock.waiter.as_ref().unwrap().state(), super::LockState::Unwanted(_)) {
             assert!(Instant::now() < deadline);
         }
         other.try_lock().unwrap();

@@ -1,20 +1,21 @@
-//! The merged state as it stood at an event of a session.
+//! The merged state as it was at an event of a session.
 
 use rusqlite::{Connection, params};
 
 use super::checkpoint::NewCheckpoint;
-use super::error::Fallible;
 use super::fold;
-use super::owned::{self, scope_and_user};
-use super::read::{named, sql_number};
+use crate::error::Fallible;
+use crate::row::{named, sql_number};
+use crate::state::scope_and_user;
+use crate::state_log;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::plan::fork::log_pruned;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::session::{SessionKey, StateOwner};
+use scratchbook_core::session::{InitialState, SessionKey, StateOwner};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 
-/// The state, and the checkpoints to be kept so that the next one costs less.
-pub(super) fn state(
+/// The state at an event, and checkpoints to store so that the next call costs less.
+pub(crate) fn state_at(
     connection: &Connection,
     key: &SessionKey,
     seq: u64,
@@ -25,17 +26,17 @@ pub(super) fn state(
     let mut fold = stored.fold(connection, seq, |_, _| false)?;
     let [user, app] = [key.user(), key.app()].map(|owner| values(connection, &owner, position));
     let (user, app) = (user?.ok_or_else(|| log_pruned(key, seq))?, app?.ok_or_else(|| log_pruned(key, seq))?);
-    // What a session lacks at its end is on its way, made behind the appends.
+    // The background job makes the checkpoints near the end of a session.
     if fold.count <= 2 * CHECKPOINT_EVENTS {
         fold.missing.clear();
     }
     Ok((StateMap::new(fold.folded.into_scope(), user, app), fold.missing))
 }
 
-/// The values of a user or an app as they stood at a position; `None` where its log does not reach back so far.
+/// The values of a user or an app as they were at a position; `None` if its log was pruned beyond that position.
 fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallible<Option<ScopeMap>> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
-    // Keys that were not written since have their value in their row. For each other there is one look into the log.
+    // A key that was not written since has its value in its row. Each other key needs one lookup in the log.
     let mut statement = connection.prepare_cached(match scope {
         Scope::User => {
             "SELECT key, value, 0 FROM user_states WHERE app_name = ?1 AND user_id = ?3 AND position <= ?4
@@ -71,8 +72,16 @@ fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallibl
             rows::insert(&mut values, scope, names, name, text)?;
         }
     }
-    if any_later && owned::pruned(connection, owner)? > position + 1 {
+    if any_later && state_log::pruned(connection, owner)? > position + 1 {
         return Ok(None);
     }
     Ok(Some(values))
+}
+
+/// The state with which the fold of a session's events begins.
+pub(crate) fn initial_state(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<Option<InitialState>> {
+    match fold::find(connection, key, now)? {
+        Some(_) => fold::initial(connection, key).map(Some),
+        None => Ok(None),
+    }
 }

@@ -1,4 +1,4 @@
-//! A service whose writes are held to a schema, as a wrapper on the trait.
+//! The layer that validates writes against a schema.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,18 +16,19 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{Scope, StateDelta, StateMap};
 
-/// A service whose every write to an app's state is held to the app's [`StateSchema`].
+/// A layer that validates every write to an app's state against the app's [`StateSchema`].
 ///
-/// What breaks the schema is `InvalidArgument`, whether a value is sent so or an operation comes to it; the message names
-/// the key, the place in its value, what the schema wants and its version, and never the value. Nothing has changed
-/// then. Values that a delta sets are checked before the store is asked. What depends on what is stored, an operation's
-/// outcome or a schema of a whole scope, is checked in the commit, so that it holds whoever else writes.
+/// A write that breaks the schema fails with `InvalidArgument` and changes nothing, whether it sets a value or an
+/// operation results in one. The message names the key, the place in its value, what the schema requires, and the
+/// schema's version, but never the value. Values that a delta sets are validated before the store is called.
+/// Results that depend on stored data, of an operation or for a schema of a whole scope, are validated in the
+/// commit, so they hold even with concurrent writers.
 ///
-/// State that broke the schema before, because it is older, stays readable, and stops only who writes to what is wrong:
-/// a key that is set has to be right then, and nothing may become wrong that was right. A scope begins with its first
-/// key; with that, everything that its schema requires has to be there.
+/// Older state that breaks the schema stays readable, and only writes to its invalid parts are refused: a key that
+/// is set must be valid, and nothing valid may become invalid. When a scope gets its first key, everything that its
+/// schema requires must be there.
 ///
-/// What goes around this service is not checked, and what is copied as it stood is not, either: a fork.
+/// Writes that bypass this layer are not validated, and neither is state that a fork copies.
 ///
 /// ```
 /// use scratchbook::*;
@@ -54,13 +55,13 @@ pub struct WithStateSchema<S> {
 }
 
 impl<S> WithStateSchema<S> {
-    /// A service that checks nothing yet.
+    /// A layer that validates nothing yet.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self { service, apps: HashMap::new() }
     }
 
-    /// Holds an app's state to a schema, in place of one that it has already.
+    /// Validates an app's state against a schema, which replaces an earlier one of the app.
     #[must_use]
     pub fn with_app(mut self, app_name: impl Into<String>, schema: StateSchema) -> Self {
         self.apps.insert(app_name.into(), Arc::new(schema));
@@ -72,9 +73,9 @@ impl<S> WithStateSchema<S> {
     }
 }
 
-/// The values that a creation sets, its events among them.
+/// Validates the values that a creation sets, including those of its events.
 fn check_creation(schema: &StateSchema, config: &CreateSessionConfig) -> Result<()> {
-    // What is no object is refused by the service.
+    // The service refuses a state that is not an object.
     for (key, value) in config.state.as_object().into_iter().flatten() {
         let (scope, name) = Scope::split(key);
         schema.check_value(scope, name, Some(value))?;

@@ -1,23 +1,23 @@
-//! Who wrote the keys that a session shows.
+//! Blame: the last writer of each key of a session's merged state.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::error::Fallible;
 use super::fold;
-use super::owned::scope_and_user;
-use super::read::{lossy, named, number, sql_number};
+use crate::error::Fallible;
+use crate::row::{lossy, named, number, sql_number};
+use crate::state::scope_and_user;
 use scratchbook_core::error::KeyWriter;
 use scratchbook_core::plan::resolve::WrittenKey;
 use scratchbook_core::session::{SessionKey, StateOwner, no_session};
 use scratchbook_core::state::Scope;
 
-/// The event of a session with a number.
+/// The event with a number.
 const EVENT: &str = "SELECT id, author, invocation_id, timestamp FROM events
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
 
-/// A change in the log, with the invocation of its event where that is there still.
+/// A logged change, with the invocation id of its event if the event still exists.
 const LOGGED: &str = "SELECT log.author, log.session_user, log.session_id, log.seq, log.event_id, log.time,
         coalesce((
             SELECT invocation_id FROM events
@@ -27,8 +27,8 @@ const LOGGED: &str = "SELECT log.author, log.session_user, log.session_id, log.s
     FROM state_log AS log
     WHERE log.app_name = ?1 AND log.scope = ?2 AND log.user_id = ?3 AND log.position = ?4 AND log.key = ?5";
 
-/// The writers of all keys that are there, by the key with its prefix.
-pub(super) fn all(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<BTreeMap<String, KeyWriter>> {
+/// The writers of all keys that have a value, by prefixed key.
+pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<BTreeMap<String, KeyWriter>> {
     fold::find(connection, key, now)?.ok_or_else(|| no_session(key))?;
     let mut writers = BTreeMap::new();
     for (scope, sql) in [
@@ -56,7 +56,8 @@ pub(super) fn all(connection: &Connection, key: &SessionKey, now: i64) -> Fallib
             let written = WrittenKey { scope, name: named(row.get(0), place)?, place: named(number(row, 1), place)? };
             let writer = match writer(connection, key, &written)? {
                 Some(writer) => writer,
-                // Of an event that was pruned, and of the creation, nobody's name is kept.
+                // The writer's name is unknown if the event was pruned, or if the key comes from the session's
+                // creation.
                 None if scope == Scope::Session => {
                     KeyWriter::default().with_event(key.user_id(), key.session_id(), written.place, "")
                 }
@@ -68,8 +69,8 @@ pub(super) fn all(connection: &Connection, key: &SessionKey, now: i64) -> Fallib
     Ok(writers)
 }
 
-/// Who wrote a key of a session's merged state at a place; `None` where that is not known any more.
-pub(super) fn writer(connection: &Connection, key: &SessionKey, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
+/// The writer of a key of a session's merged state at a place; `None` if it is no longer known.
+pub(crate) fn writer(connection: &Connection, key: &SessionKey, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
     match written.scope {
         Scope::Session => writer_of_own(connection, key, written.place),
         Scope::User => writer_of_shared(connection, &key.user(), written),
@@ -88,8 +89,8 @@ fn writer_of_own(connection: &Connection, key: &SessionKey, seq: u64) -> Fallibl
     named(found, || format!("the event {seq} of {key}"))
 }
 
-/// Who wrote a key of a user or an app at a position of its log.
-pub(super) fn writer_of_shared(
+/// The writer of a user's or an app's key at a position of its log.
+pub(crate) fn writer_of_shared(
     connection: &Connection,
     owner: &StateOwner,
     written: &WrittenKey,

@@ -1,32 +1,33 @@
-//! A checkpoint at the event that is a session's last: what the session shows is the fold, and reading that costs what
-//! there is, not what has happened.
+//! The checkpoint at a session's last event. The session's present state is the fold there, and reading it costs as
+//! much as the state is large, however many events there are.
 
 use rusqlite::{Connection, params};
 use serde::de::IgnoredAny;
 
 use super::checkpoint::NewCheckpoint;
-use super::error::Fallible;
 use super::fold::StoredSession;
-use super::read::{lossy, named, number, sql_number};
+use crate::error::Fallible;
+use crate::row::{lossy, named, number, sql_number};
 use scratchbook_core::json;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::plan::sql::rows;
 
-/// No event has less.
+/// A lower bound on the size of an event.
 const LEAST_EVENT_BYTES: u64 = 100;
 
-/// What has become of a checkpoint at the last event.
+/// The checkpoint at the last event, or the reason why it is not made this way.
 #[derive(Debug)]
-pub(super) enum Shown {
+pub(super) enum LastCheckpoint {
     Checkpoint(NewCheckpoint),
-    /// It would take more room than the events since the last one.
+    /// The checkpoint would be larger than the events since the previous one.
     TooLarge,
-    /// Others are missing between it and the last one, which only a fold gives.
+    /// Checkpoints before it are missing too, and need a fold.
     Behind,
 }
 
-/// The checkpoint at the last event of a session, where the last one, or the beginning, was at event `before`.
-pub(super) fn checkpoint(connection: &Connection, stored: &StoredSession<'_>, before: u64) -> Fallible<Shown> {
+/// The checkpoint at a session's last event. `before` is the event of the previous checkpoint, or where the fold
+/// begins.
+pub(super) fn find(connection: &Connection, stored: &StoredSession<'_>, before: u64) -> Fallible<LastCheckpoint> {
     let seq = stored.last;
     let state = match text(connection, stored, (seq - before) * LEAST_EVENT_BYTES)? {
         Some(state) => Some(state),
@@ -36,19 +37,19 @@ pub(super) fn checkpoint(connection: &Connection, stored: &StoredSession<'_>, be
         && seq - before > CHECKPOINT_EVENTS
         && state.len() as u64 <= event_bytes(connection, stored, seq - CHECKPOINT_EVENTS)?
     {
-        return Ok(Shown::Behind);
+        return Ok(LastCheckpoint::Behind);
     }
     let Some(state) = state else {
-        return Ok(Shown::TooLarge);
+        return Ok(LastCheckpoint::TooLarge);
     };
     let key = stored.key;
     let sql = "SELECT position FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
     let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(seq)];
     let position = connection.prepare_cached(sql)?.query_row(address, |row| row.get(0))?;
-    Ok(Shown::Checkpoint(NewCheckpoint { seq, position, state }))
+    Ok(LastCheckpoint::Checkpoint(NewCheckpoint { seq, position, state }))
 }
 
-/// What the session shows, as the text of a checkpoint; `None` where it is longer than it may be.
+/// The session's present state as the text of a checkpoint; `None` if it is longer than `limit`.
 fn text(connection: &Connection, stored: &StoredSession<'_>, limit: u64) -> Fallible<Option<String>> {
     let key = stored.key;
     let sql = "SELECT key, seq, value FROM session_states
@@ -60,7 +61,7 @@ fn text(connection: &Connection, stored: &StoredSession<'_>, limit: u64) -> Fall
         let place = || format!("the value of key '{}' of {key}", lossy(row, 0));
         let name = named(row.get_ref(0)?.as_str().map_err(Into::into), place)?;
         let (seq, value) = (named(number(row, 1), place)?, named(row.get_ref(2)?.as_str().map_err(Into::into), place)?);
-        // What cannot be read must not spread.
+        // Damaged values must not be copied into a checkpoint.
         rows::json::<IgnoredAny>(value, place)?;
         let comma = if text.len() > 1 { "," } else { "" };
         text.push_str(&format!("{comma}{}:[{seq},{value}]", json::to_text(name, "a key")?));
@@ -72,7 +73,7 @@ fn text(connection: &Connection, stored: &StoredSession<'_>, limit: u64) -> Fall
     Ok(Some(text))
 }
 
-/// How long the texts of the events are that came after one.
+/// The length of the texts of all events after a given one.
 fn event_bytes(connection: &Connection, stored: &StoredSession<'_>, after: u64) -> Fallible<u64> {
     let key = stored.key;
     let sql = "SELECT coalesce(sum(octet_length(event)), 0) FROM events

@@ -1,4 +1,4 @@
-//! Where something encoded belongs, so that it is found out when it turns up elsewhere.
+//! The location that encoded data belongs to, so that data copied to another location is detected.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,16 +7,17 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_core::state::{Scope, StateDelta};
 
-/// The place of a value, an event or an artifact. A session's id is no part of it: a fork copies inside of the store.
+/// The location of a value, an event or an artifact. The session's id is not part of it, because a fork copies inside
+/// the store.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct Location<'a> {
     kind: Kind,
     app: &'a str,
-    /// Absent for what is the app's.
+    /// `None` if it belongs to the app.
     user: Option<&'a str>,
     name: Cow<'a, str>,
-    /// What else of it is stored readably, and must not be changed.
-    #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "compression is bound to no place"))]
+    /// The unencoded fields stored beside it, which must not be changed either.
+    #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "compression is bound to no location"))]
     beside: Vec<u8>,
 }
 
@@ -30,20 +31,20 @@ enum Kind {
     Label,
 }
 
-impl<'a> Place<'a> {
-    /// The value of a key in the merged state of a session of a user.
+impl<'a> Location<'a> {
+    /// The value of a key in the merged state of a user's session.
     pub(crate) fn value(app: &'a str, user: &'a str, key: &'a str) -> Self {
         let user = (Scope::split(key).0 != Scope::App).then_some(user);
         Self { kind: Kind::Value, app, user, name: Cow::Borrowed(key), beside: Vec::new() }
     }
 
-    /// The value of a user's or an app's key; the name is without prefix.
+    /// The value of a user's or an app's key; the name has no prefix.
     pub(crate) fn owned(owner: &'a StateOwner, name: &'a str) -> Self {
         let name = scope_of(owner).key(name);
         Self { kind: Kind::Value, app: owner.app_name(), user: owner.user_id(), name, beside: Vec::new() }
     }
 
-    /// An event, with what of it stays readable.
+    /// An event, with its unencoded fields.
     pub(super) fn event(session: &'a SessionKey, event: &'a Event, delta: &StateDelta) -> Self {
         let mut beside = Vec::new();
         let branch = event.branch.as_deref();
@@ -51,7 +52,7 @@ impl<'a> Place<'a> {
             add(&mut beside, part.as_bytes());
         }
         beside.push(u8::from(branch.is_some()));
-        // Only operations have no JSON, and there are none left.
+        // Only operations have no JSON, and a stored delta has none.
         add(&mut beside, &serde_json::to_vec(delta).unwrap_or_default());
         let (app, user) = (session.app_name(), Some(session.user_id()));
         Self { kind: Kind::Event, app, user, name: Cow::Borrowed(&event.id), beside }
@@ -63,23 +64,23 @@ impl<'a> Place<'a> {
         Self { kind: Kind::Artifact, app, user, name: Cow::Borrowed(filename), beside: Vec::new() }
     }
 
-    /// What is kept beside an artifact.
+    /// The metadata of an artifact.
     pub(super) fn metadata(session: &'a SessionKey, filename: &'a str) -> Self {
         Self { kind: Kind::Metadata, ..Self::artifact(session, filename) }
     }
 
-    /// The title of a session of a user.
+    /// The title of a user's session.
     pub(super) fn title(session: &'a SessionKey) -> Self {
         Self { kind: Kind::Title, ..Self::label(session, "") }
     }
 
-    /// The value of a label of a session of a user.
+    /// The value of a label of a user's session.
     pub(super) fn label(session: &'a SessionKey, name: &'a str) -> Self {
         let (app, user) = (session.app_name(), Some(session.user_id()));
         Self { kind: Kind::Label, app, user, name: Cow::Borrowed(name), beside: Vec::new() }
     }
 
-    /// Bytes that no other place has.
+    /// Bytes that are different for each location.
     #[cfg(feature = "encryption")]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![self.kind as u8, u8::from(self.user.is_some())];
@@ -91,7 +92,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The scope that a user or an app owns.
+/// The scope that belongs to a user or an app.
 pub(super) fn scope_of(owner: &StateOwner) -> Scope {
     if owner.user_id().is_some() { Scope::User } else { Scope::App }
 }
@@ -101,8 +102,8 @@ fn add(to: &mut Vec<u8>, part: &[u8]) {
     to.extend_from_slice(part);
 }
 
-/// For messages: `the value of 'user:language' (my_app/alice)`.
-impl fmt::Display for Place<'_> {
+/// The location in a message: `the value of 'user:language' (my_app/alice)`.
+impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             Kind::Value => "the value of",

@@ -1,0 +1,12 @@
+//! Point-in-time state, blame, and the checkpoints that keep both cheap.
+
+mod blame;
+mod checkpoint;
+mod fold;
+mod last_checkpoint;
+mod state_at;
+
+pub(crate) use self::blame::{blame, writer, writer_of_shared};
+pub(crate) use self::checkpoint::{keep_checkpoints, make_checkpoints};
+pub(crate) use self::fold::{StoredSession, find};
+pub(crate) use self::state_at::{initial_state, state_at};

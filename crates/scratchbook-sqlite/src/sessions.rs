@@ -1,0 +1,220 @@
+//! Creates, reads, updates and deletes sessions.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::error::Fallible;
+use super::events::{self, EventPage};
+use super::growth::Growth;
+use super::locate;
+use super::removal;
+use super::retention;
+use super::row::{named, number, sql_limit};
+use super::state;
+use super::state_log::Origin;
+use super::transaction::Tx;
+use scratchbook_core::error::Error;
+use scratchbook_core::plan::query::StateQuery;
+use scratchbook_core::plan::room::MOST_AT_ONCE;
+use scratchbook_core::plan::sql::rows::{self, described};
+use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
+use scratchbook_core::session::{
+    LogPositions, RemovalKind, Session, SessionKey, SessionMetadata, SessionUpdate, no_session, seconds_of_micros,
+};
+use scratchbook_core::state::{Scope, StateMap};
+use scratchbook_core::store::taken;
+
+/// A session, or the requested part of it.
+pub(super) fn get(
+    connection: &Connection,
+    key: &SessionKey,
+    events: EventPage,
+    state: &StateQuery,
+    now: i64,
+) -> Fallible<Option<Session>> {
+    let sql = "SELECT seq, update_time, expire_time, title, labels, create_time, bytes FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
+    let address = [key.app_name(), key.user_id(), key.session_id()];
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row(params![address[0], address[1], address[2], now], |row| {
+        let (seq, times, bytes) = (number(row, 0)?, (row.get(5)?, row.get(1)?), number(row, 6)?);
+        Ok((seq, times, row.get(2)?, row.get(3)?, row.get(4)?, bytes))
+    });
+    let place = || format!("the session {key}");
+    let Some((seq, times, expires, title, labels, bytes)) = named(found.optional(), place)? else {
+        return Ok(None);
+    };
+    let metadata = metadata(title, labels, place)?;
+    let mut left = events.bytes.map_or(u64::MAX, |_| MOST_AT_ONCE);
+    let state = StateMap::new(
+        state::values(connection, state::SESSION_STATE, &address, state, Scope::Session, &mut left)?,
+        state::values(connection, state::USER_STATE, &address[..2], state, Scope::User, &mut left)?,
+        state::values(connection, state::APP_STATE, &address[..1], state, Scope::App, &mut left)?,
+    );
+    let events = events::page(connection, key, events)?;
+    let session = described(key.clone(), state, times, seq).with_events(events).with_expire_time(seconds(expires));
+    let session = session.with_stored_bytes(bytes);
+    Ok(Some(session.with_metadata(metadata).with_log_positions(log_positions(connection)?)))
+}
+
+/// The title and labels of a row.
+pub(super) fn metadata(
+    title: Option<String>,
+    labels: Option<String>,
+    of: impl Fn() -> String,
+) -> Fallible<SessionMetadata> {
+    Ok(rows::metadata(title.as_deref(), labels.as_deref(), of)?)
+}
+
+/// Changes a session's title and labels.
+pub(super) fn update(tx: &Tx<'_>, key: &SessionKey, update: &SessionUpdate, now: i64) -> Fallible<()> {
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let sql = "SELECT title, labels FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
+    let found = tx.find_row(sql, params![app, user, session, now], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (title, labels) = found.ok_or_else(|| no_session(key))?;
+    let metadata = self::metadata(title, labels, || format!("the session {key}"))?;
+    let TextMetadata { title, labels } = TextMetadata::new(metadata.updated(update)?)?;
+    tx.execute(
+        "UPDATE sessions SET title = ?4, labels = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
+        params![app, user, session, title, labels],
+    )?;
+    Ok(())
+}
+
+/// The last feed position that this snapshot shows.
+pub(super) fn log_positions(connection: &Connection) -> Fallible<LogPositions> {
+    let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| number(row, 0));
+    Ok(LogPositions::of_feed(named(position, || "the feed's position".to_owned())?))
+}
+
+pub(super) fn seconds(micros: Option<i64>) -> Option<f64> {
+    micros.map(seconds_of_micros)
+}
+
+/// Creates a session with its state and events. An expired session with the same key is deleted first. `now` is in
+/// microseconds.
+pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
+    let key = &new.key;
+    locate::check_new(tx, key, new.id_scope, now)?;
+    retention::delete_if_expired(tx, key, now)?;
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let position = tx.next_position()?;
+    let inserted = tx.execute(
+        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, title, labels, position,
+             bytes)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8, ?9)
+         ON CONFLICT DO NOTHING",
+        params![
+            app,
+            user,
+            session,
+            new.created,
+            new.expires,
+            new.metadata.title,
+            new.metadata.labels,
+            position,
+            new.initial.as_deref().map_or(0, events::bytes_of)
+        ],
+    )?;
+    if inserted == 0 {
+        return Err(taken(key).into());
+    }
+    if let Some(initial) = &new.initial {
+        let sql =
+            "INSERT INTO initial_states (app_name, user_id, session_id, state, position) VALUES (?1, ?2, ?3, ?4, ?5)";
+        tx.execute(sql, params![app, user, session, initial, position])?;
+    }
+    tx.counts().forget(key.into(), Scope::Session);
+    // The session has no keys yet, and the number of new ones was checked before.
+    for change in &new.own {
+        state::insert_own(tx, key, 0, change)?;
+    }
+    let time = seconds_of_micros(new.created);
+    let origin = Origin { position, session: Some((key, 0)), event_id: "", author: "user", time };
+    let mut growth = Growth::default();
+    for change in &new.shared {
+        let was_there = match change.scope {
+            Scope::User => state::write_user(tx, app, user, change, &origin)?,
+            _ => state::write_app(tx, app, change, &origin)?,
+        };
+        growth.add(change, was_there);
+    }
+    growth.check(tx, key.into(), &new.limits)?;
+    for event in &new.events {
+        // The events are stored even if the session expires at once.
+        events::append(tx, key, event, i64::MIN)?;
+    }
+    Ok(())
+}
+
+/// The number of the last event of a session, which must exist.
+pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64> {
+    let seq = find_last_seq(tx, key, now)?.ok_or_else(|| no_session(key))?;
+    if seq < 0 {
+        return Err(Error::corrupted(format!("the session {key} has the number {seq}: the row is damaged")).into());
+    }
+    Ok(seq)
+}
+
+/// The number of a session's last event, if the session exists.
+pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<Option<i64>> {
+    let sql = "SELECT seq FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
+    let address = params![key.app_name(), key.user_id(), key.session_id(), now];
+    tx.find_row(sql, address, |row| row.get(0))
+}
+
+/// When a session was created, in microseconds.
+pub(super) fn create_time(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
+    let sql = "SELECT create_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
+    tx.find_row(sql, params![key.app_name(), key.user_id(), key.session_id()], |row| row.get(0))
+}
+
+/// Deletes a session and everything that belongs to it.
+pub(super) fn delete(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<()> {
+    delete_by_columns(tx, [key.app_name(), key.user_id(), key.session_id()], RemovalKind::Deleted, now)
+}
+
+/// As [`delete`], by the columns of a key, which are not checked.
+pub(super) fn delete_by_columns(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, now: i64) -> Fallible<()> {
+    let gone = "DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 RETURNING seq";
+    let Some(last) = tx.find_row(gone, address, |row| row.get(0))? else {
+        return Ok(());
+    };
+    for table in ["initial_states", "session_states", "events", "checkpoints", "artifacts"] {
+        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3");
+        tx.execute_text(&sql, address)?;
+    }
+    removal::of_session(tx, address, kind, last, now)
+}
+
+/// Deletes a user from an app, and the user's name from the log of the app's state.
+pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str, now: i64) -> Fallible<()> {
+    let sessions = tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2", [app_name, user_id])?;
+    let mut gone = sessions;
+    gone += tx.execute(
+        "DELETE FROM removals WHERE app_name = ?1 AND user_id = ?2 AND session_id <> ''",
+        [app_name, user_id],
+    )?;
+    for table in ["initial_states", "session_states", "user_states", "events", "checkpoints", "artifacts"] {
+        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2");
+        gone += tx.execute_text(&sql, [app_name, user_id])?;
+    }
+    if gone > 0 {
+        removal::of_user(tx, app_name, user_id, sql_limit(sessions), now)?;
+    }
+    for table in ["state_log", "pruned_logs"] {
+        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2");
+        tx.execute_text(&sql, [app_name, user_id])?;
+    }
+    tx.execute(
+        "UPDATE state_log SET session_user = NULL, session_id = NULL, seq = NULL
+         WHERE app_name = ?1 AND scope = 'app' AND session_user = ?2",
+        [app_name, user_id],
+    )?;
+    tx.execute(
+        "UPDATE state_log SET author = '' WHERE app_name = ?1 AND scope = 'app' AND author = ?2",
+        [app_name, user_id],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! The present state of users and apps, and the values of a session's own keys.
+
+use rusqlite::{Connection, Row, params, params_from_iter};
+use serde_json::{Map, Value};
+
+use super::error::Fallible;
+use super::growth::Growth;
+use super::row::{decode, lossy, named, text_length};
+use super::state_log::{self, Origin};
+use super::transaction::Tx;
+use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::plan::query::StateQuery;
+use scratchbook_core::plan::room::{Room, too_much};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::session::{ListStateConfig, SessionKey, StateOwner, StatePage};
+use scratchbook_core::state::{Scope, ScopeMap};
+
+pub(super) const SESSION_STATE: &str = "SELECT key, value FROM session_states
+    WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
+pub(super) const USER_STATE: &str =
+    "SELECT key, value FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL";
+pub(super) const APP_STATE: &str = "SELECT key, value FROM app_states WHERE app_name = ?1 AND value IS NOT NULL";
+
+/// The scope of an owner's keys, and the user id as the log stores it.
+pub(super) fn scope_and_user(owner: &StateOwner) -> (Scope, &str) {
+    owner.user_id().map_or((Scope::App, ""), |user| (Scope::User, user))
+}
+
+/// The state of a user or an app.
+pub(super) fn get(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
+    let (app, mut left) = (owner.app_name(), u64::MAX);
+    let values = match owner.user_id() {
+        Some(user) => values(connection, USER_STATE, &[app, user], &StateQuery::All, Scope::User, &mut left)?,
+        None => values(connection, APP_STATE, &[app], &StateQuery::All, Scope::App, &mut left)?,
+    };
+    Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
+}
+
+/// A page of the state of a user or an app.
+pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListStateConfig) -> Fallible<StatePage> {
+    let (scope, _) = scope_and_user(owner);
+    let names: Vec<&str> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().collect();
+    let mut sql = match scope {
+        Scope::User => USER_STATE.to_owned(),
+        _ => APP_STATE.to_owned(),
+    };
+    let mut bounds = names.clone();
+    let end = prefix_end(&config.prefix);
+    let from = match config.after.as_deref() {
+        Some(after) if after >= config.prefix.as_str() => (">", after),
+        _ => (">=", config.prefix.as_str()),
+    };
+    for (comparison, name) in [Some(from), end.as_deref().map(|end| ("<", end))].into_iter().flatten() {
+        bounds.push(name);
+        sql.push_str(&format!(" AND key {comparison} ?{}", bounds.len()));
+    }
+    sql.push_str(&format!(" ORDER BY key LIMIT {}", config.page_size + 1));
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query(params_from_iter(bounds))?;
+    let (mut page, mut room) = (StatePage::default(), Room::new(config.page_bytes));
+    while let Some(row) = rows.next()? {
+        let bytes = text_length(row, 0) + text_length(row, 1);
+        if page.values.len() == config.page_size || !room.takes(bytes) {
+            page.next = page.values.keys().next_back().cloned();
+            break;
+        }
+        let name: String =
+            named(row.get(0), || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), names.join("/")))?;
+        let value =
+            decode(row.get_ref(1)?, || format!("the value of key '{}' of {}", scope.key(&name), names.join("/")))?;
+        page.values.insert(name, value);
+    }
+    Ok(page)
+}
+
+/// The smallest text after all texts with a prefix; `None` if there is none. Texts are compared by their bytes,
+/// which gives the same order as comparing characters.
+fn prefix_end(prefix: &str) -> Option<String> {
+    let mut rest = prefix.chars();
+    while let Some(last) = rest.next_back() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            return Some(format!("{}{next}", rest.as_str()));
+        }
+    }
+    None
+}
+
+/// The values of one scope. `owner` has the app, user and session, as far as the scope needs them. The size of the
+/// values in bytes is subtracted from `left`; if they exceed it, the read is refused.
+pub(super) fn values(
+    connection: &Connection,
+    sql: &str,
+    owner: &[&str],
+    query: &StateQuery,
+    scope: Scope,
+    left: &mut u64,
+) -> Fallible<ScopeMap> {
+    let mut values = ScopeMap::new();
+    let mut insert = |row: &Row<'_>| -> Fallible<()> {
+        *left = left.checked_sub(text_length(row, 0) + text_length(row, 1)).ok_or_else(too_much)?;
+        let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from);
+        let name = named(name, || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), owner.join("/")))?;
+        let place = || format!("the value of key '{}' of {}", scope.key(name), owner.join("/"));
+        let text = named(row.get_ref(1)?.as_str().map_err(Into::into), place)?;
+        Ok(rows::insert(&mut values, scope, owner, name, text)?)
+    };
+    match query.names(scope) {
+        None => {
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params_from_iter(owner))?;
+            while let Some(row) = rows.next()? {
+                insert(row)?;
+            }
+        }
+        Some(names) => {
+            let mut statement = connection.prepare_cached(&format!("{sql} AND key = ?{}", owner.len() + 1))?;
+            for name in names {
+                let mut rows = statement.query(params_from_iter(owner.iter().copied().chain([name.as_str()])))?;
+                while let Some(row) = rows.next()? {
+                    insert(row)?;
+                }
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Changes a user's or an app's keys outside of any session.
+pub(super) fn put_state(
+    tx: &Tx<'_>,
+    owner: &StateOwner,
+    changes: &[TextChange],
+    limits: &Limits,
+    author: &str,
+    time: f64,
+) -> Fallible<u64> {
+    let position = tx.next_position()?;
+    let origin = Origin { position, session: None, event_id: "", author, time };
+    let mut growth = Growth::default();
+    for change in changes {
+        let was_there = match owner.user_id() {
+            Some(user) => write_user(tx, owner.app_name(), user, change, &origin)?,
+            None => write_app(tx, owner.app_name(), change, &origin)?,
+        };
+        growth.add(change, was_there);
+    }
+    growth.check(tx, owner.into(), limits)?;
+    Ok(position.unsigned_abs())
+}
+
+/// Writes a change and returns whether its key had a value. A key that has one costs a single statement. No other
+/// statement could distinguish a new key from a changed one.
+pub(super) fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<bool> {
+    let row = params![key.app_name(), key.user_id(), key.session_id(), change.name, change.value, seq];
+    let changed = tx.execute(
+        "UPDATE session_states SET value = ?5, seq = ?6
+         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND key = ?4 AND value IS NOT NULL",
+        row,
+    )?;
+    if changed == 0 {
+        insert_own(tx, key, seq, change)?;
+    }
+    Ok(changed > 0)
+}
+
+pub(super) fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
+    tx.execute(
+        "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT DO UPDATE SET value = excluded.value, seq = excluded.seq",
+        params![key.app_name(), key.user_id(), key.session_id(), change.name, change.value, seq],
+    )?;
+    Ok(())
+}
+
+/// As [`write_own`], for a user's key, with an entry in the log.
+pub(super) fn write_user(
+    tx: &Tx<'_>,
+    app: &str,
+    user: &str,
+    change: &TextChange,
+    origin: &Origin<'_>,
+) -> Fallible<bool> {
+    let row = params![app, user, change.name, change.value, origin.position];
+    let known = tx.find_row(
+        "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
+         WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
+         RETURNING version",
+        row,
+        |row| row.get(0),
+    )?;
+    let version = match known {
+        Some(version) => version,
+        None => tx.query_row(
+            "INSERT INTO user_states (app_name, user_id, key, value, version, position) VALUES (?1, ?2, ?3, ?4, 1, ?5)
+             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+             RETURNING version",
+            row,
+            |row| row.get(0),
+        )?,
+    };
+    state_log::append(tx, app, Some(user), change, version, origin)?;
+    Ok(known.is_some())
+}
+
+/// As [`write_own`], for an app's key, with an entry in the log.
+pub(super) fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
+    let row = params![app, change.name, change.value, origin.position];
+    let known = tx.find_row(
+        "UPDATE app_states SET value = ?3, version = version + 1, position = ?4
+         WHERE app_name = ?1 AND key = ?2 AND value IS NOT NULL
+         RETURNING version",
+        row,
+        |row| row.get(0),
+    )?;
+    let version = match known {
+        Some(version) => version,
+        None => tx.query_row(
+            "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
+             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+             RETURNING version",
+            row,
+            |row| row.get(0),
+        )?,
+    };
+    state_log::append(tx, app, None, change, version, origin)?;
+    Ok(known.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix_end;
+
+    #[test]
+    fn a_prefix_ends_before_the_next_text_that_has_it_not() {
+        for (prefix, end) in [
+            ("", None),
+            ("a", Some("b")),
+            ("a\u{10ffff}", Some("b")),
+            ("\u{10ffff}", None),
+            ("x\u{d7ff}", Some("x\u{e000}")),
+            ("cart:", Some("cart;")),
+            ("\u{7f}", Some("\u{80}")),
+        ] {
+            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
+            assert!(end.is_none_or(|end| prefix < end), "{prefix:?}");
+        }
+    }
+}
