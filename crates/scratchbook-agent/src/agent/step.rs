@@ -1,4 +1,4 @@
-//! A turn of an [`LlmAgent`](super::LlmAgent), step by step: a model call, then the calls it asks for.
+//! The steps of an [`LlmAgent`](super::LlmAgent)'s turn: a model call, then the calls that it asks for.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
-use super::board::Seen;
 use super::callback::AfterModel;
 use super::confirmation;
 use super::context::InvocationContext;
-use super::draft::EventDraft;
 use super::empty_answer::mark_empty;
 use super::history::CLIENT_ID_PREFIX;
-use super::llm_agent::{Inner, without_code_fence};
-use super::look_ahead::look_ahead;
-use super::tool_step::{Calls, tool_step};
+use super::invocation_state::Visibility;
+use super::llm_agent::{LlmAgentDefinition, without_code_fence};
+use super::pending_event::PendingEvent;
+use super::piece_changes::with_changes_in_pieces;
+use super::tool_step::{ToolCalls, tool_step};
 use super::write_context::CallbackContext;
 use super::{EventStream, failure_event, request};
 use crate::model::{Llm, LlmRequest, LlmResponse, LlmStream};
@@ -28,7 +28,7 @@ use scratchbook_core::json;
 
 /// A turn: steps until an event is the final one, or another agent takes over. It begins with the calls that are to be run
 /// before the model is asked: what the user has agreed to, and what was not run when the run was cut off.
-pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream {
+pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let model = agent.model_in(&context)?;
         let tools = request::tools(&agent, model.as_ref(), &context);
@@ -36,7 +36,7 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
         let mut calls = vec![agreed];
         let mut waits = false;
         if let Some(past) = context.past() {
-            calls.extend(past.owed(&agent.name, context.branch()));
+            calls.extend(past.unanswered_calls(&agent.name, context.branch()));
             waits = past.awaits(&agent.name, context.branch());
         }
         loop {
@@ -56,12 +56,12 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
                 }
                 // What the model says. A stream may hold several whole answers; each one's calls are answered.
                 is_final = true;
-                let mut said = look_ahead(model_step(&agent, &model, &tools, &context));
+                let mut said = with_changes_in_pieces(model_step(&agent, &model, &tools, &context));
                 while let Some(event) = said.next().await {
                     let event = event?;
                     if !event.is_partial() {
                         is_final = event.is_final_response();
-                        calls.push(Calls::of(&event));
+                        calls.push(ToolCalls::of(&event));
                     }
                     yield event;
                 }
@@ -73,16 +73,16 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
             for calls in calls.drain(..).filter(|calls| !calls.is_empty()) {
                 let answers = tool_step(&agent, &tools, &context, &calls).await?;
                 is_final = answers.is_final;
-                for (draft, event) in answers.events {
+                for (pending, event) in answers.events {
                     hands_over |= event.actions.transfer_to_agent.is_some();
                     set_answer = event.actions.set_model_response.clone().or(set_answer);
                     yield event;
-                    drop(draft);
+                    drop(pending);
                 }
             }
             if let Some(answer) = set_answer {
-                let draft = context.draft();
-                yield agent.structured_answer(&answer, &draft, &context)?;
+                let pending = context.pending_event();
+                yield agent.structured_answer(&answer, &pending, &context)?;
                 break;
             }
             if is_final || hands_over {
@@ -92,8 +92,8 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
     })
 }
 
-impl Inner {
-    /// The agent's model, or that of the agent above it.
+impl LlmAgentDefinition {
+    /// The agent's model, or that of the nearest agent above it.
     fn model_in(&self, context: &InvocationContext) -> Result<Arc<dyn Llm>> {
         self.model.clone().or_else(|| context.tree().model_above(&self.name)).ok_or_else(|| {
             let message = format!("the agent '{}' has no model, nor has an agent above it; give it one", self.name);
@@ -101,22 +101,22 @@ impl Inner {
         })
     }
 
-    /// Asks the model, or the callback that answers in its place.
+    /// Calls the model, unless a callback answers in its place.
     async fn ask(
         &self,
         model: &dyn Llm,
         mut request: LlmRequest,
-        draft: &EventDraft,
+        pending: &PendingEvent,
         context: &InvocationContext,
-    ) -> Result<Said<'_>> {
+    ) -> Result<ModelOutput<'_>> {
         for callback in &self.callbacks.before_model {
-            let page = draft.page(Seen::ByAll);
-            let called = callback(CallbackContext::with_page(Arc::clone(&page), context), request);
-            match called.await.inspect_err(|_| draft.tear_out(&page))? {
+            let layer = pending.layer(Visibility::Everyone);
+            let called = callback(CallbackContext::with_layer(Arc::clone(&layer), context), request);
+            match called.await.inspect_err(|_| pending.drop_layer(&layer))? {
                 ControlFlow::Continue(next) => request = next,
                 ControlFlow::Break(response) => {
                     let responses = Box::pin(stream::iter([Ok(response)]));
-                    return Ok(Said { responses, after_model: &[] });
+                    return Ok(ModelOutput { responses, after_model: &[] });
                 }
             }
         }
@@ -125,24 +125,24 @@ impl Inner {
         let name = model.name().to_owned();
         let blame = move |error: Error| error.context(format!("the model '{name}'"));
         let responses = Box::pin(model.generate(request).map(move |response| response.map_err(&blame)));
-        Ok(Said { responses, after_model: &self.callbacks.after_model })
+        Ok(ModelOutput { responses, after_model: &self.callbacks.after_model })
     }
 
-    /// The event of a model's response, with what callbacks and `output_key` add.
+    /// The event of a model's response, with the changes of callbacks and of `output_key`.
     async fn event(
         &self,
         mut response: LlmResponse,
         after_model: &[AfterModel],
-        draft: &EventDraft,
+        pending: &PendingEvent,
         context: &InvocationContext,
     ) -> Result<Event> {
         for (place, callback) in after_model.iter().enumerate() {
-            response = callback(CallbackContext::with_page(draft.slot(place), context), response).await?;
+            response = callback(CallbackContext::with_layer(pending.piece_layer(place), context), response).await?;
         }
         mark_empty(&mut response, context.run_config());
         let mut event = response.into_event();
         if event.is_partial() {
-            return draft.finish(event);
+            return pending.finish(event);
         }
         for part in event.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
             if let Some(call) = part.function_call.as_mut().filter(|call| call.id.as_deref().is_none_or(str::is_empty))
@@ -158,24 +158,24 @@ impl Inner {
         if event.function_calls().next().is_some() {
             event.long_running_tool_ids = Some(ids);
         }
-        self.save_output(&event, draft, context)?;
-        draft.finish(event)
+        self.save_output(&event, pending, context)?;
+        pending.finish(event)
     }
 
-    /// The final event of an answer that a tool has taken: it looks as if the model had said it.
-    fn structured_answer(&self, answer: &Value, draft: &EventDraft, context: &InvocationContext) -> Result<Event> {
+    /// The final event of an answer given with a tool. It looks like an answer of the model.
+    fn structured_answer(&self, answer: &Value, pending: &PendingEvent, context: &InvocationContext) -> Result<Event> {
         let event = Event { content: Some(Content::model(answer.to_string())), ..Event::default() };
-        self.save_output(&event, draft, context)?;
-        draft.finish(event)
+        self.save_output(&event, pending, context)?;
+        pending.finish(event)
     }
 
     fn is_long_running(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.is_long_running() && tool.declaration().name == name)
     }
 
-    /// Puts the agent's final text, or what it parses to, under the output key. What is said beside a call, or
-    /// cut short by an error, is no answer.
-    fn save_output(&self, event: &Event, draft: &EventDraft, context: &InvocationContext) -> Result<()> {
+    /// Stores the agent's final text, or its parsed value, under the output key. Text beside a call, or cut short by an
+    /// error, is not an answer.
+    fn save_output(&self, event: &Event, pending: &PendingEvent, context: &InvocationContext) -> Result<()> {
         if !event.is_final_response() || event.function_calls().next().is_some() || event.error_code.is_some() {
             return Ok(());
         }
@@ -195,43 +195,43 @@ impl Inner {
             }
         };
         match &self.output_key {
-            Some(key) => CallbackContext::new(draft, context).state().set(key, value),
+            Some(key) => CallbackContext::new(pending, context).state().set(key, value),
             None => Ok(()),
         }
     }
 }
 
-/// What a model says, or a callback in its place.
-struct Said<'a> {
+/// The responses of a model, or of a callback in its place.
+struct ModelOutput<'a> {
     responses: LlmStream,
-    /// The callbacks that see it: none sees the answer of another callback.
+    /// The callbacks after the model. They do not see another callback's answer.
     after_model: &'a [AfterModel],
 }
 
-impl Said<'_> {
+impl ModelOutput<'_> {
     fn failed(error: Error) -> Self {
         Self { responses: Box::pin(stream::iter([Err(error)])), after_model: &[] }
     }
 }
 
-/// One model call: pieces as they come, then the whole.
+/// One model call: pieces as they arrive, then the whole.
 fn model_step(
-    agent: &Arc<Inner>,
+    agent: &Arc<LlmAgentDefinition>,
     model: &Arc<dyn Llm>,
     tools: &[Arc<dyn Tool>],
     context: &InvocationContext,
 ) -> EventStream {
     let (agent, model, tools, context) = (Arc::clone(agent), Arc::clone(model), tools.to_vec(), context.clone());
     Box::pin(async_stream::try_stream! {
-        // An instruction that lacks a key fails here, before any model is asked.
+        // An instruction with a missing key fails here, before the model is called.
         let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
-        let mut draft = context.draft();
-        let said = agent.ask(model.as_ref(), request, &draft, &context).await;
-        let Said { mut responses, after_model } = said.unwrap_or_else(Said::failed);
+        let mut pending = context.pending_event();
+        let said = agent.ask(model.as_ref(), request, &pending, &context).await;
+        let ModelOutput { mut responses, after_model } = said.unwrap_or_else(ModelOutput::failed);
         let mut answered = false;
         while let Some(response) = responses.next().await {
             let event = match response {
-                Ok(response) => agent.event(response, after_model, &draft, &context).await,
+                Ok(response) => agent.event(response, after_model, &pending, &context).await,
                 Err(error) => Err(error),
             };
             match event {
@@ -239,11 +239,11 @@ fn model_step(
                 Ok(event) => {
                     answered = true;
                     yield event;
-                    draft = context.draft();
+                    pending = context.pending_event();
                 }
                 Err(error) => {
-                    // What callbacks wrote before the failure travels with the event that tells of it.
-                    yield draft.finish(failure_event(&context, &error))?;
+                    // The changes of callbacks before the failure are carried by the event that reports it.
+                    yield pending.finish(failure_event(&context, &error))?;
                     Err(error.told())?;
                 }
             }

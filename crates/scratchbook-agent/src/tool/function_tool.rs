@@ -1,4 +1,4 @@
-//! A tool from an async function with typed arguments.
+//! A tool made from an async function with typed arguments.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 use scratchbook_core::state::to_value;
 
-/// An async function as a tool; the JSON Schema the model is shown comes from the arguments' type.
+/// An async function as a tool. The JSON Schema for the model is derived from the arguments' type.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -48,7 +48,7 @@ pub struct FunctionTool<A> {
     arguments: PhantomData<fn(A)>,
 }
 
-/// Which calls the user has to agree to.
+/// Which calls need the user's consent.
 enum Confirmation<A> {
     None,
     All,
@@ -56,7 +56,7 @@ enum Confirmation<A> {
 }
 
 impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
-    /// A tool of this name; the description is for the model.
+    /// A tool with this name; the description is for the model.
     #[must_use]
     pub fn new<F, Fut, R>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
@@ -78,8 +78,8 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
         Self { declaration, long_running: false, confirmation, function, arguments: PhantomData }
     }
 
-    /// The same tool with this JSON Schema shown to the model in place of the one that comes from the arguments' type.
-    /// What the model sends must still be read as that type.
+    /// Shows the model this JSON Schema instead of the one derived from the arguments' type. The model's arguments must
+    /// still parse as that type.
     ///
     /// ```
     /// use scratchbook::{FunctionTool, Tool, ToolContext};
@@ -98,24 +98,25 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
         self
     }
 
-    /// The same tool as one whose answer comes later, by a function response in a message to come. What the function gives
-    /// is a first answer, such as `{"status": "pending"}`; `()` or any other `null` is none yet. The model is told not to
-    /// call it again meanwhile, in ADK's words.
+    /// Marks the tool as long-running: its answer comes later, as a function response in another message. The function
+    /// returns a first answer, such as `{"status": "pending"}`; `()` or any other `null` means that there is none yet.
+    /// The model is instructed not to call the tool again in the meantime, in ADK's words.
     #[must_use]
     pub fn long_running(mut self) -> Self {
         self.long_running = true;
         self
     }
 
-    /// The same tool as one that the user has to agree to each time: it is run when a message confirms the call, see
-    /// [`ToolConfirmation`](crate::tool::ToolConfirmation). Where the user does not agree, the model is told so.
+    /// Requires the user's consent for every call. The tool runs when a message confirms the call, see
+    /// [`ToolConfirmation`](crate::tool::ToolConfirmation). If the user rejects the call, its response for the model
+    /// says so.
     #[must_use]
     pub fn require_confirmation(mut self) -> Self {
         self.confirmation = Confirmation::All;
         self
     }
 
-    /// The same tool as one that the user has to agree to where its arguments say so.
+    /// Requires the user's consent for calls whose arguments match the predicate.
     ///
     /// ```
     /// use scratchbook::{FunctionTool, ToolContext};
@@ -161,7 +162,7 @@ impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
         Ok(match &self.confirmation {
             Confirmation::None => false,
             Confirmation::All => true,
-            // Arguments that do not fit are told by the call itself, which is not run either.
+            // Invalid arguments are reported by the call itself, which does not run either.
             Confirmation::If(predicate) => self.read(args.clone()).is_ok_and(|args| predicate(&args)),
         })
     }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Map;
 
 use super::config::InvocationRule;
-use super::plan::{Log, Plan};
+use super::plan::{SessionLog, SummaryPlan};
 use crate::agent::history::{compacted, live_backward};
 use scratchbook_core::content::{Content, FunctionResponse, Part};
 use scratchbook_core::event::{Event, EventActions, EventCompaction};
@@ -96,14 +96,14 @@ impl Model {
         model
     }
 
-    fn log<T>(&self, plan: impl FnOnce(Log<'_, '_>) -> T) -> T {
+    fn log<T>(&self, plan: impl FnOnce(SessionLog<'_, '_>) -> T) -> T {
         let live = self.live();
         let begun = self.events.first().and_then(|event| event.timestamp).unwrap_or_default();
-        plan(Log::new(&live.iter().collect::<Vec<_>>(), u64::MAX, begun))
+        plan(SessionLog::new(&live.iter().collect::<Vec<_>>(), u64::MAX, begun))
     }
 
     /// Some events in a row, where the times of the first and the last are those of no others.
-    fn in_a_row(&self, from: usize, more: usize) -> Option<Plan> {
+    fn in_a_row(&self, from: usize, more: usize) -> Option<SummaryPlan> {
         let originals: Vec<_> = self.live().into_iter().filter(|event| event.actions.compaction.is_none()).collect();
         let events = originals.get(from..=from + more)?.to_vec();
         let [first, .., last] = &events[..] else {
@@ -112,7 +112,7 @@ impl Model {
         let is_named_once =
             |one: &Event| originals.iter().filter(|event| event.timestamp == one.timestamp).count() == 1;
         let (start, end) = (first.timestamp?, last.timestamp?);
-        (is_named_once(first) && is_named_once(last)).then_some(Plan { events, start, end })
+        (is_named_once(first) && is_named_once(last)).then_some(SummaryPlan { events, start, end })
     }
 
     fn push(&mut self, event: Event) {
@@ -159,8 +159,8 @@ impl Model {
         self.push(Event { actions, ..Event::new("user").with_invocation_id("rewind") });
     }
 
-    fn sum_up(&mut self, plan: Option<Plan>) {
-        let Some(Plan { events, start, end }) = plan else {
+    fn sum_up(&mut self, plan: Option<SummaryPlan>) {
+        let Some(SummaryPlan { events, start, end }) = plan else {
             return;
         };
         let name = format!("summary-{}", self.summed_up.len());

@@ -1,11 +1,12 @@
-//! What a model is told of the agents it may hand the conversation to. The wording is ADK's.
+//! Describes the agents that a model may hand the conversation to. The wording is ADK's.
 
 use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::tool::TransferTool;
 
-/// The agents by name and description, and when to hand over. `parent` is the agent above, where it may be handed to.
+/// The agents by name and description, and when to hand over. `parent` is the agent above, if it may receive the
+/// conversation.
 pub(super) fn transfer_instruction(targets: &[&Arc<dyn Agent>], parent: Option<&str>) -> String {
     let tool = TransferTool::NAME;
     let told: Vec<_> = targets

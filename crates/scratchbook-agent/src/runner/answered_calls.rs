@@ -1,46 +1,45 @@
-//! A message that answers calls goes on with the run that made them.
+//! Messages that answer calls, which continue the run that made the calls.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::agent::{Progress, is_request, progress};
+use crate::agent::{ConfirmationProgress, is_request, progress};
 use crate::tool::ToolConfirmation;
 use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 
-/// What a message answers; nothing by default.
+/// The calls that a message answers; none by default.
 #[derive(Debug, Default)]
-pub(super) struct Answered {
-    /// The run whose calls these are.
+pub(super) struct AnsweredCalls {
+    /// The run that made the calls.
     pub(super) run: Option<String>,
-    /// Who made them, each with the parts for it.
+    /// The agents that made the calls, each with the message's parts for it.
     pub(super) callers: Vec<Caller>,
-    /// Whether it answers requests for confirmations: then nobody else may answer them meanwhile.
+    /// Whether the message answers open requests for confirmations. Nobody else may answer them in the meantime.
     pub(super) confirms: bool,
-    /// Whether all it says was said before and has been carried out.
+    /// Whether everything in the message was said before and has been carried out.
     pub(super) is_settled: bool,
 }
 
-/// An agent that has made calls, on its branch.
+/// An agent that made calls, on its branch.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) agent: String,
     pub(super) branch: Option<String>,
-    /// The parts of the message that answer it; what answers nothing is with the first.
+    /// The parts of the message that answer it. Parts that answer no call are with the first caller.
     pub(super) parts: Vec<Part>,
 }
 
-impl Answered {
-    /// What a message answers, by ADK's rule: all of it belongs to one run.
+impl AnsweredCalls {
+    /// The calls that a message answers, by ADK's rule: all of them belong to one run.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where a call is not among the events or has another name, where the calls are of several runs,
-    /// where a tool is to answer itself, where a confirmation is none, stands beside text or is given in two
-    /// ways, and where the message calls tools itself; `Conflict` where a
-    /// confirmation was given before and what was confirmed has not been answered yet; `FailedPrecondition` where it was
-    /// asked for elsewhere.
+    /// `InvalidArgument` if a call is not among the events or has another name, if the calls belong to several runs, if
+    /// the tool itself answers a call, if a confirmation is invalid, comes with text or is answered in two ways, or if
+    /// the message makes calls itself; `Conflict` if a confirmation was given before and its call has no response yet;
+    /// `FailedPrecondition` if the confirmation was requested elsewhere.
     pub(super) fn of(message: &Content, events: &[Arc<Event>]) -> Result<Self> {
         if let Some(call) = message.function_calls().next() {
             let name = call.name.as_deref().unwrap_or_default();
@@ -101,13 +100,13 @@ impl Answered {
                 )));
             }
             match progress_now(call, &events[place + 1..]) {
-                Progress::Open => answered.confirms = true,
-                Progress::Consumed => consumed = true,
-                Progress::Answered => return Err(taken(id)),
+                ConfirmationProgress::Open => answered.confirms = true,
+                ConfirmationProgress::Consumed => consumed = true,
+                ConfirmationProgress::Answered => return Err(taken(id)),
             }
         }
         if (answered.confirms || consumed) && !others.is_empty() {
-            // The call's answer comes after it, and a model is shown that beside the call: it would not hear the rest.
+            // The call's response comes later, and a model is shown both together: it would not see the other parts.
             return Err(Error::invalid(
                 "a message that confirms a call can say nothing else; say it in another message",
             ));
@@ -119,7 +118,7 @@ impl Answered {
         Ok(answered)
     }
 
-    /// Refuses what answers two agents on one branch: of these, one at a time goes on with a run.
+    /// Refuses a message that answers two agents on one branch: only one of them at a time can continue the run.
     pub(super) fn check_branches(&self) -> Result<()> {
         for (place, caller) in self.callers.iter().enumerate() {
             if let Some(other) = self.callers[..place].iter().find(|other| other.branch == caller.branch) {
@@ -131,7 +130,7 @@ impl Answered {
         Ok(())
     }
 
-    /// Whom the last of some events answers.
+    /// The agents whose calls the last of these events answers.
     pub(super) fn of_last(events: &[Arc<Event>]) -> Vec<Caller> {
         let mut answered = Self::default();
         let last = events.iter().rfind(|event| event.actions.compaction.is_none());
@@ -143,7 +142,7 @@ impl Answered {
         answered.callers
     }
 
-    /// The ids of the requests for confirmations that it answers.
+    /// The ids of the requests for confirmations that the message answers.
     pub(super) fn confirmations(&self) -> HashSet<&str> {
         let answers = self.callers.iter().flat_map(|caller| &caller.parts).filter_map(answer_of);
         let is_confirmation = |answer: &FunctionResponse| answer.name.as_deref() == Some(ToolConfirmation::CALL_NAME);
@@ -167,7 +166,7 @@ fn answer_of(part: &Part) -> Option<(&str, &FunctionResponse)> {
     Some((response.id.as_deref().filter(|id| !id.is_empty())?, response))
 }
 
-/// The last call of an id, and the place of its event.
+/// The last call with an id, and the place of its event.
 fn find<'a>(id: &str, events: &'a [Arc<Event>]) -> Result<(usize, &'a FunctionCall)> {
     let of_event = |event: &'a Event| event.function_calls().find(|call| call.id.as_deref() == Some(id));
     let mut found = events.iter().enumerate().rev().filter_map(|(place, event)| Some((place, of_event(event)?)));
@@ -178,7 +177,7 @@ fn find<'a>(id: &str, events: &'a [Arc<Event>]) -> Result<(usize, &'a FunctionCa
     })
 }
 
-/// An answer under the name of its call.
+/// The response with the name of its call.
 fn named(part: &Part, response: &FunctionResponse, id: &str, call: &FunctionCall) -> Result<Part> {
     if response.name.is_some() && response.name != call.name {
         let [given, called] = [&response.name, &call.name].map(|name| name.as_deref().unwrap_or_default());
@@ -191,11 +190,12 @@ fn named(part: &Part, response: &FunctionResponse, id: &str, call: &FunctionCall
     Ok(part)
 }
 
-/// How far a request has come since the user has said something else last; what was left at that is open again.
-fn progress_now(request: &FunctionCall, later: &[Arc<Event>]) -> Progress {
+/// The progress of a request since the user's last message with other content. A confirmation left behind by that
+/// message is open again.
+fn progress_now(request: &FunctionCall, later: &[Arc<Event>]) -> ConfirmationProgress {
     let of = |events: &[Arc<Event>]| progress(request, events.iter().map(Arc::as_ref));
     match of(later) {
-        Progress::Answered => {
+        ConfirmationProgress::Answered => {
             let says_else = |event: &Arc<Event>| {
                 event.author == "user" && event.content.is_some() && event.function_responses().next().is_none()
             };

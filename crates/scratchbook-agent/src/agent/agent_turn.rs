@@ -1,4 +1,4 @@
-//! How an agent's turn is run: its callbacks around it, its failure told, and the agent it hands over to after it.
+//! Runs an agent's turn: callbacks around it, the report of a failure, and the agent that it hands over to.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 
 use super::callback::AgentCallbacks;
-use super::resume::{Left, Pending};
+use super::resume::{AwaitedCalls, TurnStatus};
 use super::{EventStream, InvocationContext, failure_event};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 
-/// An agent's turn, ready to be run.
-pub(super) struct Turn {
+/// An agent's turn, ready to run.
+pub(super) struct AgentTurn {
     pub(super) callbacks: AgentCallbacks,
     /// The run, for this agent.
     pub(super) context: InvocationContext,
     pub(super) events: EventStream,
 }
 
-/// Runs a turn. Where the agent hands over, the next agent's turn follows in the same loop, not inside the
-/// first: models that hand over to each other for ever take no stack. The callbacks after a turn run when the
-/// turns it has led to are over. A turn that was left earlier goes on with the agent that had the conversation.
-pub(super) fn drive(first: Turn) -> EventStream {
+/// Runs a turn. If the agent hands over, the next agent's turn follows in the same loop and not inside the first, so
+/// that agents that hand over for ever do not exhaust the stack. The callbacks after a turn run when the turns that
+/// follow it are over. A resumed turn continues with the agent that had the conversation.
+pub(super) fn drive(first: AgentTurn) -> EventStream {
     Box::pin(async_stream::stream! {
         let mut over = Vec::new();
-        let mut next = take_up(first, &mut over);
-        while let Some(Turn { callbacks, context, mut events }) = next.take() {
+        let mut next = resume_turn(first, &mut over);
+        while let Some(AgentTurn { callbacks, context, mut events }) = next.take() {
             let mut called = callbacks.run_before(&context).await;
             if let Some(event) = called.event.take() {
                 yield Ok(event);
@@ -37,18 +37,18 @@ pub(super) fn drive(first: Turn) -> EventStream {
             }
             let answered = called.answered;
             drop(called);
-            let mut pending = Pending::of(context.past().map(Arc::as_ref));
+            let mut awaited = AwaitedCalls::of(context.past().map(Arc::as_ref));
             let mut ended = false;
             let mut handed_to = None;
             while !answered && let Some(item) = events.next().await {
                 match item {
                     Ok(mut event) => {
-                        context.place(&mut event);
+                        context.set_node_path(&mut event);
                         if event.author == context.agent_name() && !event.is_partial() {
                             handed_to = event.actions.transfer_to_agent.clone().or(handed_to);
                             ended |= event.actions.end_of_agent == Some(true);
                         }
-                        pending.see(&event);
+                        awaited.update(&event);
                         yield Ok(event);
                     }
                     Err(error) => {
@@ -60,8 +60,8 @@ pub(super) fn drive(first: Turn) -> EventStream {
                     }
                 }
             }
-            // Who waits for an answer is not done.
-            if !ended && pending.is_empty() && let Some(event) = context.ends() {
+            // A turn that waits for an answer has not ended.
+            if !ended && awaited.is_empty() && let Some(event) = context.end_event() {
                 yield Ok(event);
             }
             if answered {
@@ -93,15 +93,15 @@ pub(super) fn drive(first: Turn) -> EventStream {
     })
 }
 
-/// Where a turn was left: the turn of the agent that had the conversation last, behind those that led to it. `None` where
-/// nothing is to be done now.
-fn take_up(first: Turn, over: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<Turn> {
+/// The turn from which a resumed run continues: that of the agent that had the conversation last, with the turns that
+/// led to it in `finished`. `None` if there is nothing to do now.
+fn resume_turn(first: AgentTurn, over: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<AgentTurn> {
     let Some(past) = first.context.past().cloned() else {
         return Some(first);
     };
     let mut turn = first;
     for (name, past) in past.handovers(turn.context.agent_name(), turn.context.branch()).into_iter().skip(1) {
-        // An agent that is no more is one that nothing was handed to.
+        // A handover to an agent that no longer exists did not take place.
         let Some(agent) = turn.context.tree().find(&name) else {
             break;
         };
@@ -109,37 +109,41 @@ fn take_up(first: Turn, over: &mut Vec<(AgentCallbacks, InvocationContext)>) -> 
         over.push((turn.callbacks, turn.context));
         turn = next;
     }
-    let Turn { callbacks, context, events } = turn;
+    let AgentTurn { callbacks, context, events } = turn;
     let asks_model = context.tree().find(context.agent_name()).is_some_and(|agent| agent.as_llm_agent().is_some());
     let past = context.past().cloned().unwrap_or_default();
-    match past.left(context.agent_name(), context.branch(), asks_model) {
-        Left::Going => Some(Turn { callbacks, context, events }),
-        Left::Done => Some(Turn { callbacks: callbacks.after_only(), context, events: Box::pin(stream::empty()) }),
-        Left::Waiting | Left::Ended => {
+    match past.status(context.agent_name(), context.branch(), asks_model) {
+        TurnStatus::Continues => Some(AgentTurn { callbacks, context, events }),
+        TurnStatus::Answered => {
+            Some(AgentTurn { callbacks: callbacks.after_only(), context, events: Box::pin(stream::empty()) })
+        }
+        TurnStatus::Waiting | TurnStatus::Ended => {
             over.clear();
             None
         }
     }
 }
 
-/// The turn of an agent that is handed the conversation.
-fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> Turn {
+/// The turn of an agent that receives the conversation.
+fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> AgentTurn {
     match agent.as_llm_agent() {
         Some(agent) => agent.turn(context),
-        None => {
-            Turn { callbacks: AgentCallbacks::default(), events: agent.run(context.clone()), context: context.clone() }
-        }
+        None => AgentTurn {
+            callbacks: AgentCallbacks::default(),
+            events: agent.run(context.clone()),
+            context: context.clone(),
+        },
     }
 }
 
-/// The same events, a panic among them an error.
+/// The same events, with a panic turned into an error.
 pub(crate) fn catch_panics(events: EventStream) -> impl Stream<Item = Result<Event>> + Send {
     AssertUnwindSafe(events)
         .catch_unwind()
         .map(|item| item.unwrap_or_else(|_| Err(Error::internal("an agent or one of its callbacks panicked"))))
 }
 
-/// The same outcome, a panic an error.
+/// The same outcome, with a panic turned into an error.
 pub(super) async fn catch_panic<T>(what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     let outcome = AssertUnwindSafe(work).catch_unwind().await;
     outcome.unwrap_or_else(|_| Err(Error::internal(format!("{what} panicked"))))
