@@ -64,7 +64,8 @@ impl RetryPolicy {
                 RetryAdvice::Later | RetryAdvice::Never => pause,
             })
             .notify(|failure, pause| {
-                tracing::debug!(kind = %failure.error.kind(), pause_ms = pause.as_millis(), "the model call failed and is retried");
+                let (kind, pause_ms) = (failure.error.kind(), pause.as_millis());
+                tracing::debug!(%kind, pause_ms, "the model call failed and is retried");
             })
             .await
             .map_err(|failure| failure.error)

@@ -23,79 +23,103 @@ pub(super) struct AgentTurn {
 /// that agents that hand over for ever do not exhaust the stack. The callbacks after a turn run when the turns that
 /// follow it are over. A resumed turn continues with the agent that had the conversation.
 pub(super) fn drive(first: AgentTurn) -> EventStream {
-    Box::pin(async_stream::stream! {
-        let mut over = Vec::new();
-        let mut next = resume_turn(first, &mut over);
+    Box::pin(async_stream::try_stream! {
+        let mut finished = Vec::new();
+        let mut next = resume_turn(first, &mut finished);
         while let Some(AgentTurn { callbacks, context, mut events }) = next.take() {
-            let mut called = callbacks.run_before(&context).await;
-            if let Some(event) = called.event.take() {
-                yield Ok(event);
+            let mut before = callbacks.run_before(&context).await;
+            if let Some(event) = before.event.take() {
+                yield event;
             }
-            if let Some(error) = called.failure.take() {
-                yield Err(error);
-                return;
-            }
-            let answered = called.answered;
-            drop(called);
-            let mut awaited = AwaitedCalls::of(context.past().map(Arc::as_ref));
-            let mut ended = false;
-            let mut handed_to = None;
+            let answered = before.finish()?;
+            let mut progress = TurnProgress::of(&context);
             while !answered && let Some(item) = events.next().await {
                 match item {
-                    Ok(mut event) => {
-                        context.set_node_path(&mut event);
-                        if event.author == context.agent_name() && !event.is_partial() {
-                            handed_to = event.actions.transfer_to_agent.clone().or(handed_to);
-                            ended |= event.actions.end_of_agent == Some(true);
-                        }
-                        awaited.update(&event);
-                        yield Ok(event);
+                    Ok(event) => {
+                        yield progress.add(event, &context);
                     }
                     Err(error) => {
                         if !error.is_told() {
-                            yield Ok(failure_event(&context, &error));
+                            yield failure_event(&context, &error);
                         }
-                        yield Err(error.told());
-                        return;
+                        Err(error.told())?;
                     }
                 }
             }
-            // A turn that waits for an answer has not ended.
-            if !ended && awaited.is_empty() && let Some(event) = context.end_event() {
-                yield Ok(event);
+            if let Some(event) = progress.end_event(&context) {
+                yield event;
             }
             if answered {
                 continue;
             }
-            over.push((callbacks, context.clone()));
-            if let Some(name) = handed_to {
-                match context.tree().find(&name) {
-                    Some(agent) => next = Some(turn_of(agent.as_ref(), &context.for_next_agent(agent.name()))),
-                    None => {
-                        let error = Error::not_found(format!("there is no agent '{name}' to hand over to"));
-                        yield Ok(failure_event(&context, &error));
-                        yield Err(error.told());
-                        return;
-                    }
+            finished.push((callbacks, context.clone()));
+            match progress.next_turn(&context) {
+                Ok(turn) => next = turn,
+                Err(error) => {
+                    yield failure_event(&context, &error);
+                    Err(error.told())?;
                 }
             }
         }
-        while let Some((callbacks, context)) = over.pop() {
-            let mut called = callbacks.run_after(&context).await;
-            if let Some(event) = called.event.take() {
-                yield Ok(event);
+        while let Some((callbacks, context)) = finished.pop() {
+            let mut after = callbacks.run_after(&context).await;
+            if let Some(event) = after.event.take() {
+                yield event;
             }
-            if let Some(error) = called.failure.take() {
-                yield Err(error);
-                return;
-            }
+            after.finish()?;
         }
     })
 }
 
+/// The progress of a turn, from its events so far.
+struct TurnProgress {
+    awaited: AwaitedCalls,
+    /// Whether the agent has recorded its end itself.
+    has_ended: bool,
+    handed_to: Option<String>,
+}
+
+impl TurnProgress {
+    fn of(context: &InvocationContext) -> Self {
+        let awaited = AwaitedCalls::of(context.past().map(Arc::as_ref));
+        Self { awaited, has_ended: false, handed_to: None }
+    }
+
+    /// Takes in an event of the turn, and returns it with its node path.
+    fn add(&mut self, mut event: Event, context: &InvocationContext) -> Event {
+        context.set_node_path(&mut event);
+        if event.author == context.agent_name() && !event.is_partial() {
+            if let Some(agent) = &event.actions.transfer_to_agent {
+                self.handed_to = Some(agent.clone());
+            }
+            self.has_ended |= event.actions.end_of_agent == Some(true);
+        }
+        self.awaited.update(&event);
+        event
+    }
+
+    /// The event that records the end of the turn. A turn that waits for an answer has not ended.
+    fn end_event(&self, context: &InvocationContext) -> Option<Event> {
+        if self.has_ended || !self.awaited.is_empty() {
+            return None;
+        }
+        context.end_event()
+    }
+
+    /// The turn of the agent that the conversation was handed to, if it was.
+    fn next_turn(self, context: &InvocationContext) -> Result<Option<AgentTurn>> {
+        let Some(name) = self.handed_to else {
+            return Ok(None);
+        };
+        let agent = context.tree().find(&name);
+        let agent = agent.ok_or_else(|| Error::not_found(format!("there is no agent '{name}' to hand over to")))?;
+        Ok(Some(turn_of(agent.as_ref(), &context.for_next_agent(agent.name()))))
+    }
+}
+
 /// The turn from which a resumed run continues: that of the agent that had the conversation last, with the turns that
 /// led to it in `finished`. `None` if there is nothing to do now.
-fn resume_turn(first: AgentTurn, over: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<AgentTurn> {
+fn resume_turn(first: AgentTurn, finished: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<AgentTurn> {
     let Some(past) = first.context.past().cloned() else {
         return Some(first);
     };
@@ -106,7 +130,7 @@ fn resume_turn(first: AgentTurn, over: &mut Vec<(AgentCallbacks, InvocationConte
             break;
         };
         let next = turn_of(agent.as_ref(), &turn.context.for_next_agent(&name).with_past(Some(past)));
-        over.push((turn.callbacks, turn.context));
+        finished.push((turn.callbacks, turn.context));
         turn = next;
     }
     let AgentTurn { callbacks, context, events } = turn;
@@ -118,7 +142,7 @@ fn resume_turn(first: AgentTurn, over: &mut Vec<(AgentCallbacks, InvocationConte
             Some(AgentTurn { callbacks: callbacks.after_only(), context, events: Box::pin(stream::empty()) })
         }
         TurnStatus::Waiting | TurnStatus::Ended => {
-            over.clear();
+            finished.clear();
             None
         }
     }

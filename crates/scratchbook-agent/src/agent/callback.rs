@@ -120,6 +120,17 @@ pub(super) struct CallbackOutcome {
     _pending: Option<PendingEvent>,
 }
 
+impl CallbackOutcome {
+    /// Whether a callback has given the agent's answer. To be called when the event has been taken.
+    ///
+    /// # Errors
+    ///
+    /// The error of a callback.
+    pub(super) fn finish(self) -> Result<bool> {
+        self.failure.map_or(Ok(self.answered), Err)
+    }
+}
+
 /// Runs callbacks until one returns content or fails.
 async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> CallbackOutcome {
     if callbacks.is_empty() {

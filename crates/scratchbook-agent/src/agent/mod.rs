@@ -112,7 +112,7 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
 pub(crate) fn failure_event(context: &InvocationContext, error: &Error) -> Event {
     let mut event = context.event();
     if error.is_for_operator() {
-        tracing::warn!(kind = error.kind().as_str(), %error, "an agent has failed");
+        tracing::warn!(kind = error.kind().as_str(), %error, "an agent failed");
     }
     event.error_code = Some(error.public_kind().as_str().to_uppercase());
     event.error_message = Some(error.public_message().to_owned());

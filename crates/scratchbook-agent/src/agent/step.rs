@@ -8,6 +8,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use super::callback::AfterModel;
+use super::compaction::SummaryPermit;
 use super::confirmation;
 use super::context::InvocationContext;
 use super::empty_answer::mark_empty;
@@ -26,70 +27,118 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::json;
 
-/// A turn: steps until an event is the final one, or another agent takes over. It begins with the calls that are to be run
-/// before the model is asked: what the user has agreed to, and what was not run when the run was cut off.
+/// A turn: steps until an event is the final one, or another agent takes over. It begins with the calls that have to
+/// run before the model is called: those that the user has confirmed, and those that an interrupted run has left.
 pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
-        let model = agent.model_in(&context)?;
-        let tools = request::tools(&agent, model.as_ref(), &context);
-        let agreed = confirmation::answered(&tools, &context).await?;
-        let mut calls = vec![agreed];
-        let mut waits = false;
-        if let Some(past) = context.past() {
-            calls.extend(past.unanswered_calls(&agent.name, context.branch()));
-            waits = past.awaits(&agent.name, context.branch());
-        }
+        let turn = LlmTurn::new(agent, context)?;
+        let (mut calls, waits) = turn.calls_before_model().await?;
         loop {
-            calls.retain(|calls| !calls.is_empty());
-            let mut is_final = false;
+            let mut step = StepResult::default();
             if calls.is_empty() {
-                // Earlier calls may have no answer yet.
+                // Earlier calls may have no response yet.
                 if waits {
                     break;
                 }
-                if let Some(compacting) = context.compacting() {
-                    let estimate = || request::estimated_tokens(&agent, model.as_ref(), &context);
-                    if let Some((summary, busy)) = compacting.before_model(&context, estimate).await {
-                        yield summary;
-                        drop(busy);
-                    }
+                if let Some((summary, permit)) = turn.due_summary().await {
+                    yield summary;
+                    drop(permit);
                 }
-                // What the model says. A stream may hold several whole answers; each one's calls are answered.
-                is_final = true;
-                let mut said = with_changes_in_pieces(model_step(&agent, &model, &tools, &context));
-                while let Some(event) = said.next().await {
+                step.is_final = true;
+                // A stream may have several whole answers; the calls of each are run.
+                let mut answers = with_changes_in_pieces(turn.model_step());
+                while let Some(event) = answers.next().await {
                     let event = event?;
-                    if !event.is_partial() {
-                        is_final = event.is_final_response();
-                        calls.push(ToolCalls::of(&event));
-                    }
+                    calls.extend(step.add_answer(&event));
                     yield event;
                 }
-                drop(said);
             }
-            // What the tools answer.
-            let mut hands_over = false;
-            let mut set_answer = None;
-            for calls in calls.drain(..).filter(|calls| !calls.is_empty()) {
-                let answers = tool_step(&agent, &tools, &context, &calls).await?;
-                is_final = answers.is_final;
+            for calls in calls.drain(..) {
+                let answers = tool_step(&turn.agent, &turn.tools, &turn.context, &calls).await?;
+                step.is_final = answers.is_final;
                 for (pending, event) in answers.events {
-                    hands_over |= event.actions.transfer_to_agent.is_some();
-                    set_answer = event.actions.set_model_response.clone().or(set_answer);
+                    step.add_tool_event(&event);
                     yield event;
                     drop(pending);
                 }
             }
-            if let Some(answer) = set_answer {
-                let pending = context.pending_event();
-                yield agent.structured_answer(&answer, &pending, &context)?;
+            if let Some(answer) = &step.structured_answer {
+                let pending = turn.context.pending_event();
+                yield turn.agent.structured_answer(answer, &pending, &turn.context)?;
                 break;
             }
-            if is_final || hands_over {
+            if step.is_final || step.hands_over {
                 break;
             }
         }
     })
+}
+
+/// What one step has led to: a model call, the calls of its answers, or both.
+#[derive(Default)]
+struct StepResult {
+    /// Whether the agent's turn ends with this step.
+    is_final: bool,
+    hands_over: bool,
+    /// The answer that a model has given with `set_model_response`.
+    structured_answer: Option<Value>,
+}
+
+impl StepResult {
+    /// Takes in an event of the model, and returns its calls, if it has any.
+    fn add_answer(&mut self, event: &Event) -> Option<ToolCalls> {
+        if event.is_partial() {
+            return None;
+        }
+        self.is_final = event.is_final_response();
+        Some(ToolCalls::of(event)).filter(|calls| !calls.is_empty())
+    }
+
+    /// Takes in an event with responses of tools.
+    fn add_tool_event(&mut self, event: &Event) {
+        self.hands_over |= event.actions.transfer_to_agent.is_some();
+        if let Some(answer) = &event.actions.set_model_response {
+            self.structured_answer = Some(Value::clone(answer));
+        }
+    }
+}
+
+/// What all steps of a turn use.
+struct LlmTurn {
+    agent: Arc<LlmAgentDefinition>,
+    model: Arc<dyn Llm>,
+    tools: Vec<Arc<dyn Tool>>,
+    context: InvocationContext,
+}
+
+impl LlmTurn {
+    fn new(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> Result<Self> {
+        let model = agent.model_in(&context)?;
+        let tools = request::tools(&agent, model.as_ref(), &context);
+        Ok(Self { agent, model, tools, context })
+    }
+
+    /// The calls that have to run before the model is asked, and whether earlier calls have no response yet.
+    async fn calls_before_model(&self) -> Result<(Vec<ToolCalls>, bool)> {
+        let mut calls = vec![confirmation::answered(&self.tools, &self.context).await?];
+        let mut waits = false;
+        if let Some(past) = self.context.past() {
+            calls.extend(past.unanswered_calls(&self.agent.name, self.context.branch()));
+            waits = past.awaits(&self.agent.name, self.context.branch());
+        }
+        calls.retain(|calls| !calls.is_empty());
+        Ok((calls, waits))
+    }
+
+    /// The event of the summary that is due before the model is asked, and the permit to make it.
+    async fn due_summary(&self) -> Option<(Event, SummaryPermit<'_>)> {
+        let estimate = || request::estimated_tokens(&self.agent, self.model.as_ref(), &self.context);
+        self.context.compacting()?.before_model(&self.context, estimate).await
+    }
+
+    fn model_step(&self) -> EventStream {
+        model_step(&self.agent, &self.model, &self.tools, &self.context)
+    }
 }
 
 impl LlmAgentDefinition {

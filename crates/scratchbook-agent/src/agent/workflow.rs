@@ -112,7 +112,8 @@ impl SequentialAgent {
         Box::pin(async_stream::try_stream! {
             let mut left = WorkflowCheckpoint::of(&context, &agents);
             for agent in agents.iter().skip(left.place) {
-                if !left.recorded && let Some(event) = context.checkpoint_event(agent_state([(CURRENT, json!(agent.name()))])) {
+                let state = agent_state([(CURRENT, json!(agent.name()))]);
+                if !left.recorded && let Some(event) = context.checkpoint_event(state) {
                     yield event;
                 }
                 let past = left.take_past();
@@ -203,7 +204,7 @@ impl WorkflowCheckpoint {
             Some(place) => Self { place, round, recorded: true, past: Some(since) },
             None => {
                 let agent = context.agent_name();
-                tracing::warn!(agent, current, "the agent that was under way is no more; beginning with the first");
+                tracing::warn!(agent, current, "the agent that was running no longer exists; the first agent runs");
                 Self { place: 0, round, recorded: false, past: None }
             }
         }

@@ -41,81 +41,18 @@ impl AnsweredCalls {
     /// the message makes calls itself; `Conflict` if a confirmation was given before and its call has no response yet;
     /// `FailedPrecondition` if the confirmation was requested elsewhere.
     pub(super) fn of(message: &Content, events: &[Arc<Event>]) -> Result<Self> {
-        if let Some(call) = message.function_calls().next() {
-            let name = call.name.as_deref().unwrap_or_default();
-            return Err(Error::invalid(format!(
-                "a user's message cannot call '{name}'; say something, or answer a call"
-            )));
-        }
-        let mut answered = Self::default();
+        refuse_calls(message)?;
         if message.function_responses().next().is_none() {
-            return Ok(answered);
+            return Ok(Self::default());
         }
-        let mut first = "";
-        let (mut consumed, mut says_more) = (false, false);
-        let mut others = Vec::new();
-        let mut confirmations = BTreeMap::new();
+        let mut reader = MessageReader::new(events);
         for part in message.parts() {
-            let Some((id, response)) = answer_of(part) else {
-                others.push(part.clone());
-                continue;
-            };
-            let (place, call) = find(id, events)?;
-            let event = &events[place];
-            match &answered.run {
-                None => first = id,
-                Some(run) if *run == event.invocation_id => {}
-                Some(run) => {
-                    return Err(Error::invalid(format!(
-                        "the message answers the call '{first}' of the run {run} and the call '{id}' of the run {}; \
-                         answer those of one run at a time",
-                        event.invocation_id
-                    )));
-                }
-            }
-            answered.run = Some(event.invocation_id.clone());
-            answered.take(event, named(part, response, id, call)?);
-            if !event.long_running_tool_ids.as_ref().is_some_and(|ids| ids.contains(id)) {
-                let name = call.name.as_deref().unwrap_or_default();
-                return Err(Error::invalid(format!(
-                    "the message answers the call '{id}' of '{name}', which its tool answers; answer a call of a tool that \
-                     is long-running, or a request for a confirmation"
-                )));
-            }
-            if !is_request(call) {
-                says_more = true;
-                continue;
-            }
-            if event.is_restored() {
-                return Err(Error::new(
-                    ErrorKind::FailedPrecondition,
-                    format!("the confirmation '{id}' was asked for elsewhere; have the agent make the call anew"),
-                ));
-            }
-            let given = ToolConfirmation::from_response(&response.response.clone().unwrap_or_default())
-                .map_err(|e| e.context(format!("the answer to '{id}'")))?;
-            if confirmations.insert(id, given.clone()).is_some_and(|other| other != given) {
-                return Err(Error::invalid(format!(
-                    "the message answers the confirmation '{id}' in two ways; answer it once"
-                )));
-            }
-            match progress_now(call, &events[place + 1..]) {
-                ConfirmationProgress::Open => answered.confirms = true,
-                ConfirmationProgress::Consumed => consumed = true,
-                ConfirmationProgress::Answered => return Err(taken(id)),
+            match answer_of(part) {
+                Some((id, response)) => reader.add_answer(id, response, part)?,
+                None => reader.others.push(part.clone()),
             }
         }
-        if (answered.confirms || consumed) && !others.is_empty() {
-            // The call's response comes later, and a model is shown both together: it would not see the other parts.
-            return Err(Error::invalid(
-                "a message that confirms a call can say nothing else; say it in another message",
-            ));
-        }
-        if let Some(caller) = answered.callers.first_mut() {
-            caller.parts.extend(others);
-        }
-        answered.is_settled = consumed && !answered.confirms && !says_more;
-        Ok(answered)
+        reader.finish()
     }
 
     /// Refuses a message that answers two agents on one branch: only one of them at a time can continue the run.
@@ -159,6 +96,125 @@ impl AnsweredCalls {
             }
         }
     }
+}
+
+/// Reads the parts of a message that answers calls.
+struct MessageReader<'a> {
+    events: &'a [Arc<Event>],
+    answered: AnsweredCalls,
+    /// The id of the first call that is answered.
+    first: &'a str,
+    /// The answers to requests for confirmations, by the ids of the requests.
+    confirmations: BTreeMap<&'a str, ToolConfirmation>,
+    /// The parts that answer no call.
+    others: Vec<Part>,
+    /// Whether a confirmation is repeated whose call has its response.
+    repeats: bool,
+    /// Whether a call is answered that is not a request for a confirmation.
+    answers_tool: bool,
+}
+
+impl<'a> MessageReader<'a> {
+    fn new(events: &'a [Arc<Event>]) -> Self {
+        Self {
+            events,
+            answered: AnsweredCalls::default(),
+            first: "",
+            confirmations: BTreeMap::new(),
+            others: Vec::new(),
+            repeats: false,
+            answers_tool: false,
+        }
+    }
+
+    fn add_answer(&mut self, id: &'a str, response: &FunctionResponse, part: &Part) -> Result<()> {
+        let (place, call) = find(id, self.events)?;
+        let event = &self.events[place];
+        self.check_run(id, event)?;
+        self.answered.run = Some(event.invocation_id.clone());
+        self.answered.take(event, named(part, response, id, call)?);
+        check_long_running(id, call, event)?;
+        if !is_request(call) {
+            self.answers_tool = true;
+            return Ok(());
+        }
+        self.add_confirmation(id, response, event)?;
+        match progress_now(call, &self.events[place + 1..]) {
+            ConfirmationProgress::Open => self.answered.confirms = true,
+            ConfirmationProgress::Consumed => self.repeats = true,
+            ConfirmationProgress::Answered => return Err(taken(id)),
+        }
+        Ok(())
+    }
+
+    /// Refuses a call of another run than that of the calls before it.
+    fn check_run(&mut self, id: &'a str, event: &Event) -> Result<()> {
+        match &self.answered.run {
+            None => {
+                self.first = id;
+                Ok(())
+            }
+            Some(run) if *run == event.invocation_id => Ok(()),
+            Some(run) => Err(Error::invalid(format!(
+                "the message answers the call '{}' of the run {run} and the call '{id}' of the run {}; answer those of \
+                 one run at a time",
+                self.first, event.invocation_id
+            ))),
+        }
+    }
+
+    /// Adds the answer to a request for a confirmation.
+    fn add_confirmation(&mut self, id: &'a str, response: &FunctionResponse, request: &Event) -> Result<()> {
+        if request.is_restored() {
+            return Err(Error::new(
+                ErrorKind::FailedPrecondition,
+                format!("the confirmation '{id}' was asked for elsewhere; have the agent make the call anew"),
+            ));
+        }
+        let given = ToolConfirmation::from_response(&response.response.clone().unwrap_or_default())
+            .map_err(|e| e.context(format!("the answer to '{id}'")))?;
+        if self.confirmations.insert(id, given.clone()).is_some_and(|other| other != given) {
+            return Err(Error::invalid(format!(
+                "the message answers the confirmation '{id}' in two ways; answer it once"
+            )));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<AnsweredCalls> {
+        let mut answered = self.answered;
+        if (answered.confirms || self.repeats) && !self.others.is_empty() {
+            // The call's response comes later, and a model is shown both together: it would not see the other parts.
+            return Err(Error::invalid(
+                "a message that confirms a call can say nothing else; say it in another message",
+            ));
+        }
+        if let Some(caller) = answered.callers.first_mut() {
+            caller.parts.extend(self.others);
+        }
+        answered.is_settled = self.repeats && !answered.confirms && !self.answers_tool;
+        Ok(answered)
+    }
+}
+
+fn refuse_calls(message: &Content) -> Result<()> {
+    let Some(call) = message.function_calls().next() else {
+        return Ok(());
+    };
+    let name = call.name.as_deref().unwrap_or_default();
+    Err(Error::invalid(format!("a user's message cannot call '{name}'; say something, or answer a call")))
+}
+
+/// Refuses an answer to a call that its tool answers.
+fn check_long_running(id: &str, call: &FunctionCall, event: &Event) -> Result<()> {
+    if event.long_running_tool_ids.as_ref().is_some_and(|ids| ids.contains(id)) {
+        return Ok(());
+    }
+    let name = call.name.as_deref().unwrap_or_default();
+    Err(Error::invalid(format!(
+        "the message answers the call '{id}' of '{name}', which its tool answers; answer a call of a tool that is \
+         long-running, or a request for a confirmation"
+    )))
 }
 
 fn answer_of(part: &Part) -> Option<(&str, &FunctionResponse)> {

@@ -145,11 +145,11 @@ impl RunCompaction {
             .unwrap_or_default()
             .filter(says_something)
         else {
-            tracing::warn!(events, "no summary; the events stay in the requests");
+            tracing::warn!(events, "there is no summary; the events stay in the requests");
             self.failed.store(true, Ordering::Relaxed);
             return None;
         };
-        tracing::debug!(events, "events summed up");
+        tracing::debug!(events, "events were summarized");
         Some(event(plan, summary, context))
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn without_orphaned_responses(entries: Vec<Entry<'_>>) -> Vec<Entry<'
             };
             let known = CallKey::of_response(response).is_some_and(|key| made.contains(&key));
             if !known {
-                tracing::debug!(id = response.id, "an answer to no call is left out of the request");
+                tracing::debug!(id = response.id, "a response without its call is left out of the request");
             }
             known
         });
@@ -64,7 +64,7 @@ pub(super) fn without_orphaned_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
         let Some(id) = id.filter(|id| !answered.contains(id)) else {
             return true;
         };
-        tracing::debug!(id, "a call without an answer is left out of the request");
+        tracing::debug!(id, "a call without a response is left out of the request");
         false
     };
     entries.into_iter().filter_map(|entry| entry.retain(is_answered)).collect()
