@@ -1,8 +1,7 @@
 //! A tool made from an async function with typed arguments.
 
 use std::fmt;
-use std::future::Future;
-use std::marker::PhantomData;
+use std::future::{Future, ready};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -40,26 +39,31 @@ use scratchbook_core::state::to_value;
 ///     Ok(json!({"items": cart.len()}))
 /// });
 /// ```
-pub struct FunctionTool<A> {
+pub struct FunctionTool {
     declaration: FunctionDeclaration,
     long_running: bool,
-    confirmation: Confirmation<A>,
-    function: Box<dyn Fn(A, ToolContext) -> BoxFuture<'static, Result<Value>> + Send + Sync>,
-    arguments: PhantomData<fn(A)>,
+    confirmation: Confirmation,
+    /// Whether arguments can be parsed as the function's.
+    is_valid: fn(&Map<String, Value>) -> bool,
+    function: Box<Function>,
 }
+
+/// The function with its arguments still to be parsed.
+type Function = dyn Fn(Map<String, Value>, ToolContext) -> BoxFuture<'static, Result<Value>> + Send + Sync;
 
 /// Which calls need the user's consent.
-enum Confirmation<A> {
+enum Confirmation {
     None,
     All,
-    If(Box<dyn Fn(&A) -> bool + Send + Sync>),
+    If(Box<dyn Fn(&Map<String, Value>) -> bool + Send + Sync>),
 }
 
-impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
+impl FunctionTool {
     /// A tool with this name; the description is for the model.
     #[must_use]
-    pub fn new<F, Fut, R>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
+    pub fn new<A, F, Fut, R>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
+        A: DeserializeOwned + JsonSchema + 'static,
         F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R>> + Send + 'static,
         R: Serialize,
@@ -69,13 +73,18 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
             description: description.into(),
             parameters_json_schema: schema_for!(A).to_value(),
         };
-        let function = Box::new(move |args, context| {
-            let running = function(args, context);
-            let answer: BoxFuture<'static, _> = Box::pin(async move { to_value(&running.await?) });
-            answer
+        let name = declaration.name.clone();
+        let function = Box::new(move |args, context| -> BoxFuture<'static, _> {
+            match parse(&name, args) {
+                Ok(args) => {
+                    let running = function(args, context);
+                    Box::pin(async move { to_value(&running.await?) })
+                }
+                Err(error) => Box::pin(ready(Err(error))),
+            }
         });
-        let confirmation = Confirmation::None;
-        Self { declaration, long_running: false, confirmation, function, arguments: PhantomData }
+        let is_valid = |args: &Map<String, Value>| parse::<A>("", args.clone()).is_ok();
+        Self { declaration, long_running: false, confirmation: Confirmation::None, is_valid, function }
     }
 
     /// Shows the model this JSON Schema instead of the one derived from the arguments' type. The model's arguments must
@@ -116,7 +125,8 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
         self
     }
 
-    /// Requires the user's consent for calls whose arguments match the predicate.
+    /// Requires the user's consent for calls whose arguments match the predicate. The predicate's
+    /// type is usually that of the function. Arguments that cannot be parsed as the predicate's type need consent, too.
     ///
     /// ```
     /// use scratchbook::{FunctionTool, ToolContext};
@@ -126,25 +136,32 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
     ///     amount: u64,
     /// }
     ///
-    /// let pay = FunctionTool::new("pay", "Pays an amount.", |args: Pay, _: ToolContext| async move { Ok(args.amount) });
-    /// let pay = pay.require_confirmation_if(|args| args.amount > 100);
+    /// fn pay() -> FunctionTool {
+    ///     let pay = |args: Pay, _: ToolContext| async move { Ok(args.amount) };
+    ///     FunctionTool::new("pay", "Pays an amount.", pay).require_confirmation_if(|args: &Pay| args.amount > 100)
+    /// }
     /// ```
     #[must_use]
-    pub fn require_confirmation_if(mut self, predicate: impl Fn(&A) -> bool + Send + Sync + 'static) -> Self {
+    pub fn require_confirmation_if<A: DeserializeOwned>(
+        mut self,
+        predicate: impl Fn(&A) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let predicate = move |args: &Map<_, _>| parse("", args.clone()).map_or(true, |args| predicate(&args));
         self.confirmation = Confirmation::If(Box::new(predicate));
         self
     }
+}
 
-    fn read(&self, args: Map<String, Value>) -> Result<A> {
-        serde_json::from_value(Value::Object(args)).map_err(|e| {
-            let (name, why) = (&self.declaration.name, json::describe(&e));
-            Error::invalid(format!("the arguments of '{name}' do not fit its schema: {why}"))
-        })
-    }
+/// Parses a call's arguments as a type.
+fn parse<A: DeserializeOwned>(tool: &str, args: Map<String, Value>) -> Result<A> {
+    serde_json::from_value(Value::Object(args)).map_err(|e| {
+        let why = json::describe(&e);
+        Error::invalid(format!("the arguments of '{tool}' do not fit its schema: {why}"))
+    })
 }
 
 #[async_trait]
-impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
+impl Tool for FunctionTool {
     fn declaration(&self) -> &FunctionDeclaration {
         &self.declaration
     }
@@ -154,8 +171,7 @@ impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
     }
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
-        let running = (self.function)(self.read(args)?, context);
-        running.await
+        (self.function)(args, context).await
     }
 
     async fn requires_confirmation(&self, args: &Map<String, Value>, _context: &ToolContext) -> Result<bool> {
@@ -163,12 +179,12 @@ impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
             Confirmation::None => false,
             Confirmation::All => true,
             // Invalid arguments are reported by the call itself, which does not run either.
-            Confirmation::If(predicate) => self.read(args.clone()).is_ok_and(|args| predicate(&args)),
+            Confirmation::If(predicate) => (self.is_valid)(args) && predicate(args),
         })
     }
 }
 
-impl<A> fmt::Debug for FunctionTool<A> {
+impl fmt::Debug for FunctionTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FunctionTool").field("name", &self.declaration.name).finish_non_exhaustive()
     }
