@@ -76,6 +76,21 @@ async fn only_calls_whose_arguments_say_so_are_asked_about() {
 }
 
 #[tokio::test]
+async fn arguments_that_the_condition_cannot_read_need_consent() {
+    #[derive(serde::Deserialize)]
+    struct Limit {
+        amount: u64,
+    }
+    let pay = FunctionTool::new("pay", "Pays.", |args: serde_json::Map<String, serde_json::Value>, _: ToolContext| {
+        std::future::ready(Ok(args))
+    });
+    let agent = llm("agent", [call("pay", json!({"amount": "much"})), says("Done.")])
+        .tool(pay.require_confirmation_if(|limit: &Limit| limit.amount > 100));
+    let events = run(&on(&app(), agent.build().unwrap()), "pay").await.unwrap();
+    assert_eq!(requests(&events).len(), 1);
+}
+
+#[tokio::test]
 async fn arguments_that_do_not_fit_are_told_and_not_asked_about() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Pay {
