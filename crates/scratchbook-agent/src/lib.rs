@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use futures_util::TryStreamExt;
-//! use scratchbook::{FunctionTool, InMemorySessionService, LlmAgent, LlmResponse, Runner, ScriptedLlm, ToolContext};
+//! use scratchbook::prelude::*;
 //! use serde_json::{Map, Value, json};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! use futures_util::TryStreamExt;
-//! use scratchbook::{InMemorySessionService, LlmAgent, ModelName, Runner};
+//! use scratchbook::prelude::*;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 //! let agent = LlmAgent::builder("helper").model_name("gemini-2.5-flash").build()?;

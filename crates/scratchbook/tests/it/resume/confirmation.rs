@@ -81,9 +81,8 @@ async fn arguments_that_the_condition_cannot_read_need_consent() {
     struct Limit {
         amount: u64,
     }
-    let pay = FunctionTool::new("pay", "Pays.", |args: serde_json::Map<String, serde_json::Value>, _: ToolContext| {
-        std::future::ready(Ok(args))
-    });
+    let pay =
+        FunctionTool::new("pay", "Pays.", |args: Map<String, Value>, _: ToolContext| std::future::ready(Ok(args)));
     let agent = llm("agent", [call("pay", json!({"amount": "much"})), says("Done.")])
         .tool(pay.require_confirmation_if(|limit: &Limit| limit.amount > 100));
     let events = run(&on(&app(), agent.build().unwrap()), "pay").await.unwrap();
