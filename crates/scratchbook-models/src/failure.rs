@@ -39,8 +39,8 @@ impl Call {
             E::StreamParse { serde_error, .. } => {
                 self.unreadable(&scratchbook_core::json::describe(&serde_error)).into()
             }
-            E::ChatResponse { body, .. } => self.told(&body).into(),
-            E::ChatResponseGeneration { response_body, .. } => self.told(&response_body).into(),
+            E::ChatResponse { body, .. } => self.error_in_body(&body).into(),
+            E::ChatResponseGeneration { response_body, .. } => self.error_in_body(&response_body).into(),
             // The error's text may contain the request.
             _ => Error::internal(format!("the request to {} cannot be put into words", self.provider())).into(),
         }
@@ -103,7 +103,7 @@ impl Call {
     }
 
     /// The error for an answer that contains an error.
-    fn told(&self, body: &Value) -> Error {
+    fn error_in_body(&self, body: &Value) -> Error {
         match message(body) {
             Some(said) => {
                 Error::new(ErrorKind::Unavailable, format!("{} broke off with: {}", self.provider(), self.quoted(said)))

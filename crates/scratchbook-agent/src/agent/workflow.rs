@@ -110,13 +110,13 @@ impl SequentialAgent {
     fn turn(&self, context: InvocationContext) -> EventStream {
         let agents = self.sub_agents.clone();
         Box::pin(async_stream::try_stream! {
-            let mut left = WorkflowCheckpoint::of(&context, &agents);
-            for agent in agents.iter().skip(left.place) {
+            let mut checkpoint = WorkflowCheckpoint::of(&context, &agents);
+            for agent in agents.iter().skip(checkpoint.place) {
                 let state = agent_state([(CURRENT, json!(agent.name()))]);
-                if !left.recorded && let Some(event) = context.checkpoint_event(state) {
+                if !checkpoint.recorded && let Some(event) = context.checkpoint_event(state) {
                     yield event;
                 }
-                let past = left.take_past();
+                let past = checkpoint.take_past();
                 let mut awaited = AwaitedCalls::of(past.as_deref());
                 let mut events = agent.run(context.with_past(past));
                 while let Some(event) = events.next().await {
@@ -146,16 +146,16 @@ impl LoopAgent {
         // A loop without agents would never end.
         let rounds = if agents.is_empty() { 0 } else { self.max_iterations.unwrap_or(usize::MAX) };
         Box::pin(async_stream::try_stream! {
-            let mut left = WorkflowCheckpoint::of(&context, &agents);
-            for round in left.round..rounds {
+            let mut checkpoint = WorkflowCheckpoint::of(&context, &agents);
+            for round in checkpoint.round..rounds {
                 // Agents that never wait would keep other tasks from running and this loop from being dropped.
                 tokio::task::yield_now().await;
-                for agent in agents.iter().skip(std::mem::take(&mut left.place)) {
+                for agent in agents.iter().skip(std::mem::take(&mut checkpoint.place)) {
                     let state = agent_state([(CURRENT, json!(agent.name())), (ROUND, json!(round))]);
-                    if !left.recorded && let Some(event) = context.checkpoint_event(state) {
+                    if !checkpoint.recorded && let Some(event) = context.checkpoint_event(state) {
                         yield event;
                     }
-                    let past = left.take_past();
+                    let past = checkpoint.take_past();
                     let mut awaited = AwaitedCalls::of(past.as_deref());
                     let mut escalated = past.as_ref().is_some_and(|past| past.escalated(|_| true));
                     let mut events = agent.run(context.with_past(past));

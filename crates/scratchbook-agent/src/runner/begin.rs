@@ -125,15 +125,15 @@ impl RunnerCore {
         if request.message.is_none() && delta.is_empty() {
             return Ok(());
         }
-        let mut told = Vec::new();
+        let mut by_branch = Vec::new();
         for Caller { branch, parts, .. } in &answered.callers {
-            match told.iter_mut().find(|(of, _): &&mut (_, Vec<_>)| of == branch) {
-                Some((_, told)) => told.extend(parts.iter().cloned()),
-                None => told.push((branch.clone(), parts.clone())),
+            match by_branch.iter_mut().find(|(of, _): &&mut (_, Vec<_>)| of == branch) {
+                Some((_, of_branch)) => of_branch.extend(parts.iter().cloned()),
+                None => by_branch.push((branch.clone(), parts.clone())),
             }
         }
         let mut contents: Vec<_> =
-            told.into_iter().map(|(branch, parts)| (branch, Some(Content::new("user", parts)))).collect();
+            by_branch.into_iter().map(|(branch, parts)| (branch, Some(Content::new("user", parts)))).collect();
         if contents.is_empty() {
             let message = request.message.clone();
             contents.push((None, message.map(|message| Content { role: Some("user".to_owned()), ..message })));

@@ -255,9 +255,9 @@ impl Runner {
                             Err(error) => {
                                 // The agent cannot report it. If the report cannot be stored either, the error alone is
                                 // returned.
-                                let told = failure_event(&context, &error);
-                                if let Ok(told) = inner.commit(&context, told, &permit).await {
-                                    yield told;
+                                let report = failure_event(&context, &error);
+                                if let Ok(report) = inner.commit(&context, report, &permit).await {
+                                    yield report;
                                 }
                                 Err(error)?;
                             }

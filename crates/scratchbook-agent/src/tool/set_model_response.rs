@@ -79,11 +79,11 @@ impl Tool for SetModelResponseTool {
         };
         // The model can correct an invalid answer; the wording is ADK's.
         if let Err(error) = (self.check)(&answer) {
-            let told = format!(
+            let message = format!(
                 "Validation Error found:\n{error}\nRecall the set_model_response function correctly, fix the errors, and \
                  call it again with all required fields using the correct types."
             );
-            return Ok(json!({"error": told}));
+            return Ok(json!({"error": message}));
         }
         context.set_model_response(answer.clone());
         Ok(answer)

@@ -21,7 +21,7 @@ pub(super) fn options(request: &LlmRequest, profile: &ProviderProfile) -> Result
     options.stop_sequences = config.stop_sequences.clone().unwrap_or_default();
     options.response_format = format(request, profile);
     let thinking = Thinking::of(config)?;
-    thinking.tell(profile, &mut options, &mut extra)?;
+    thinking.apply(profile, &mut options, &mut extra)?;
     // Anthropic's models refuse these settings while they think; ADK has the same rule.
     if !(profile.wire == Wire::Anthropic && thinking.is_wanted()) {
         options.temperature = config.temperature;
@@ -133,7 +133,12 @@ impl Thinking {
         self.level.is_some() || self.budget.is_some_and(|budget| budget != 0)
     }
 
-    fn tell(&self, profile: &ProviderProfile, options: &mut ChatOptions, extra: &mut Map<String, Value>) -> Result<()> {
+    fn apply(
+        &self,
+        profile: &ProviderProfile,
+        options: &mut ChatOptions,
+        extra: &mut Map<String, Value>,
+    ) -> Result<()> {
         // OpenAI and Anthropic return summaries of thoughts only if they are requested.
         let anthropic = profile.wire == Wire::Anthropic;
         options.capture_reasoning_content = Some(self.include == Some(true) || anthropic);

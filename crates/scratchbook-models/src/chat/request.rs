@@ -113,9 +113,9 @@ fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
 
 /// The instruction, with the answer's schema if the provider has no other place for it.
 fn system(request: &LlmRequest, profile: &ProviderProfile) -> Option<String> {
-    let told = request.output_schema.as_ref().filter(|_| !profile.takes_schema());
-    let schema =
-        told.map(|schema| format!("Answer with JSON that has this JSON Schema, and with nothing else:\n{schema}"));
+    let in_instruction = request.output_schema.as_ref().filter(|_| !profile.takes_schema());
+    let schema = in_instruction
+        .map(|schema| format!("Answer with JSON that has this JSON Schema, and with nothing else:\n{schema}"));
     let texts: Vec<_> = request.system_instruction.clone().into_iter().chain(schema).collect();
     Some(texts.join("\n\n")).filter(|text| !text.is_empty())
 }

@@ -34,7 +34,7 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
         let mut next = Some(first);
         while let Some(piece) = next {
             if let Some(complaint) = piece.get("error") {
-                yield told(&call, complaint);
+                yield error_response(&call, complaint);
                 return;
             }
             let answer = answer(piece).map_err(|error| call.unreadable(&error.to_string()))?;
@@ -148,7 +148,7 @@ fn nothing(call: &Call) -> Failure {
 }
 
 /// The response for an error that the provider reports after pieces of its answer.
-fn told(call: &Call, complaint: &Value) -> LlmResponse {
+fn error_response(call: &Call, complaint: &Value) -> LlmResponse {
     let text = |name: &str| complaint.get(name).and_then(Value::as_str).map(str::to_owned);
     LlmResponse {
         error_code: text("status").or_else(|| complaint.get("code").map(Value::to_string)),

@@ -35,13 +35,13 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     let contents = request.contents.iter().filter_map(|said| content(said).transpose());
     let mut contents = contents.collect::<Result<Vec<_>>>()?;
     match request.contents.last() {
-        None => contents.push(told(BEGIN)),
-        Some(last) if last.role.as_deref() != Some("user") => contents.push(told(GO_ON)),
+        None => contents.push(user_text(BEGIN)),
+        Some(last) if last.role.as_deref() != Some("user") => contents.push(user_text(GO_ON)),
         Some(_) => {}
     }
     body.insert("contents".to_owned(), contents.into());
     if let Some(instruction) = &request.system_instruction {
-        body.insert("systemInstruction".to_owned(), told(instruction));
+        body.insert("systemInstruction".to_owned(), user_text(instruction));
     }
     if !request.tools.is_empty() {
         let declarations = request.tools.iter().map(declaration).collect::<Result<Vec<_>>>()?;
@@ -86,7 +86,7 @@ fn documented(settings: Value) -> Value {
     }
 }
 
-fn told(text: &str) -> Value {
+fn user_text(text: &str) -> Value {
     json!({"parts": [{"text": text}], "role": "user"})
 }
 

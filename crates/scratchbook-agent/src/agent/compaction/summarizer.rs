@@ -147,12 +147,12 @@ fn history(events: &[Arc<Event>]) -> String {
     let mut lines = Vec::new();
     for event in events.iter().filter(|event| !is_of_credentials(event)) {
         let parts = event.content.as_ref().map(Content::parts).unwrap_or_default();
-        parts.iter().for_each(|part| tell(event, part, &mut lines));
+        parts.iter().for_each(|part| add_lines(event, part, &mut lines));
     }
     lines.join("\n")
 }
 
-fn tell(event: &Event, part: &Part, lines: &mut Vec<String>) {
+fn add_lines(event: &Event, part: &Part, lines: &mut Vec<String>) {
     let author = &event.author;
     match part.text.as_deref().filter(|text| !text.is_empty()) {
         // Thoughts of an earlier summary are left out.

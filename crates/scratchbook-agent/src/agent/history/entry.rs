@@ -20,7 +20,7 @@ enum EntryParts<'a> {
     /// Some of its parts, or parts of several events.
     Picked(Vec<&'a Part>),
     /// A report about an event, without calls and responses.
-    Told(Vec<Part>),
+    Quoted(Vec<Part>),
 }
 
 impl<'a> Entry<'a> {
@@ -28,8 +28,8 @@ impl<'a> Entry<'a> {
         Self { role: content.role.as_deref(), said: EntryParts::Whole(content.parts()), event: Some(event) }
     }
 
-    pub(super) fn told(parts: Vec<Part>) -> Self {
-        Self { role: Some("user"), said: EntryParts::Told(parts), event: None }
+    pub(super) fn quoted(parts: Vec<Part>) -> Self {
+        Self { role: Some("user"), said: EntryParts::Quoted(parts), event: None }
     }
 
     /// The same entry with these parts.
@@ -51,7 +51,7 @@ impl<'a> Entry<'a> {
         let (whole, picked): (&'a [Part], &[&'a Part]) = match &self.said {
             EntryParts::Whole(parts) => (parts, &[]),
             EntryParts::Picked(parts) => (&[], parts),
-            EntryParts::Told(_) => (&[], &[]),
+            EntryParts::Quoted(_) => (&[], &[]),
         };
         whole.iter().chain(picked.iter().copied())
     }
@@ -86,7 +86,7 @@ impl<'a> Entry<'a> {
         let parts = match self.said {
             EntryParts::Whole(parts) => parts.iter().map(own).collect(),
             EntryParts::Picked(parts) => parts.into_iter().map(own).collect(),
-            EntryParts::Told(parts) => parts,
+            EntryParts::Quoted(parts) => parts,
         };
         Content { role: self.role.map(str::to_owned), parts: Some(parts), ..Content::default() }
     }

@@ -26,7 +26,7 @@ pub(super) fn entry<'a>(event: &'a Event, viewer: &Viewer<'_>, authors: &HashMap
     if content.parts().is_empty() {
         return Some(Entry::of(event, content));
     }
-    told(&event.author, content).map(Entry::told)
+    quoted(&event.author, content).map(Entry::quoted)
 }
 
 /// Whether it answers another agent's call. The user may have given the response.
@@ -36,10 +36,10 @@ fn answers_another(event: &Event, viewer: &Viewer<'_>, authors: &HashMap<&str, &
 }
 
 /// The quoted parts; `None` if there are only thoughts or nothing to quote.
-fn told(author: &str, content: &Content) -> Option<Vec<Part>> {
+fn quoted(author: &str, content: &Content) -> Option<Vec<Part>> {
     let mut parts = Vec::with_capacity(content.parts().len() + 1);
     parts.push(Part::text(preamble()));
-    parts.extend(content.parts().iter().filter_map(|part| told_part(author, part)));
+    parts.extend(content.parts().iter().filter_map(|part| quoted_part(author, part)));
     (parts.len() > 1).then_some(parts)
 }
 
@@ -53,7 +53,7 @@ fn preamble() -> String {
     )
 }
 
-fn told_part(author: &str, part: &Part) -> Option<Part> {
+fn quoted_part(author: &str, part: &Part) -> Option<Part> {
     if part.thought == Some(true) {
         return None;
     }
