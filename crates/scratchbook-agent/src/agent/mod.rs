@@ -42,7 +42,9 @@ pub use llm_agent::{
     IncludeContents, Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state,
 };
 pub use state::ContextState;
-pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
+pub use workflow::{
+    LoopAgent, LoopAgentBuilder, ParallelAgent, ParallelAgentBuilder, SequentialAgent, SequentialAgentBuilder,
+};
 pub use write_context::{CallbackContext, ToolContext};
 
 pub(crate) use agent_turn::catch_panics;

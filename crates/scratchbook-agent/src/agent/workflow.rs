@@ -14,6 +14,7 @@ use super::agent_turn::{AgentTurn, catch_panics, drive};
 use super::callback::{AgentCallbacks, agent_callback_methods};
 use super::layer_group::{GroupGuard, RunningTask};
 use super::resume::{AwaitedCalls, PastEvents};
+use super::tree::check_agent_name;
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::runner::inherit_run;
 use scratchbook_core::content::Content;
@@ -21,7 +22,7 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 
 macro_rules! workflow_agent {
-    ($(#[$doc:meta])* $agent:ident { $($field:ident: $type:ty = $default:expr),* }) => {
+    ($(#[$doc:meta])* $agent:ident, $builder:ident { $($field:ident: $type:ty = $default:expr),* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $agent {
@@ -33,7 +34,13 @@ macro_rules! workflow_agent {
         }
 
         impl $agent {
-            /// An agent with this name that runs the given agents.
+            /// Starts building an agent with this name.
+            #[must_use]
+            pub fn builder(name: impl Into<String>) -> $builder {
+                $builder { agent: Self::new(name, Vec::new()) }
+            }
+
+            /// An agent with this name that runs the given agents. A runner checks the name.
             #[must_use]
             pub fn new(name: impl Into<String>, sub_agents: Vec<Arc<dyn Agent>>) -> Self {
                 Self {
@@ -53,6 +60,40 @@ macro_rules! workflow_agent {
             }
 
             agent_callback_methods!(callbacks);
+        }
+
+        #[doc = concat!("Builds a [`", stringify!($agent), "`].")]
+        #[derive(Clone, Debug)]
+        pub struct $builder {
+            agent: $agent,
+        }
+
+        impl $builder {
+            /// Describes what the agent is good at, for agents that may hand over to it.
+            #[must_use]
+            pub fn description(mut self, description: impl Into<String>) -> Self {
+                self.agent.description = description.into();
+                self
+            }
+
+            /// Adds an agent that this one runs.
+            #[must_use]
+            pub fn sub_agent(mut self, agent: impl Agent) -> Self {
+                self.agent.sub_agents.push(Arc::new(agent));
+                self
+            }
+
+            agent_callback_methods!(agent.callbacks);
+
+            /// Builds the agent.
+            ///
+            /// # Errors
+            ///
+            /// `InvalidArgument` if the name is not an identifier or is `user`.
+            pub fn build(self) -> Result<$agent> {
+                check_agent_name(&self.agent.name)?;
+                Ok(self.agent)
+            }
         }
 
         impl Agent for $agent {
@@ -81,15 +122,14 @@ workflow_agent! {
     /// Runs its sub-agents in sequence.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use scratchbook::{LlmAgent, ScriptedLlm, SequentialAgent};
+    /// use scratchbook::prelude::*;
     ///
     /// let writer = LlmAgent::builder("writer").model(ScriptedLlm::new(["A draft."])).output_key("draft").build()?;
     /// let editor = LlmAgent::builder("editor").model(ScriptedLlm::new(["Better."])).instruction("Edit: {draft}").build()?;
-    /// let both = SequentialAgent::new("both", vec![Arc::new(writer), Arc::new(editor)]);
+    /// let both = SequentialAgent::builder("both").sub_agent(writer).sub_agent(editor).build()?;
     /// # Ok::<(), scratchbook::Error>(())
     /// ```
-    SequentialAgent {}
+    SequentialAgent, SequentialAgentBuilder {}
 }
 
 workflow_agent! {
@@ -98,12 +138,12 @@ workflow_agent! {
     /// A sub-agent continues when its event has been committed and the run's reader has taken it. If a sub-agent
     /// escalates, the others are stopped: their uncommitted changes are dropped, and their `after_agent` callbacks are
     /// not called. Needs a Tokio runtime.
-    ParallelAgent {}
+    ParallelAgent, ParallelAgentBuilder {}
 }
 
 workflow_agent! {
     /// Runs its sub-agents in sequence, repeatedly, until one escalates or the maximum of iterations is reached.
-    LoopAgent { max_iterations: Option<usize> = None }
+    LoopAgent, LoopAgentBuilder { max_iterations: Option<usize> = None }
 }
 
 impl SequentialAgent {
@@ -171,6 +211,15 @@ impl LoopAgent {
                 }
             }
         })
+    }
+}
+
+impl LoopAgentBuilder {
+    /// Limits the number of iterations.
+    #[must_use]
+    pub fn max_iterations(mut self, max_iterations: usize) -> Self {
+        self.agent.max_iterations = Some(max_iterations);
+        self
     }
 }
 
@@ -305,5 +354,19 @@ async fn hand_over(_running: RunningTask, events: EventStream, sender: mpsc::Sen
         if sender.send((event, taken)).await.is_err() || wait.await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workflow_agents_are_built_as_llm_agents_are() {
+        let inner = SequentialAgent::builder("inner").description("Does nothing.").build().unwrap();
+        let outer = LoopAgent::builder("outer").sub_agent(inner).max_iterations(2).build().unwrap();
+        assert_eq!(outer.max_iterations, Some(2));
+        assert_eq!(outer.sub_agents()[0].description(), "Does nothing.");
+        assert!(ParallelAgent::builder("no identifier").build().is_err());
     }
 }

@@ -55,8 +55,11 @@ type Function = dyn Fn(Map<String, Value>, ToolContext) -> BoxFuture<'static, Re
 enum Confirmation {
     None,
     All,
-    If(Box<dyn Fn(&Map<String, Value>) -> bool + Send + Sync>),
+    If(Box<Condition>),
 }
+
+/// Whether a call with these arguments needs consent.
+type Condition = dyn Fn(&Map<String, Value>) -> bool + Send + Sync;
 
 impl FunctionTool {
     /// A tool with this name; the description is for the model.
