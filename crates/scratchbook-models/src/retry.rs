@@ -65,7 +65,7 @@ impl RetryPolicy {
             })
             .notify(|failure, pause| {
                 let (kind, pause_ms) = (failure.error.kind(), pause.as_millis());
-                tracing::debug!(%kind, pause_ms, "the model call failed and is retried");
+                tracing::debug!(%kind, pause_ms, "the model call is tried again");
             })
             .await
             .map_err(|failure| failure.error)
