@@ -1,7 +1,7 @@
 //! Instruction templates: parsed once, rendered for every model call.
 //!
-//! `{name}` and `{name?}` are replaced by state values, `{{ ... }}` is a literal `{ ... }`, and whatever else
-//! stands in braces (JSON, code, an unbalanced one) stays as it is. Inserted text is never scanned again.
+//! `{name}` and `{name?}` are replaced by state values, `{{ ... }}` is a literal `{ ... }`, and anything else in braces
+//! (JSON, code, an unbalanced brace) is left unchanged. Inserted text is never scanned again.
 
 use std::collections::BTreeMap;
 
@@ -24,15 +24,15 @@ use scratchbook_core::state::{Scope, StateMap};
 ///
 /// | written | becomes |
 /// |---|---|
-/// | `{name}`, `{ user:name }` | the value; an error where the key is missing |
-/// | `{name?}` | the value; nothing where the key is missing |
-/// | `{user:profile.name?}`, `{items[0]}` | what lies inside the value; as it is where the first key is missing |
+/// | `{name}`, `{ user:name }` | the value; an error if the key is missing |
+/// | `{name?}` | the value; nothing if the key is missing |
+/// | `{user:profile.name?}`, `{items[0]}` | a part of the value; unchanged if the first key is missing |
 /// | `{artifact.notes.txt}` | the artifact's text |
 /// | `{{ ... }}` | `{ ... }`; so `{{{x}}}` is `{`, the value, `}` |
-/// | `${x}`, `\{x}` | as it is |
-/// | anything else in braces, a lone `}}` | as it is |
+/// | `${x}`, `\{x}` | unchanged |
+/// | anything else in braces, a lone `}}` | unchanged |
 ///
-/// A string is inserted as it is, `null` as nothing, any other value as JSON.
+/// A string is inserted as it is, `null` as nothing, and any other value as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstructionTemplate {
     source: String,
@@ -49,7 +49,7 @@ enum Segment {
 struct Placeholder {
     target: Target,
     optional: bool,
-    /// How it was written, braces included.
+    /// The placeholder as written, including its braces.
     raw: String,
     line: usize,
     column: usize,
@@ -68,7 +68,7 @@ enum Step {
 }
 
 impl InstructionTemplate {
-    /// Parses a template. Every text is one: what is no placeholder is text.
+    /// Parses a template. Every text is valid: anything that is not a placeholder is text.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Parser::new(text).run()
@@ -80,17 +80,16 @@ impl InstructionTemplate {
         &self.source
     }
 
-    /// The text with values from a state, where no artifact is asked for.
+    /// Renders a template without artifacts, with values from a state.
     ///
     /// # Errors
     ///
-    /// `NotFound` names a key that is missing, with its line and column; `FailedPrecondition` where the
-    /// template asks for an artifact.
+    /// `NotFound` names a missing key, with its line and column; `FailedPrecondition` if the template uses an artifact.
     pub fn render(&self, state: &StateMap) -> Result<String> {
         self.render_with(|key| state.get(key).cloned(), None)
     }
 
-    /// The names of the artifacts the template asks for.
+    /// The names of the artifacts that the template uses.
     pub(crate) fn artifact_names(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Placeholder(Placeholder { target: Target::Artifact(name), .. }) => Some(name.as_str()),
@@ -98,7 +97,7 @@ impl InstructionTemplate {
         })
     }
 
-    /// Refuses a template that asks for a key that is not to be shown.
+    /// Refuses a template that uses a secret key.
     pub(crate) fn refuse_keys(&self, is_secret: impl Fn(&str) -> bool) -> Result<()> {
         for segment in &self.segments {
             if let Segment::Placeholder(placeholder) = segment
@@ -114,7 +113,7 @@ impl InstructionTemplate {
         Ok(())
     }
 
-    /// The text with values from a lookup and texts of artifacts, `None` where there is no artifact service.
+    /// Renders with values from a lookup and texts of artifacts; `None` if there is no artifact service.
     pub(crate) fn render_with(
         &self,
         lookup: impl Fn(&str) -> Option<Value>,
@@ -190,23 +189,23 @@ impl Placeholder {
     }
 }
 
-/// One pass over the text. Braces that might be a pair wait on a stack until their partner comes.
+/// Parses the text in one pass. Braces that might be a pair wait on a stack for their partner.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     segments: Vec<Segment>,
     open: Vec<Open>,
-    /// Line and column, in characters, of the place counted up to.
+    /// Line and column, in characters, of the position counted up to.
     line: usize,
     column: usize,
     counted: usize,
 }
 
-/// A brace that was opened and not yet closed.
+/// A brace that is open.
 enum Open {
-    /// `{`, which stays as it is.
+    /// `{`, which is left unchanged.
     Single,
-    /// `{{`, at this place among the segments; it becomes `{` when its partner comes.
+    /// `{{`, at this place among the segments. It becomes `{` when its partner is found.
     Double(usize),
 }
 
@@ -231,7 +230,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// At `{`: the whole run of them.
+    /// Handles a whole run of `{`.
     fn opening(&mut self) {
         let run = self.text[self.at..].bytes().take_while(|b| *b == b'{').count();
         let verbatim = matches!(self.text[..self.at].bytes().last(), Some(b'$' | b'\\'));
@@ -262,7 +261,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// At `}`.
+    /// Handles a `}`.
     fn closing(&mut self) {
         let double = self.text[self.at..].starts_with("}}");
         match self.open.last() {
@@ -296,7 +295,7 @@ impl<'a> Parser<'a> {
         Some((Placeholder { target, optional, raw, line, column }, end))
     }
 
-    /// Line and column of the place the parser is at, from 1, in characters. Counts on from the last time.
+    /// Line and column of the parser's position, from 1, in characters. Continues from the last call.
     fn position(&mut self) -> (usize, usize) {
         for c in self.text[self.counted..self.at].chars() {
             (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
@@ -317,7 +316,7 @@ fn join_texts(segments: Vec<Segment>) -> Vec<Segment> {
     joined
 }
 
-/// What a placeholder's inside names, and whether it may be missing; `None` for what is no placeholder.
+/// The target of a placeholder, and whether it is optional; `None` if the text is not a placeholder.
 fn parse_target(inside: &str) -> Option<(Target, bool)> {
     let (name, optional) = match inside.strip_suffix('?') {
         Some(name) => (name, true),
@@ -359,7 +358,7 @@ fn parse_path(mut rest: &str) -> Option<Vec<Step>> {
     Some(path)
 }
 
-/// An identifier as Python has it: Unicode letters, digits and underscores, no digit first.
+/// Whether a name is a Python identifier: Unicode letters, digits and underscores, no digit first.
 pub(crate) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));

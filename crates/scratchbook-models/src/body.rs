@@ -1,4 +1,4 @@
-//! Bodies of answers, read no further than an answer may go: nobody's server is to fill the memory.
+//! Reads response bodies up to a limit, so that no server can exhaust memory.
 
 use reqwest::Response;
 
@@ -6,28 +6,28 @@ use super::client::Call;
 use super::retry::Failure;
 use scratchbook_core::error::{Error, ErrorKind};
 
-/// How long an answer may be, in bytes.
+/// The maximum length of an answer, in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// How much of a complaint is read, in bytes.
+/// How much of an error response is read, in bytes.
 const LONGEST_COMPLAINT: usize = 64 << 10;
 
-/// What is still to come of an answer at most.
+/// How many bytes of an answer may still be read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room(usize);
+pub(super) struct SizeLimit(usize);
 
-impl Default for Room {
+impl Default for SizeLimit {
     fn default() -> Self {
         Self(LONGEST)
     }
 }
 
-impl Room {
-    /// Takes room for so many bytes.
+impl SizeLimit {
+    /// Subtracts a number of bytes.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where there is no more.
+    /// `Unavailable` if the limit is exceeded.
     pub(super) fn take(&mut self, call: &Call, bytes: usize) -> Result<(), Error> {
         let Some(left) = self.0.checked_sub(bytes) else {
             let text = format!("the answer of {} is longer than {} MiB", call.provider(), LONGEST >> 20);
@@ -38,23 +38,23 @@ impl Room {
     }
 }
 
-/// An answer in one piece.
+/// Reads a body that is not streamed.
 pub(super) async fn whole(call: &Call, mut response: Response) -> Result<Vec<u8>, Failure> {
-    let (mut all, mut room) = (Vec::new(), Room::default());
+    let (mut all, mut limit) = (Vec::new(), SizeLimit::default());
     while let Some(bytes) = response.chunk().await.map_err(|error| call.unreached(error))? {
-        room.take(call, bytes.len())?;
+        limit.take(call, bytes.len())?;
         all.extend_from_slice(&bytes);
     }
     Ok(all)
 }
 
-/// What is said in place of an answer, as far as it comes.
+/// Reads the body of an error response, up to its limit.
 pub(super) async fn complaint(mut response: Response) -> String {
     let mut all = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {
-        let room = LONGEST_COMPLAINT - all.len();
-        if bytes.len() >= room {
-            all.extend_from_slice(&bytes[..room]);
+        let limit = LONGEST_COMPLAINT - all.len();
+        if bytes.len() >= limit {
+            all.extend_from_slice(&bytes[..limit]);
             break;
         }
         all.extend_from_slice(&bytes);

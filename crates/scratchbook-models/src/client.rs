@@ -1,4 +1,4 @@
-//! How a model is reached: one HTTP client with our own TLS, and genai on top of it.
+//! The connection to a model: an HTTP client with our own TLS, and genai on top of it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,30 +12,30 @@ use rustls::crypto::ring;
 use rustls::{ClientConfig as TlsConfig, RootCertStore};
 
 use super::provider::{Key, Target, endpoint};
-use super::retry::Patience;
+use super::retry::RetryPolicy;
 use super::secrets::Secrets;
 use scratchbook_agent::model::LlmRequest;
 use scratchbook_core::error::{Error, Result};
 
-/// A connection takes no longer to make; what a model needs to think begins after it.
+/// The time limit for connecting. The time that a model needs to think starts later.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// All that a call of a model needs, apart from the request.
+/// Everything that a call of a model needs, apart from the request.
 #[derive(Clone)]
 pub(super) struct Call {
-    /// Knows the endpoint and the key of the provider, and no other.
+    /// Has the endpoint and the key of this provider only.
     pub(super) genai: Client,
-    /// What genai sends by, too.
+    /// Also used by genai.
     pub(super) http: reqwest::Client,
     pub(super) target: Target,
-    /// Where the provider is, if not where genai thinks it is.
+    /// The provider's address, if it is not genai's default.
     pub(super) endpoint: Option<Url>,
     pub(super) key: Option<Key>,
     pub(super) secrets: Secrets,
-    pub(super) patience: Patience,
+    pub(super) retry_policy: RetryPolicy,
 }
 
-/// What a builder was told.
+/// The options given to a builder.
 #[derive(Clone, Default)]
 pub(super) struct Options {
     pub(super) endpoint: Option<String>,
@@ -59,10 +59,10 @@ impl Call {
         let config = ClientConfig::default().append_provider_config(target.provider, config);
         let genai = Client::builder().with_config(config).with_reqwest(http.clone()).build();
         let genai = genai.map_err(|_| Error::internal("no client for models can be had"))?;
-        // What the official clients of OpenAI and Anthropic wait, and how often they try again.
+        // The timeout and retries of the official clients of OpenAI and Anthropic.
         let timeout = options.timeout.unwrap_or(Duration::from_secs(600));
-        let patience = Patience { timeout, max_retries: options.max_retries.unwrap_or(2) };
-        Ok(Self { genai, http, target, endpoint, key, secrets, patience })
+        let retry_policy = RetryPolicy { timeout, max_retries: options.max_retries.unwrap_or(2) };
+        Ok(Self { genai, http, target, endpoint, key, secrets, retry_policy })
     }
 
     /// The call for a request, which may name another model of the same provider.
@@ -74,7 +74,7 @@ impl Call {
         Ok(call)
     }
 
-    /// The model, as genai is to be given it.
+    /// The model, in genai's type.
     pub(super) fn model(&self) -> ModelIden {
         ModelIden::new(self.target.provider, self.target.model.as_str())
     }
@@ -98,14 +98,14 @@ fn http_client(headers: Vec<(String, String)>) -> Result<reqwest::Client> {
         .user_agent(concat!("scratchbook/", env!("CARGO_PKG_VERSION")))
         .default_headers(all)
         .connect_timeout(CONNECT_TIMEOUT)
-        // Keys stand in headers that a redirect would carry to another host.
+        // Headers contain keys, which a redirect would send to another host.
         .redirect(Policy::none())
         .tls_backend_preconfigured(tls()?)
         .build()
         .map_err(|error| Error::internal("no HTTP client can be had").with_source(error))
 }
 
-/// TLS by `ring`, with the system's authorities, which are read once.
+/// TLS with `ring` and the system's certificate authorities, which are loaded once.
 fn tls() -> Result<TlsConfig> {
     static CONFIG: OnceLock<TlsConfig> = OnceLock::new();
     if let Some(config) = CONFIG.get() {
@@ -113,7 +113,7 @@ fn tls() -> Result<TlsConfig> {
     }
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    // Named, because rustls panics where the program has no default provider, or two to choose from.
+    // The provider is explicit: rustls panics if the program has no default provider, or more than one.
     let mut config = TlsConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::internal("no version of TLS can be had").with_source(error))?

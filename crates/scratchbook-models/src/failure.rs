@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a model, as errors: of the connection, of HTTP, and of what a provider says of itself.
+//! Failures of a call to a model as errors: of the connection, of HTTP, and reported by a provider.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
 use super::client::Call;
-use super::retry::{Again, Failure};
+use super::retry::{Failure, RetryAdvice};
 use scratchbook_core::error::{Error, ErrorKind};
 
-/// How much of a provider's words a message repeats, in characters.
+/// How much of a provider's message is repeated, in characters.
 const LONGEST_MESSAGE: usize = 1000;
 
 impl Call {
@@ -39,14 +39,14 @@ impl Call {
             E::StreamParse { serde_error, .. } => {
                 self.unreadable(&scratchbook_core::json::describe(&serde_error)).into()
             }
-            E::ChatResponse { body, .. } => self.told(&body).into(),
-            E::ChatResponseGeneration { response_body, .. } => self.told(&response_body).into(),
-            // What it says may hold the request.
+            E::ChatResponse { body, .. } => self.error_in_body(&body).into(),
+            E::ChatResponseGeneration { response_body, .. } => self.error_in_body(&response_body).into(),
+            // The error's text may contain the request.
             _ => Error::internal(format!("the request to {} cannot be put into words", self.provider())).into(),
         }
     }
 
-    /// The failure that a status means.
+    /// The failure of a response with an error status.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
         self.refused_with(status, headers, serde_json::from_str(body).ok())
     }
@@ -71,14 +71,14 @@ impl Call {
         if let Some(pause) = wanted {
             text = format!("{text}; it asks to wait {} s", pause.as_secs_f64());
         }
-        let again = match status.as_u16() {
-            408 | 429 | 500 | 502 | 503 | 504 | 529 => wanted.map_or(Again::Later, Again::After),
-            _ => Again::Never,
+        let retry = match status.as_u16() {
+            408 | 429 | 500 | 502 | 503 | 504 | 529 => wanted.map_or(RetryAdvice::Later, RetryAdvice::After),
+            _ => RetryAdvice::Never,
         };
-        Failure { error: Error::new(kind(status, parsed.as_ref()), text), again }
+        Failure { error: Error::new(kind(status, parsed.as_ref()), text), retry }
     }
 
-    /// The failure of a connection. What was cut off half-way is not for the caller to try again.
+    /// The failure of a connection. After an interrupted answer, the caller does not retry.
     pub(super) fn unreached(&self, error: reqwest::Error) -> Failure {
         if error.is_builder() {
             return Error::invalid("the request cannot be sent").with_source(error.without_url()).into();
@@ -88,22 +88,22 @@ impl Call {
         let text = format!("{} {what}: {innermost}", self.provider());
         Failure {
             error: Error::new(ErrorKind::Unavailable, text).with_source(error.without_url()),
-            again: Again::Later,
+            retry: RetryAdvice::Later,
         }
     }
 
-    /// An answer without its end.
+    /// The error for an answer that ended early.
     pub(super) fn broken_off(&self) -> Error {
         Error::new(ErrorKind::Unavailable, format!("the answer of {} broke off before its end", self.provider()))
     }
 
-    /// An answer that cannot be read.
+    /// The error for an answer that cannot be parsed.
     pub(super) fn unreadable(&self, what: &str) -> Error {
         Error::new(ErrorKind::Unavailable, format!("{} answered with {what}", self.provider()))
     }
 
-    /// An answer that is a complaint.
-    fn told(&self, body: &Value) -> Error {
+    /// The error for an answer that contains an error.
+    fn error_in_body(&self, body: &Value) -> Error {
         match message(body) {
             Some(said) => {
                 Error::new(ErrorKind::Unavailable, format!("{} broke off with: {}", self.provider(), self.quoted(said)))
@@ -112,7 +112,7 @@ impl Call {
         }
     }
 
-    /// A provider's words, without secrets and not too many of them.
+    /// A provider's message, without secrets and truncated.
     pub(super) fn quoted(&self, said: &str) -> String {
         let said = self.secrets.hidden_in(said);
         let said = said.trim();
@@ -133,12 +133,12 @@ fn kind(status: StatusCode, body: Option<&Value>) -> ErrorKind {
         404 => ErrorKind::NotFound,
         408 | 409 | 500.. => ErrorKind::Unavailable,
         400..500 => ErrorKind::InvalidArgument,
-        // A redirect is not followed: the key would go along.
+        // A redirect is not followed, since the key would be sent along.
         _ => ErrorKind::FailedPrecondition,
     }
 }
 
-/// Whether Google's error is of this status or has this reason.
+/// Whether Google's error has this status or reason.
 fn has_word(body: &Value, word: &str) -> bool {
     let Some(error) = said_in(body) else {
         return false;
@@ -148,34 +148,34 @@ fn has_word(body: &Value, word: &str) -> bool {
     error.get("status").into_iter().chain(reasons).any(|found| found.as_str() == Some(word))
 }
 
-/// The object of an error: `{"error": {..}}` with most, `[{"error": {..}}]` with Google, the body itself with some.
+/// The object of an error: `{"error": {..}}` from most, `[{"error": {..}}]` from Google, the body itself from some.
 fn said_in(body: &Value) -> Option<&Value> {
     let body = body.as_array().map_or(Some(body), |list| list.first())?;
     Some(body.get("error").unwrap_or(body))
 }
 
-/// The words of an error.
+/// The message of an error.
 fn message(body: &Value) -> Option<&str> {
     let error = said_in(body)?;
     let said = error.as_str().or_else(|| error.get("message")?.as_str()).or_else(|| error.get("detail")?.as_str())?;
     (!said.trim().is_empty()).then_some(said)
 }
 
-/// The pause a provider names in a header, in seconds or, with OpenAI, milliseconds. A date means no pause of ours.
+/// The pause from a header, in seconds or, with OpenAI, milliseconds. A date is ignored.
 fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The pause Google names in an error's details, as `"34s"`.
+/// The pause from the details of Google's error, such as `"34s"`.
 fn wanted_by_google(body: Option<&Value>) -> Option<Duration> {
     let details = said_in(body?)?.get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The cause of causes: reqwest's own words say only that something failed.
+/// The root cause, since reqwest's own message only says that something failed.
 fn innermost(error: &dyn StdError) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

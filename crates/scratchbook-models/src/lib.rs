@@ -1,4 +1,19 @@
-//! Models of other people, over HTTP.
+//! Models of Google, OpenAI, Anthropic, Ollama and others over HTTP, for the agents of
+//! [scratchbook](https://docs.rs/scratchbook).
+//!
+//! A [`RemoteLlm`] is a model by its name. Its key comes from the environment, such as `GOOGLE_API_KEY`, or from the
+//! [builder](RemoteLlm::builder). [`ModelName`] sets the model of an agent by name:
+//!
+//! ```no_run
+//! use futures_util::TryStreamExt;
+//! use scratchbook::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+//! let agent = LlmAgent::builder("helper").model_name("gemini-2.5-flash").build()?;
+//! let runner = Runner::builder("app", agent, InMemorySessionService::new()).auto_create_session().build()?;
+//! let events: Vec<_> = runner.run("alice", "s1", "Hello").try_collect().await?;
+//! # Ok(()) }
+//! ```
 
 mod body;
 mod chat;
@@ -20,10 +35,10 @@ use scratchbook_agent::agent::LlmAgentBuilder;
 use scratchbook_agent::model::{Llm, LlmCapabilities, LlmRequest, LlmStream};
 use scratchbook_core::error::{Error, Result};
 
-/// Gives an agent's builder a model by its name.
+/// Sets an agent's model by name.
 pub trait ModelName {
-    /// The model to ask, by the name of a [`RemoteLlm`], such as `gemini-2.5-flash`. What [`RemoteLlm::new`] says against
-    /// the name is returned by [`build`](LlmAgentBuilder::build).
+    /// Sets the model by the name of a [`RemoteLlm`], such as `gemini-2.5-flash`. An error of [`RemoteLlm::new`] is
+    /// returned by [`build`](LlmAgentBuilder::build).
     ///
     /// ```no_run
     /// use scratchbook::{LlmAgent, ModelName};
@@ -44,9 +59,9 @@ impl ModelName for LlmAgentBuilder {
 
 /// A model of Google, OpenAI, Anthropic, Ollama and others, over HTTP.
 ///
-/// Its name is `provider::model`, such as `groq::llama-3.3-70b-versatile`, or `provider/model`; the provider may be left
-/// out where the model's name says it: `gemini-..`, `gpt-..`, `claude-..` and the like. `openai::` with an
-/// [`endpoint`](RemoteLlmBuilder::endpoint) is any server that speaks OpenAI's protocol.
+/// Its name is `provider::model`, such as `groq::llama-3.3-70b-versatile`, or `provider/model`. The provider can be
+/// omitted if the model's name determines it: `gemini-..`, `gpt-..`, `claude-..` and the like. `openai::` with an
+/// [`endpoint`](RemoteLlmBuilder::endpoint) is any server with OpenAI's protocol.
 ///
 /// | provider | key | endpoint |
 /// |---|---|---|
@@ -55,20 +70,22 @@ impl ModelName for LlmAgentBuilder {
 /// | `anthropic` | `ANTHROPIC_API_KEY` | `ANTHROPIC_BASE_URL` |
 /// | `ollama` | none | `OLLAMA_HOST` |
 ///
-/// Keys and endpoints come from the environment, by these variables or what other providers call theirs, unless the
-/// builder was given them. A key is in no message, no log and no `Debug`.
+/// Keys and endpoints are read from these environment variables, or the other providers' own, unless they are set in
+/// the builder. A key never appears in a message, a log or `Debug` output.
 ///
-/// What a model says of its own answer, such as that it was blocked, is a response with an
-/// [`error_code`](scratchbook_agent::model::LlmResponse::error_code). What keeps an answer from coming is an [`Error`]:
-/// `InvalidArgument`, `PermissionDenied`, `NotFound` and `ResourceExhausted` by the status of HTTP; `Unavailable` where the
-/// provider fails, cannot be reached, takes too long, or breaks off. A call is tried again before its first piece
-/// was shown and never after. Dropping the stream closes the connection. Needs a Tokio runtime with its timer and I/O.
+/// If a model reports a problem with its own answer, such as that it was blocked, the response has an
+/// [`error_code`](scratchbook_agent::model::LlmResponse::error_code). If there is no answer, the result is an
+/// [`Error`]: `InvalidArgument`, `PermissionDenied`, `NotFound` or `ResourceExhausted` by the HTTP status, and
+/// `Unavailable` if the provider fails, cannot be reached, takes too long or breaks off. A call is retried only before
+/// its first piece is shown. Dropping the stream closes the connection. Needs a Tokio runtime with timer and I/O
+/// enabled.
 ///
-/// What of a [`GenerateContentConfig`](scratchbook_agent::model::GenerateContentConfig) a provider has no word for is left out where it only
-/// nudges the model, such as `topK`, penalties, the seed, probabilities and safety settings. `Unsupported` is what would
-/// make another answer: modalities but text, contexts kept by the provider, data of a type it does not take in what the
-/// user said last (from before, it is only named). Calls whose arguments are no JSON object are not made; such an answer has
-/// the error code `MALFORMED_FUNCTION_CALL`. An answer of more than 64 MiB is `Unavailable`.
+/// A setting of [`GenerateContentConfig`](scratchbook_agent::model::GenerateContentConfig) that a provider does not
+/// have is dropped if it only influences the model, such as `topK`, penalties, the seed, probabilities and safety
+/// settings. A setting without which the answer would be a different one is `Unsupported`: modalities other than text,
+/// contexts cached by the provider, and data of a type that the provider does not accept in the user's last message
+/// (older data is only named). Calls whose arguments are not a JSON object are dropped, and the answer has the error
+/// code `MALFORMED_FUNCTION_CALL`. An answer of more than 64 MiB is `Unavailable`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -95,12 +112,12 @@ impl RemoteLlm {
     ///
     /// # Errors
     ///
-    /// As [`RemoteLlmBuilder::build`].
+    /// As for [`RemoteLlmBuilder::build`].
     pub fn new(name: impl Into<String>) -> Result<Self> {
         Self::builder(name).build()
     }
 
-    /// A model by its name, and how to reach it.
+    /// Starts building a model with this name.
     pub fn builder(name: impl Into<String>) -> RemoteLlmBuilder {
         RemoteLlmBuilder { name: name.into(), options: Options::default() }
     }
@@ -135,12 +152,12 @@ impl fmt::Debug for RemoteLlm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteLlm")
             .field("name", &self.name)
-            .field("patience", &self.call.patience)
+            .field("retry_policy", &self.call.retry_policy)
             .finish_non_exhaustive()
     }
 }
 
-/// How a [`RemoteLlm`] is reached.
+/// Builds a [`RemoteLlm`].
 #[derive(Clone)]
 #[must_use]
 pub struct RemoteLlmBuilder {
@@ -149,45 +166,46 @@ pub struct RemoteLlmBuilder {
 }
 
 impl RemoteLlmBuilder {
-    /// Where the provider is, in the form of its environment variable, such as `https://api.openai.com/v1`.
+    /// Sets the provider's address, in the form of its environment variable, such as `https://api.openai.com/v1`.
     pub fn endpoint(mut self, url: impl Into<String>) -> Self {
         self.options.endpoint = Some(url.into());
         self
     }
 
-    /// The key, in place of the environment's.
+    /// Sets the key, instead of the environment's.
     pub fn api_key(mut self, key: impl Into<String>) -> Self {
         self.options.api_key = Some(key.into());
         self
     }
 
-    /// How long an answer may take to begin, and each piece of it to follow; 10 minutes by default. An answer that is
-    /// not streamed comes in one piece.
+    /// Sets how long an answer may take to begin, and each further piece to arrive; 10 minutes by default. An answer
+    /// that is not streamed arrives in one piece.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
     }
 
-    /// How often a call is tried again that was refused for now (408, 429, 500, 502, 503, 504, 529) or not answered at
-    /// all; 2 times by default. Pauses grow from a second, or are what the provider asks for up to a minute.
+    /// Sets how often a call is retried that was refused temporarily (408, 429, 500, 502, 503, 504, 529) or got no
+    /// response; twice by default. Pauses grow from one second, or are those that the provider asks for, up to a
+    /// minute.
     pub fn max_retries(mut self, retries: usize) -> Self {
         self.options.max_retries = Some(retries);
         self
     }
 
-    /// A header to send with every request, in place of another of this name.
+    /// Adds a header to every request, replacing another of this name.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.headers.push((name.into(), value.into()));
         self
     }
 
-    /// The model. Nothing is sent yet.
+    /// Builds the model. Nothing is sent yet.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a name that does not say whose model it is, an endpoint that is no address of HTTP, and a
-    /// header that is none; `FailedPrecondition` where the key is missing; `Unsupported` for a provider that is known,
-    /// but not supported.
+    /// `InvalidArgument` if the name does not determine the provider, if the endpoint is not an HTTP address, or if a
+    /// header is invalid; `FailedPrecondition` if the key is missing; `Unsupported` if the provider is known but not
+    /// supported.
     pub fn build(self) -> Result<RemoteLlm> {
         let call = Call::new(&self.name, self.options)?;
         Ok(RemoteLlm { name: self.name, call })

@@ -1,4 +1,4 @@
-//! Who provides a model, by its name, and where the provider is: endpoints and keys.
+//! The provider of a model, by the model's name, with its endpoint and key.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use reqwest::Url;
 
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// Where Google's models are.
+/// The address of Google's models.
 const GEMINI: &str = "https://generativelanguage.googleapis.com";
 
-/// Names that other programs use for providers, beside genai's own.
+/// Names that other programs use for providers, in addition to genai's.
 const ALIASES: &[(&str, AdapterKind)] = &[
     ("fireworks_ai", AdapterKind::Fireworks),
     ("google", AdapterKind::Gemini),
@@ -19,20 +19,20 @@ const ALIASES: &[(&str, AdapterKind)] = &[
     ("together_ai", AdapterKind::Together),
 ];
 
-/// What genai knows too, but speaks by rules of its own that are not tested here.
+/// Providers of genai with protocols of their own that are not tested here.
 const UNSUPPORTED: &[AdapterKind] =
     &[AdapterKind::BedrockApi, AdapterKind::Cohere, AdapterKind::GeminiIx, AdapterKind::Vertex];
 
-/// A model, and who provides it.
+/// A model and its provider.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Target {
     pub(super) provider: AdapterKind,
-    /// The model's name at its provider.
+    /// The provider's name for the model.
     pub(super) model: String,
 }
 
 impl Target {
-    /// Reads `provider::model`, `provider/model`, or the name of a model that only one provider has.
+    /// Parses `provider::model`, `provider/model`, or the name of a model that only one provider has.
     pub(super) fn parse(name: &str) -> Result<Self> {
         let (provider, model) = Self::split(name)?;
         let provider = match provider {
@@ -42,7 +42,8 @@ impl Target {
         Self::new(provider, model)
     }
 
-    /// As [`parse`](Self::parse), for another model of the same provider: a name that does not say whose it is, is its.
+    /// Like [`parse`](Self::parse), for another model of the same provider. A name without a provider is one of this
+    /// provider.
     pub(super) fn sibling(&self, name: &str) -> Result<Self> {
         let (provider, model) = Self::split(name)?;
         match provider {
@@ -65,7 +66,7 @@ impl Target {
         Ok(Self { provider, model: model.to_owned() })
     }
 
-    /// What a name says of its provider, and the rest. A `/` may also be part of a model's name.
+    /// The provider in a name, and the rest. A `/` may also be part of a model's name.
     fn split(name: &str) -> Result<(Option<AdapterKind>, &str)> {
         if let Some((provider, model)) = name.split_once("::") {
             let kind = by_name(provider).ok_or_else(|| unknown(provider))?;
@@ -87,7 +88,7 @@ fn unknown(provider: &str) -> Error {
     Error::invalid(format!("no provider is called '{provider}'; there are {}", known.join(", ")))
 }
 
-/// Whose a model is by its name alone.
+/// The provider of a model, by its name alone.
 fn infer(model: &str) -> Result<AdapterKind> {
     if ["gemini", "gemma-", "models/", "tunedModels/"].iter().any(|start| model.starts_with(start)) {
         return Ok(AdapterKind::Gemini);
@@ -97,7 +98,7 @@ fn infer(model: &str) -> Result<AdapterKind> {
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     match AdapterKind::from_model(model) {
-        // What genai says of every name it does not know.
+        // genai's default for unknown names.
         Ok(AdapterKind::Ollama) | Err(_) => {
             let model = model.escape_debug();
             Err(Error::invalid(format!(
@@ -108,12 +109,12 @@ fn infer(model: &str) -> Result<AdapterKind> {
     }
 }
 
-/// A secret: it is in no message and no log.
+/// A secret, which never appears in messages and logs.
 #[derive(Clone)]
 pub(super) struct Key(String);
 
 impl Key {
-    /// The key that was given, or the first of the provider's variables that is set; `None` for providers without keys.
+    /// The given key, or the first of the provider's variables that is set; `None` for providers without keys.
     pub(super) fn find(provider: AdapterKind, given: Option<String>) -> Result<Option<Self>> {
         let variables = key_variables(provider);
         let found = given.or_else(|| variables.iter().find_map(|name| variable(name)));
@@ -147,13 +148,13 @@ fn key_variables(provider: AdapterKind) -> Vec<&'static str> {
     }
 }
 
-/// A variable of the environment; an empty one is none.
+/// An environment variable; an empty one counts as missing.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The address that is given, or by the provider's variable; `None` where genai's own is right. It ends with a `/` and
-/// what follows is the path of a method.
+/// The given address, or that of the provider's variable; `None` if genai's default is right. It ends with a `/`, to
+/// which the path of a method is appended.
 pub(super) fn endpoint(provider: AdapterKind, given: Option<String>) -> Result<Option<Url>> {
     let name = match provider {
         AdapterKind::Gemini => Some("GOOGLE_GEMINI_BASE_URL"),
@@ -171,7 +172,7 @@ pub(super) fn endpoint(provider: AdapterKind, given: Option<String>) -> Result<O
     let mut url = parse(provider, &text)?;
     let last = url.path_segments().and_then(|segments| segments.rev().find(|segment| !segment.is_empty()));
     let has_version = last.is_some_and(is_version);
-    // Each as its provider's own programs read the variable.
+    // Each variable is read as the provider's own programs read it.
     let version = match provider {
         AdapterKind::Gemini if has_version && url.domain().is_some_and(|host| host.ends_with(".googleapis.com")) => "",
         AdapterKind::Gemini => "v1beta",
@@ -194,7 +195,7 @@ fn parse(provider: AdapterKind, text: &str) -> Result<Url> {
     if provider == AdapterKind::Ollama && bare {
         whole = format!("http://{whole}");
     }
-    // The text is not repeated: an address may hold a password.
+    // The text is not repeated, since an address may contain a password.
     let wrong = || Error::invalid("an endpoint is an address such as 'https://example.com/v1'");
     let mut url = Url::parse(&whole).map_err(|error| wrong().with_source(error))?;
     if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {

@@ -1,4 +1,4 @@
-//! What is tried again, when, and how long anything is waited for.
+//! Which calls are retried and when, and how long each wait may be.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,45 +7,45 @@ use backon::{ExponentialBuilder, Retryable};
 
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// Nobody waits longer between two tries; who is asked to is told at once.
+/// The longest pause between two attempts. If the provider asks for more, the error is returned at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// An attempt that failed, and whether another may do better.
+/// A failed attempt, and whether it can be retried.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub error: Error,
-    pub(super) again: Again,
+    pub(super) retry: RetryAdvice,
 }
 
-/// Whether to try again.
+/// Whether a failed attempt is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
-    /// The same would fail again, or be done twice.
+pub(super) enum RetryAdvice {
+    /// A retry would fail as well, or would do the work twice.
     Never,
     /// After a pause.
     Later,
-    /// After the pause that the provider has named.
+    /// After the pause that the provider asked for.
     After(Duration),
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { error, again: Again::Never }
+        Self { error, retry: RetryAdvice::Never }
     }
 }
 
-/// How long and how often a call is tried.
+/// The timeout and number of retries of a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct RetryPolicy {
     /// The longest wait for an answer to begin, and for each piece of it.
     pub(super) timeout: Duration,
-    /// How many tries may follow the first.
+    /// How many attempts may follow the first.
     pub(super) max_retries: usize,
 }
 
-impl Patience {
-    /// Runs an attempt until it succeeds, fails for good, or has been tried often enough. Each has the time of
-    /// [`timeout`](Self::timeout). An attempt that has shown something must not fail: it is not told apart.
+impl RetryPolicy {
+    /// Runs an attempt until it succeeds, fails for good, or has been retried often enough. Each attempt may take
+    /// [`timeout`](Self::timeout). An attempt must not fail after it has shown something, since it would be retried.
     pub(super) async fn attempt<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -58,19 +58,20 @@ impl Patience {
         let timed = || self.in_time(attempt());
         timed
             .retry(pauses)
-            .when(|failure| failure.again != Again::Never)
-            .adjust(|failure, pause| match failure.again {
-                Again::After(wanted) => pause.and((wanted <= LONGEST_PAUSE).then_some(wanted)),
-                Again::Later | Again::Never => pause,
+            .when(|failure| failure.retry != RetryAdvice::Never)
+            .adjust(|failure, pause| match failure.retry {
+                RetryAdvice::After(wanted) => pause.and((wanted <= LONGEST_PAUSE).then_some(wanted)),
+                RetryAdvice::Later | RetryAdvice::Never => pause,
             })
             .notify(|failure, pause| {
-                tracing::debug!(kind = %failure.error.kind(), pause_ms = pause.as_millis(), "model call is tried again");
+                let (kind, pause_ms) = (failure.error.kind(), pause.as_millis());
+                tracing::debug!(%kind, pause_ms, "the model call is tried again");
             })
             .await
             .map_err(|failure| failure.error)
     }
 
-    /// Waits for a piece of an answer, no longer than [`timeout`](Self::timeout).
+    /// Waits for a piece of an answer, up to [`timeout`](Self::timeout).
     pub(super) async fn in_time<T>(&self, piece: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::time::timeout(self.timeout, piece).await.unwrap_or_else(|_| {
             let seconds = self.timeout.as_secs_f64();

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::board::Seen;
 use super::context::InvocationContext;
-use super::draft::EventDraft;
 use super::failure_event;
+use super::invocation_state::Visibility;
+use super::pending_event::PendingEvent;
 use super::write_context::{CallbackContext, ToolContext};
 use crate::model::{LlmRequest, LlmResponse};
 use scratchbook_core::content::Content;
@@ -30,7 +30,7 @@ type BeforeTool =
     Arc<dyn Fn(ToolContext, ToolCall) -> BoxFuture<'static, Result<ControlFlow<Value, ToolCall>>> + Send + Sync>;
 type AfterTool = Arc<dyn Fn(ToolContext, ToolCall, Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
 
-/// A tool call as the callbacks around it see it.
+/// A tool call as passed to the callbacks around it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// The tool's name.
@@ -39,17 +39,18 @@ pub struct ToolCall {
     pub args: Map<String, Value>,
 }
 
-/// Callbacks around an agent's whole turn, in the order they were added; the first that gives content ends it.
+/// Callbacks around an agent's whole turn, in the order in which they were added. The first one that returns content
+/// ends it.
 #[derive(Clone, Default)]
 pub(crate) struct AgentCallbacks {
     before: Vec<AgentCallback>,
     after: Vec<AgentCallback>,
 }
 
-/// The methods by which a builder takes callbacks around an agent's turn into one of its fields.
+/// Builder methods that add callbacks around an agent's turn to one of the builder's fields.
 macro_rules! agent_callback_methods {
     ($($field:ident).+) => {
-        /// Adds a callback that runs before the agent's turn; content from it is the whole answer.
+        /// Adds a callback that runs before the agent's turn. If it returns content, that is the agent's whole answer.
         #[must_use]
         pub fn before_agent<F, Fut>(mut self, callback: F) -> Self
         where
@@ -60,7 +61,7 @@ macro_rules! agent_callback_methods {
             self
         }
 
-        /// Adds a callback that runs after the agent's turn; content from it is one more event.
+        /// Adds a callback that runs after the agent's turn. If it returns content, that becomes one more event.
         #[must_use]
         pub fn after_agent<F, Fut>(mut self, callback: F) -> Self
         where
@@ -92,68 +93,79 @@ impl AgentCallbacks {
         self.after.push(Arc::new(move |context| Box::pin(callback(context))));
     }
 
-    /// Those after the turn alone.
+    /// Only the callbacks after the turn.
     pub(super) fn after_only(self) -> Self {
         Self { before: Vec::new(), ..self }
     }
 
-    pub(super) async fn run_before(&self, context: &InvocationContext) -> Called {
+    pub(super) async fn run_before(&self, context: &InvocationContext) -> CallbackOutcome {
         run(&self.before, context).await
     }
 
-    pub(super) async fn run_after(&self, context: &InvocationContext) -> Called {
+    pub(super) async fn run_after(&self, context: &InvocationContext) -> CallbackOutcome {
         run(&self.after, context).await
     }
 }
 
-/// What callbacks have done.
+/// The outcome of running callbacks.
 #[derive(Debug, Default)]
-pub(super) struct Called {
-    /// The event that carries it.
+pub(super) struct CallbackOutcome {
+    /// The event that carries their changes and content.
     pub(super) event: Option<Event>,
-    /// Whether it is the agent's answer.
+    /// Whether the event is the agent's answer.
     pub(super) answered: bool,
-    /// What one of them failed with; the event tells of it, and carries what those before it wrote.
+    /// The error of a callback. The event reports it and carries the changes of the callbacks before it.
     pub(super) failure: Option<Error>,
-    /// Kept until the event is taken, for what it holds until then.
-    _draft: Option<EventDraft>,
+    /// Held until the event is taken, since dropping it discards changes that are not committed.
+    _pending: Option<PendingEvent>,
 }
 
-/// Runs callbacks until one gives content or fails.
-async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Called {
-    if callbacks.is_empty() {
-        return Called::default();
+impl CallbackOutcome {
+    /// Whether a callback has given the agent's answer. To be called when the event has been taken.
+    ///
+    /// # Errors
+    ///
+    /// The error of a callback.
+    pub(super) fn finish(self) -> Result<bool> {
+        self.failure.map_or(Ok(self.answered), Err)
     }
-    let draft = context.draft();
-    let mut called = Called::default();
+}
+
+/// Runs callbacks until one returns content or fails.
+async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> CallbackOutcome {
+    if callbacks.is_empty() {
+        return CallbackOutcome::default();
+    }
+    let pending = context.pending_event();
+    let mut outcome = CallbackOutcome::default();
     for callback in callbacks {
-        let page = draft.page(Seen::ByAll);
-        match callback(CallbackContext::with_page(Arc::clone(&page), context)).await {
+        let layer = pending.layer(Visibility::Everyone);
+        match callback(CallbackContext::with_layer(Arc::clone(&layer), context)).await {
             Ok(None) => {}
             Ok(content) => {
-                called.answered = true;
-                called.event = Some(Event { content, ..Event::default() });
+                outcome.answered = true;
+                outcome.event = Some(Event { content, ..Event::default() });
                 break;
             }
             Err(error) => {
-                draft.tear_out(&page);
-                called.event = Some(failure_event(context, &error));
-                called.failure = Some(error.reported());
+                pending.drop_layer(&layer);
+                outcome.event = Some(failure_event(context, &error));
+                outcome.failure = Some(error.told());
                 break;
             }
         }
     }
-    let finished = match called.event.take() {
-        Some(event) => draft.finish(event).map(Some),
-        None => draft.finish_changes(),
+    let finished = match outcome.event.take() {
+        Some(event) => pending.finish(event).map(Some),
+        None => pending.finish_changes(),
     };
     match finished {
-        Ok(event) => Called { event, _draft: Some(draft), ..called },
-        Err(error) => Called { failure: Some(error), ..Called::default() },
+        Ok(event) => CallbackOutcome { event, _pending: Some(pending), ..outcome },
+        Err(error) => CallbackOutcome { failure: Some(error), ..CallbackOutcome::default() },
     }
 }
 
-/// Callbacks around model calls and tool calls, in the order they were added.
+/// Callbacks around model calls and tool calls, in the order in which they were added.
 #[derive(Clone, Default)]
 pub(crate) struct ModelCallbacks {
     pub(crate) before_model: Vec<BeforeModel>,

@@ -1,15 +1,15 @@
-//! Tool calls that the user has to agree to: how they are held back, asked about, and run when the user has answered.
-//! Words and shapes are ADK's.
+//! Tool calls that need the user's consent: how they are held back, requested, and run after the user's answer. The
+//! texts and shapes are ADK's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::board::Seen;
 use super::context::InvocationContext;
 use super::history::{CLIENT_ID_PREFIX, live_backward};
-use super::tool_step::Calls;
+use super::invocation_state::Visibility;
+use super::tool_step::ToolCalls;
 use super::write_context::ToolContext;
 use crate::tool::{Tool, ToolConfirmation};
 use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
@@ -19,20 +19,24 @@ use scratchbook_core::event::Event;
 const NEEDED: &str = "This tool call requires confirmation, please approve or reject.";
 const REJECTED: &str = "This tool call is rejected.";
 
-/// Whether a call may be run now.
-pub(super) enum Gate {
-    Open,
-    /// It may not; this is the answer to it.
-    Closed(Value),
+/// Whether a call may run now.
+pub(super) enum ConfirmationCheck {
+    Passed,
+    /// It may not, and this is its response.
+    Held(Value),
 }
 
-/// Holds back a call that the user has not agreed to.
-pub(super) async fn gate(tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Result<Gate> {
+/// Holds back a call that the user has not confirmed.
+pub(super) async fn check(
+    tool: &dyn Tool,
+    args: &Map<String, Value>,
+    context: &ToolContext,
+) -> Result<ConfirmationCheck> {
     if !tool.requires_confirmation(args, context).await? {
-        return Ok(Gate::Open);
+        return Ok(ConfirmationCheck::Passed);
     }
     let answer = match context.tool_confirmation() {
-        Some(ToolConfirmation { confirmed: true, .. }) => return Ok(Gate::Open),
+        Some(ToolConfirmation { confirmed: true, .. }) => return Ok(ConfirmationCheck::Passed),
         Some(_) => REJECTED,
         None => {
             let name = &tool.declaration().name;
@@ -41,16 +45,16 @@ pub(super) async fn gate(tool: &dyn Tool, args: &Map<String, Value>, context: &T
                  ToolConfirmation payload."
             );
             context.request_confirmation(hint, None);
-            // There is nothing yet for the model to sum up.
+            // The model has nothing to summarize yet.
             context.skip_summarization();
             NEEDED
         }
     };
-    Ok(Gate::Closed(json!({"error": answer})))
+    Ok(ConfirmationCheck::Held(json!({"error": answer})))
 }
 
-/// The event that answers calls, and with it the one that asks for the confirmations it requests, in the order in which
-/// they are told: what is settled comes first.
+/// The event with the responses of calls, and the event that requests the confirmations they need. The event with
+/// finished responses comes first.
 pub(super) fn requested(calls: &[FunctionCall], mut answer: Event, context: &InvocationContext) -> Vec<Event> {
     let requests = &answer.actions.requested_tool_confirmations;
     let asked = |call: &&FunctionCall| call.id.as_deref().is_some_and(|id| requests.contains_key(id));
@@ -83,39 +87,41 @@ fn request_part(call: &FunctionCall, requests: &Map<String, Value>, context: &In
     part
 }
 
-/// Whether a call asks for a confirmation.
+/// Whether a call requests a confirmation.
 pub(crate) fn is_request(call: &FunctionCall) -> bool {
     call.name.as_deref() == Some(ToolConfirmation::CALL_NAME)
 }
 
-/// The call that a confirmation is about, as the request for it says.
+/// The call to be confirmed, as its request states it.
 pub(crate) fn original_call(request: &FunctionCall) -> Option<FunctionCall> {
     serde_json::from_value(request.args.as_ref()?.get("originalFunctionCall")?.clone()).ok()
 }
 
-/// How far a request for a confirmation has come.
+/// The progress of a request for a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// Nobody has answered it.
+pub(crate) enum ConfirmationProgress {
+    /// Not answered.
     Open,
-    /// The user has, and its call is not answered yet.
+    /// The user has answered, and the call to be confirmed has no response yet.
     Answered,
-    /// Its call is answered, too: by the tool, or later by the user.
+    /// The call has its response as well, from the tool or later from the user.
     Consumed,
 }
 
-/// How far a request has come in events that are all later than it.
-pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &'a Event>) -> Progress {
+/// The progress of a request in events that all come after it.
+pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &'a Event>) -> ConfirmationProgress {
     let original = original_call(request).and_then(|call| call.id);
-    let mut progress = Progress::Open;
+    let mut progress = ConfirmationProgress::Open;
     for event in later {
         let mut answers = event.function_responses().filter_map(|response| response.id.as_deref());
         match progress {
-            Progress::Open if event.author == "user" && answers.any(|id| Some(id) == request.id.as_deref()) => {
-                progress = Progress::Answered;
+            ConfirmationProgress::Open
+                if event.author == "user" && answers.any(|id| Some(id) == request.id.as_deref()) =>
+            {
+                progress = ConfirmationProgress::Answered;
             }
-            Progress::Answered if answers.any(|id| Some(id) == original.as_deref()) => {
-                return Progress::Consumed;
+            ConfirmationProgress::Answered if answers.any(|id| Some(id) == original.as_deref()) => {
+                return ConfirmationProgress::Consumed;
             }
             _ => {}
         }
@@ -123,38 +129,39 @@ pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &
     progress
 }
 
-/// The calls of an agent that the user has agreed to or rejected since the last message that said something else, and that
-/// have not been answered since.
+/// The calls of an agent that the user has confirmed or rejected since the last message with other content, and that
+/// have no response since.
 ///
 /// # Errors
 ///
-/// `FailedPrecondition` where what was confirmed is not what was called, or needs no confirmation; `InvalidArgument` for
-/// an answer that is none.
-pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContext) -> Result<Calls> {
+/// `FailedPrecondition` if the confirmed call is not the one that was made, or needs no confirmation; `InvalidArgument`
+/// if an answer is not a valid confirmation.
+pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContext) -> Result<ToolCalls> {
     let session = context.session();
     let answers = latest_answers(session.events().iter().rev().map(Arc::as_ref));
     if answers.is_empty() {
-        return Ok(Calls::default());
+        return Ok(ToolCalls::default());
     }
     let mut events: Vec<_> = live_backward(session.events()).collect();
     events.reverse();
-    let mut found = Calls::default();
+    let mut found = ToolCalls::default();
     let is_own = |event: &Event| event.author == context.agent_name() && !event.is_restored();
     for (at, event) in events.iter().enumerate().filter(|(_, event)| is_own(event)) {
         for request in event.function_calls().filter(|call| is_request(call)) {
             let Some(answer) = request.id.as_deref().and_then(|id| answers.get(id)) else {
                 continue;
             };
-            if progress(request, events[at + 1..].iter().map(|event| event.as_ref())) != Progress::Answered {
+            if progress(request, events[at + 1..].iter().map(|event| event.as_ref())) != ConfirmationProgress::Answered
+            {
                 continue;
             }
-            // A request that names no call allows none.
+            // A request that names no call permits none.
             let Some(original) = original_call(request) else {
                 continue;
             };
             let call = confirmed_call(request, original, &events, tools, context).await?;
             let confirmation = ToolConfirmation::from_response(answer)?;
-            // Where one call was asked about twice, it is run once, and the later answer counts.
+            // If one call was requested twice, it runs once and the later answer counts.
             if found.confirmations.insert(call.id.clone().unwrap_or_default(), confirmation).is_none() {
                 found.calls.push(call);
             }
@@ -163,7 +170,7 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
     Ok(found)
 }
 
-/// What the user has answered last, by the ids of the calls, from events latest first.
+/// The user's last answers by call id, from events latest first.
 fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap<String, Map<String, Value>> {
     let mut answers = BTreeMap::new();
     for event in latest_first.filter(|event| event.author == "user" && event.content.is_some()) {
@@ -179,7 +186,7 @@ fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap
     answers
 }
 
-/// The call that a request is about, from the agent's own events, if it is what the request says and was to be confirmed.
+/// The call that a request names, from the agent's own events, if it matches the request and needed a confirmation.
 async fn confirmed_call(
     request: &FunctionCall,
     original: FunctionCall,
@@ -210,8 +217,8 @@ async fn confirmed_call(
             && event.function_responses().any(|response| response.id.as_deref() == Some(id))
     });
     if !was_requested {
-        let draft = context.draft();
-        let tool_context = ToolContext::new(draft.page(Seen::ByItself), context, id);
+        let pending = context.pending_event();
+        let tool_context = ToolContext::new(pending.layer(Visibility::OwnLayer), context, id);
         if !tool.requires_confirmation(&call.args.clone().unwrap_or_default(), &tool_context).await? {
             return Err(refused(&format!("the tool '{name}' needs none")));
         }

@@ -1,16 +1,16 @@
-//! What agents and instruction providers are given of the run they are in.
+//! The contexts of a run that are passed to agents and instruction providers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::AgentTree;
-use super::board::Board;
-use super::compaction::Compacting;
-use super::draft::EventDraft;
-use super::layers::LayerGroup;
-use super::node::{Node, Turns};
-use super::resume::Past;
+use super::compaction::RunCompaction;
+use super::invocation_state::InvocationState;
+use super::layer_group::LayerGroup;
+use super::node::{Node, TurnCounts};
+use super::pending_event::PendingEvent;
+use super::resume::PastEvents;
 use crate::instruction::InstructionTemplate;
 use crate::runner::RunConfig;
 use scratchbook_core::artifact::ArtifactService;
@@ -21,37 +21,37 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{Session, SessionKey};
 use scratchbook_core::state::StateMap;
 
-/// What all agents of one invocation share.
+/// The data that all agents of one invocation share.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) id: String,
     pub(crate) key: SessionKey,
-    pub(crate) board: Board,
+    pub(crate) state: InvocationState,
     pub(crate) tree: Arc<AgentTree>,
     pub(crate) artifacts: Option<Arc<dyn ArtifactService>>,
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) user_content: Option<Content>,
     pub(crate) config: RunConfig,
     pub(crate) llm_calls: AtomicUsize,
-    /// Where events are summed up.
-    pub(crate) compacting: Option<Compacting>,
-    pub(crate) turns: Turns,
-    /// Whether the run tells where it stands, so that it can be taken up again.
+    /// Set if events are summarized.
+    pub(crate) compacting: Option<RunCompaction>,
+    pub(crate) turn_counts: TurnCounts,
+    /// Whether the run records checkpoints, so that it can be resumed.
     pub(crate) resumable: bool,
 }
 
-/// A run as one agent is given it: cheap to clone, shared with every other agent of the run.
+/// A run as passed to one agent: cheap to clone, and shared with every other agent of the run.
 #[derive(Clone, Debug)]
 pub struct InvocationContext {
     invocation: Arc<Invocation>,
     agent_name: Arc<str>,
     branch: Option<Arc<str>>,
-    /// Where the agent's turn stands, below a root that has such places.
+    /// The agent's turn among those of the run, if the root is an [`LlmAgent`](super::LlmAgent).
     node: Option<Arc<Node>>,
-    /// Which pending writes end with those of this agent, among agents that run in parallel.
+    /// Among agents that run in parallel, the group whose end discards this agent's pending changes.
     layer_group: Option<Arc<LayerGroup>>,
-    /// What the run had come to below here, where it is taken up again.
-    pub(super) past: Option<Arc<Past>>,
+    /// In a resumed run, the events from which this agent continues.
+    pub(super) past: Option<Arc<PastEvents>>,
 }
 
 impl InvocationContext {
@@ -73,7 +73,7 @@ impl InvocationContext {
         Self { branch: Some(branch.into()), ..self.for_agent(agent_name) }
     }
 
-    /// The same run for an agent whose pending writes end with a group.
+    /// The same run for an agent whose pending changes belong to a group.
     pub(super) fn with_layer_group(&self, group: &Arc<LayerGroup>) -> Self {
         Self { layer_group: Some(Arc::clone(group)), ..self.clone() }
     }
@@ -84,14 +84,14 @@ impl InvocationContext {
 
     /// The run for the agent it begins with.
     pub(crate) fn for_first_agent(&self, agent_name: &str) -> Self {
-        let node = self.invocation.turns.begin(self.tree(), agent_name);
+        let node = self.invocation.turn_counts.begin(self.tree(), agent_name);
         Self { node, ..self.for_agent(agent_name) }
     }
 
-    /// The run for an agent that this one hands the conversation to. Within a workflow agent it stays in its place.
+    /// The run for an agent that receives the conversation. Within a workflow agent the node stays the same.
     pub(super) fn for_next_agent(&self, agent_name: &str) -> Self {
         let node = self.node.as_ref().map(|node| match node.name() == &*self.agent_name {
-            true => self.invocation.turns.next(self.tree(), node, agent_name),
+            true => self.invocation.turn_counts.next(self.tree(), node, agent_name),
             false => Arc::clone(node),
         });
         Self { node, past: None, ..self.for_agent(agent_name) }
@@ -102,13 +102,13 @@ impl InvocationContext {
         Self { branch: branch.map(Into::into), ..self.clone() }
     }
 
-    /// The run's id, shared by all its agents and on all its events.
+    /// The run's id, which all its agents and events share.
     #[must_use]
     pub fn invocation_id(&self) -> &str {
         &self.invocation.id
     }
 
-    /// The agent this context was made for.
+    /// The name of the agent that this context was made for.
     #[must_use]
     pub fn agent_name(&self) -> &str {
         &self.agent_name
@@ -126,16 +126,16 @@ impl InvocationContext {
         &self.invocation.key
     }
 
-    /// The session as it is committed so far in this run.
+    /// The session as committed so far in this run.
     #[must_use]
     pub fn session(&self) -> Session {
-        self.invocation.board.session()
+        self.invocation.state.session()
     }
 
-    /// The state as it is seen now by everybody in this run, with writes that are not committed yet.
+    /// The state as everyone in this run sees it now, with changes that are not committed yet.
     #[must_use]
     pub fn state(&self) -> StateMap {
-        self.invocation.board.snapshot()
+        self.invocation.state.snapshot()
     }
 
     /// The message that started the run.
@@ -144,27 +144,27 @@ impl InvocationContext {
         self.invocation.user_content.as_ref()
     }
 
-    /// How the run was asked to be done.
+    /// The configuration of the run.
     #[must_use]
     pub fn run_config(&self) -> &RunConfig {
         &self.invocation.config
     }
 
-    /// An event of this agent in this run, to be filled and yielded.
+    /// A new event of this agent in this run, to be filled and yielded.
     #[must_use]
     pub fn event(&self) -> Event {
         let mut event = Event::default();
-        self.address(&mut event);
+        self.set_origin(&mut event);
         event
     }
 
-    /// A context that only reads, as instruction providers get it.
+    /// A read-only context, as instruction providers receive it.
     #[must_use]
     pub fn readonly(&self) -> ReadonlyContext {
         ReadonlyContext { invocation: self.clone() }
     }
 
-    /// The place of the agent's turn among those of the run.
+    /// The node path of the agent's turn.
     pub(super) fn node_path(&self) -> Option<&str> {
         self.node.as_ref().map(|node| node.path())
     }
@@ -173,8 +173,8 @@ impl InvocationContext {
         &self.invocation
     }
 
-    pub(crate) fn board(&self) -> &Board {
-        &self.invocation.board
+    pub(crate) fn invocation_state(&self) -> &InvocationState {
+        &self.invocation.state
     }
 
     pub(crate) fn environment(&self) -> &dyn Environment {
@@ -185,26 +185,26 @@ impl InvocationContext {
         &self.invocation.tree
     }
 
-    pub(crate) fn compacting(&self) -> Option<&Compacting> {
+    pub(crate) fn compacting(&self) -> Option<&RunCompaction> {
         self.invocation.compacting.as_ref()
     }
 
-    pub(crate) fn draft(&self) -> EventDraft {
-        EventDraft::new(self)
+    pub(crate) fn pending_event(&self) -> PendingEvent {
+        PendingEvent::new(self)
     }
 
-    /// Says whose event it is, of which run and branch, and when.
-    pub(crate) fn address(&self, event: &mut Event) {
+    /// Sets the event's author, run, branch, time and node path.
+    pub(crate) fn set_origin(&self, event: &mut Event) {
         event.invocation_id.clone_from(&self.invocation.id);
         event.author = self.agent_name.to_string();
         event.branch = self.branch.as_ref().map(ToString::to_string);
         event.timestamp = Some(self.environment().now());
         event.node_info.path.clear();
-        self.place(event);
+        self.set_node_path(event);
     }
 
-    /// Says where the event arose, unless it says so itself.
-    pub(super) fn place(&self, event: &mut Event) {
+    /// Sets the event's node path, unless it has one.
+    pub(super) fn set_node_path(&self, event: &mut Event) {
         if let Some(node) = self.node.as_ref().filter(|_| event.node_info.path.is_empty()) {
             node.path().clone_into(&mut event.node_info.path);
         }
@@ -234,7 +234,7 @@ impl InvocationContext {
     }
 }
 
-/// A run as instruction providers see it: to be read, never written, nested values included.
+/// A run as instruction providers see it: read-only, nested values included.
 #[derive(Clone, Debug)]
 pub struct ReadonlyContext {
     pub(super) invocation: InvocationContext,
@@ -247,7 +247,7 @@ impl ReadonlyContext {
         self.invocation.invocation_id()
     }
 
-    /// The agent.
+    /// The agent's name.
     #[must_use]
     pub fn agent_name(&self) -> &str {
         self.invocation.agent_name()
@@ -265,19 +265,19 @@ impl ReadonlyContext {
         self.invocation.user_content()
     }
 
-    /// The state as it is seen now.
+    /// The state as seen now.
     #[must_use]
     pub fn state(&self) -> StateMap {
         self.invocation.state()
     }
 
-    /// The session as it is committed so far in this run.
+    /// The session as committed so far in this run.
     #[must_use]
     pub fn session(&self) -> Session {
         self.invocation.session()
     }
 
-    /// Refuses a template that would show what is marked as secret.
+    /// Refuses a template that would show a secret key.
     pub(super) fn check_template(&self, template: &InstructionTemplate) -> Result<()> {
         if self.invocation.run_config().secrets_in_templates {
             return Ok(());
@@ -286,7 +286,7 @@ impl ReadonlyContext {
         template.refuse_keys(|key| session.secret_keys().contains(key))
     }
 
-    /// Texts of artifacts by name; `None` where there is no artifact service.
+    /// Texts of artifacts by name; `None` if there is no artifact service.
     pub(crate) async fn artifact_texts(
         &self,
         names: impl Iterator<Item = &str>,

@@ -1,12 +1,12 @@
-//! An agent from a function.
+//! An agent made from a function.
 
 use std::fmt;
 use std::sync::Arc;
 
 use futures_util::Stream;
 
+use super::agent_turn::{AgentTurn, drive};
 use super::callback::AgentCallbacks;
-use super::drive::{Turn, drive};
 use super::{Agent, EventStream, InvocationContext};
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
@@ -31,7 +31,7 @@ pub struct FunctionAgent {
 }
 
 impl FunctionAgent {
-    /// An agent of this name that does what the function says.
+    /// An agent with this name that runs the function.
     #[must_use]
     pub fn new<F, S>(name: impl Into<String>, function: F) -> Self
     where
@@ -42,7 +42,7 @@ impl FunctionAgent {
         Self { name: name.into(), description: String::new(), function }
     }
 
-    /// The same agent with a description, for agents that may hand over to it.
+    /// Sets the description, which agents that may hand over to it are shown.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
@@ -62,7 +62,7 @@ impl Agent for FunctionAgent {
     fn run(&self, context: InvocationContext) -> EventStream {
         let context = context.for_turn(&self.name);
         let events = (self.function)(context.clone());
-        drive(Turn { callbacks: AgentCallbacks::default(), context, events })
+        drive(AgentTurn { callbacks: AgentCallbacks::default(), context, events })
     }
 }
 

@@ -1,25 +1,25 @@
-//! Agents: who acts in a run, and what they are given of it.
+//! Agents, and the contexts of a run that they receive.
 
-mod board;
+mod agent_turn;
 mod callback;
 mod compaction;
 mod confirmation;
 mod context;
-mod draft;
-mod drive;
 mod empty_answer;
-mod fence;
 mod function_agent;
 mod history;
-mod layers;
+mod invocation_state;
+mod layer_group;
 mod llm_agent;
-mod look_ahead;
 mod node;
+mod pending_event;
+mod piece_changes;
 mod request;
 mod resume;
-mod standing;
+mod resume_checkpoint;
 mod state;
 mod step;
+mod text_markers;
 mod tool_step;
 mod tree;
 mod workflow;
@@ -42,30 +42,32 @@ pub use llm_agent::{
     IncludeContents, Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state,
 };
 pub use state::ContextState;
-pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
+pub use workflow::{
+    LoopAgent, LoopAgentBuilder, ParallelAgent, ParallelAgentBuilder, SequentialAgent, SequentialAgentBuilder,
+};
 pub use write_context::{CallbackContext, ToolContext};
 
-pub(crate) use board::Board;
-pub(crate) use compaction::{Compacting, Compactor};
-pub(crate) use confirmation::{Progress, is_request, progress};
+pub(crate) use agent_turn::catch_panics;
+pub(crate) use compaction::{Compactor, RunCompaction};
+pub(crate) use confirmation::{ConfirmationProgress, is_request, progress};
 pub(crate) use context::Invocation;
-pub(crate) use drive::catch_panics;
 pub(crate) use history::{covered_from_the_beginning, ends_at_time_of, live_backward};
-pub(crate) use node::Turns as NodeTurns;
-pub(crate) use resume::Past;
+pub(crate) use invocation_state::InvocationState;
+pub(crate) use node::TurnCounts;
+pub(crate) use resume::PastEvents;
 pub(crate) use tree::AgentTree;
 
-/// The events of an agent's turn or of a whole run, as they arise.
+/// The events of an agent's turn or of a whole run, as they are produced.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 
-/// Something that acts in a run: it yields events, each of which is committed before it goes on.
+/// An agent acts in a run: it yields events, each of which is committed before the agent continues.
 ///
-/// An agent of your own is usually a [`FunctionAgent`]; implement this for one with sub-agents.
+/// Your own agent is usually a [`FunctionAgent`]. Implement this trait for an agent with sub-agents.
 pub trait Agent: fmt::Debug + Send + Sync + 'static {
-    /// The name, unique among the agents of a tree; the author of the agent's events.
+    /// The name, unique among the agents of a tree, and the author of the agent's events.
     fn name(&self) -> &str;
 
-    /// What the agent is good at, for agents that may hand over to it.
+    /// Describes what the agent is good at, for agents that may hand over to it.
     fn description(&self) -> &str {
         ""
     }
@@ -75,13 +77,13 @@ pub trait Agent: fmt::Debug + Send + Sync + 'static {
         &[]
     }
 
-    /// This agent as an [`LlmAgent`], if it is one: conversations are handed to and from those by
+    /// This agent as an [`LlmAgent`], if it is one. Only such agents hand over the conversation with
     /// `transfer_to_agent`.
     fn as_llm_agent(&self) -> Option<&LlmAgent> {
         None
     }
 
-    /// The agent's turn. Code after a yield sees the state with the event committed. An error ends the run.
+    /// Runs the agent's turn. Code after a yield sees the state with the event committed. An error ends the run.
     fn run(&self, context: InvocationContext) -> EventStream;
 }
 
@@ -108,11 +110,11 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
     }
 }
 
-/// The event that reports a failure. Everybody who may read the session may read it.
+/// The event that reports a failure. Every reader of the session may see it.
 pub(crate) fn failure_event(context: &InvocationContext, error: &Error) -> Event {
     let mut event = context.event();
     if error.is_for_operator() {
-        tracing::warn!(kind = error.kind().as_str(), %error, "an agent has failed");
+        tracing::warn!(kind = error.kind().as_str(), %error, "an agent failed");
     }
     event.error_code = Some(error.public_kind().as_str().to_uppercase());
     event.error_message = Some(error.public_message().to_owned());

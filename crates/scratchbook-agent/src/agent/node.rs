@@ -1,8 +1,8 @@
-//! Where among the turns of a run an agent's turn stands: ADK's node path.
+//! The position of an agent's turn among the turns of a run: ADK's node path.
 //!
-//! Below a root that is an [`LlmAgent`](super::LlmAgent), `root@1/helper@2` is the second turn of `helper` within the
-//! first of `root`. A workflow agent is one node with all that it runs, and below a root of another kind there are none.
-//! Which number a turn has is ADK's rule.
+//! If the root is an [`LlmAgent`](super::LlmAgent), `root@1/helper@2` is the second turn of `helper` within the first
+//! turn of `root`. A workflow agent is one node together with all the agents it runs. If the root is not an `LlmAgent`,
+//! there are no nodes. The numbers follow ADK's rule.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,14 +32,14 @@ impl Node {
         Arc::new(Self { name: name.to_owned(), path, above })
     }
 
-    /// The first turn of an agent, and of all above it.
+    /// The first turn of an agent, below first turns of all agents above it.
     fn first(tree: &AgentTree, name: &str) -> Arc<Self> {
         let names: Vec<_> = std::iter::successors(Some(name), |name| tree.parent(name)).collect();
         let above = names[1..].iter().rev().fold(None, |above, name| Some(Self::new(name, 1, above)));
         Self::new(name, 1, above)
     }
 
-    /// This turn, or the nearest above it, that is an agent's.
+    /// This turn, or the nearest turn above it, that belongs to an agent.
     fn nearest(self: &Arc<Self>, name: &str) -> Option<&Arc<Self>> {
         std::iter::successors(Some(self), |node| node.above.as_ref()).find(|node| node.name == name)
     }
@@ -47,10 +47,10 @@ impl Node {
 
 /// How many turns each agent has had in a run, below each turn of the agent above it.
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<HashMap<(Option<String>, String), u64>>);
+pub(crate) struct TurnCounts(Mutex<HashMap<(Option<String>, String), u64>>);
 
-impl Turns {
-    /// The turn a run begins with. It counts, and so does one of the root's, which a turn of the root to come is after.
+impl TurnCounts {
+    /// The turn with which a run begins. It is counted, and so is a turn of the root, which its next turn follows.
     pub(crate) fn begin(&self, tree: &AgentTree, name: &str) -> Option<Arc<Node>> {
         let root = tree.root();
         root.as_llm_agent()?;
@@ -62,10 +62,10 @@ impl Turns {
         Some(node)
     }
 
-    /// The turn of the agent that the conversation is handed to in a turn.
+    /// The turn of the agent that receives the conversation in a turn.
     pub(crate) fn next(&self, tree: &AgentTree, from: &Arc<Node>, name: &str) -> Arc<Node> {
-        // The agent above it is in this turn's path: it is this one, or handed over to it, or stands above both. Only a
-        // tool of the caller's own hands over to any other.
+        // The agent above it is in this turn's path: it is this agent, it handed over to this agent, or it is above
+        // both. Only a caller's own tool hands over to any other agent.
         let above =
             tree.parent(name).map(|parent| from.nearest(parent).map_or_else(|| Node::first(tree, parent), Arc::clone));
         let turn = self.count(above.as_deref(), name);

@@ -1,65 +1,65 @@
-//! A run that is taken up again: what its events say of where each agent was left.
+//! Where each agent continues when a run is resumed, from the run's events.
 //!
-//! Nothing else is kept of a run. An agent that handed the conversation over is followed to the one that got it; calls
-//! that the agent itself made and that nothing answers are run; a workflow agent has told in `agent_state` how far it was;
-//! and whoever told `end_of_agent` is not run again. What other authors' events call is never run.
+//! Nothing else is stored about a run. A handover is followed to the agent that received the conversation. Calls that
+//! the agent itself made and that have no response are run. A workflow agent has recorded its position in
+//! `agent_state`. An agent that recorded `end_of_agent` is not run again. Calls in other authors' events are never run.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
-use super::confirmation::{self, Progress};
-use super::tool_step::Calls;
+use super::confirmation::{self, ConfirmationProgress};
+use super::tool_step::ToolCalls;
 use scratchbook_core::content::FunctionCall;
 use scratchbook_core::event::Event;
 
-/// The events of a run that is taken up again, from where an agent's part in it begins.
+/// The events of a resumed run, from where an agent's part in it begins.
 #[derive(Debug, Default)]
-pub(crate) struct Past {
+pub(crate) struct PastEvents {
     pub events: Vec<Arc<Event>>,
-    /// The agents that have gone on from here; whoever is run once more begins anew.
-    taken: Mutex<HashSet<String>>,
+    /// The agents that have continued from here. An agent that runs a second time starts from its beginning.
+    resumed: Mutex<HashSet<String>>,
 }
 
-/// A turn of an agent that had the conversation.
+/// A turn of an agent that received the conversation.
 #[derive(Debug)]
-struct Turn<'a> {
+struct Handover<'a> {
     agent: &'a str,
-    past: Arc<Past>,
-    /// Whether it has ended or handed over, and nobody has answered it since.
+    past: Arc<PastEvents>,
+    /// Whether it has ended or handed over, and has not been answered since.
     is_over: bool,
 }
 
-/// Where an agent was left.
+/// The state of an agent's turn when the run stopped.
 #[derive(Debug)]
-pub(super) enum Left {
-    /// It has not begun, or what it does next is up to itself.
-    Going,
-    /// It cannot go on before somebody answers.
+pub(super) enum TurnStatus {
+    /// It has not begun, or the agent decides what it does next.
+    Continues,
+    /// It cannot continue before an answer comes.
     Waiting,
-    /// It has said all, but has not told so.
-    Done,
-    /// It has told that it is done.
+    /// It has given its final answer, but has not recorded its end.
+    Answered,
+    /// It has recorded its end.
     Ended,
 }
 
-impl Past {
+impl PastEvents {
     pub(crate) fn new(events: Vec<Arc<Event>>) -> Self {
-        Self { events, taken: Mutex::default() }
+        Self { events, resumed: Mutex::default() }
     }
 
-    /// Lets an agent go on from here, once.
-    pub(super) fn take(&self, agent: &str) -> bool {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.to_owned())
+    /// Lets an agent continue from here, once.
+    pub(super) fn resume_once(&self, agent: &str) -> bool {
+        self.resumed.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.to_owned())
     }
 
-    /// What came after a place.
+    /// The events from a place on.
     fn since(&self, place: usize) -> Arc<Self> {
         Arc::new(Self::new(self.events.get(place..).unwrap_or_default().to_vec()))
     }
 
-    /// The part of one branch and of those below it.
+    /// The events of one branch and of the branches below it.
     pub(super) fn on_branch(&self, branch: &str) -> Arc<Self> {
         let below = |event: &&Arc<Event>| {
             event
@@ -71,7 +71,7 @@ impl Past {
         Arc::new(Self::new(self.events.iter().filter(below).cloned().collect()))
     }
 
-    /// The state that an agent told last, and what came after that.
+    /// The state that an agent recorded last, and the events after it.
     pub(super) fn state(&self, agent: &str, branch: Option<&str>) -> Option<(&Map<String, Value>, Arc<Self>)> {
         let place = self
             .events
@@ -80,10 +80,10 @@ impl Past {
         Some((self.events[place].actions.agent_state.as_deref()?, self.since(place + 1)))
     }
 
-    /// The agents that led to the one that goes on, from this one on, each with its part: that is who got the conversation
-    /// last, or whose call was answered last, and when that one is done, the last that is not.
+    /// The agents from this one to the one that continues, each with its part of the events. The last is the agent that
+    /// received the conversation or an answer last, or, if that one is done, the last one that is not.
     pub(super) fn handovers(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> Vec<(String, Arc<Self>)> {
-        let mut turns = vec![Turn { agent, past: Arc::clone(self), is_over: false }];
+        let mut turns = vec![Handover { agent, past: Arc::clone(self), is_over: false }];
         let mut current = 0;
         for (place, event) in self.events.iter().enumerate() {
             if event.author == "user" {
@@ -99,7 +99,7 @@ impl Past {
                 && let Some(agent) = &event.actions.transfer_to_agent
             {
                 turns[current].is_over = true;
-                turns.push(Turn { agent, past: self.since(place + 1), is_over: false });
+                turns.push(Handover { agent, past: self.since(place + 1), is_over: false });
                 current = turns.len() - 1;
             }
         }
@@ -110,7 +110,7 @@ impl Past {
         turns.into_iter().map(|turn| (turn.agent.to_owned(), turn.past)).collect()
     }
 
-    /// Who made the first call that an event answers.
+    /// The author of the first call that an event answers.
     fn caller(&self, answer: &Event, branch: Option<&str>) -> Option<&str> {
         let id = answer.function_responses().next()?.id.as_deref()?;
         let makes_it = |event: &&Arc<Event>| {
@@ -119,14 +119,14 @@ impl Past {
         self.events.iter().find(makes_it).map(|event| event.author.as_str())
     }
 
-    /// Whether nothing is left to do for an agent and those it handed over to.
+    /// Whether an agent and those it handed over to have nothing left to do.
     pub(crate) fn has_ended(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> bool {
         let last = self.handovers(agent, branch).pop();
-        last.is_some_and(|(name, past)| past.told_end(&name, branch)) && Pending::of(Some(self)).is_empty()
+        last.is_some_and(|(name, past)| past.has_recorded_end(&name, branch)) && AwaitedCalls::of(Some(self)).is_empty()
     }
 
-    /// Whether an agent has told that it is done, and nobody has answered a call of its since.
-    fn told_end(&self, agent: &str, branch: Option<&str>) -> bool {
+    /// Whether an agent has recorded its end and none of its calls was answered since.
+    fn has_recorded_end(&self, agent: &str, branch: Option<&str>) -> bool {
         let end = self
             .events
             .iter()
@@ -137,54 +137,51 @@ impl Past {
         })
     }
 
-    /// Where an agent that had the conversation last was left. Only one that asks a model owes answers to calls.
-    pub(super) fn left(&self, agent: &str, branch: Option<&str>, asks_model: bool) -> Left {
-        if self.told_end(agent, branch) {
-            return Left::Ended;
+    /// The state of the turn of the agent that had the conversation last. Only agents with a model owe responses to
+    /// calls.
+    pub(super) fn status(&self, agent: &str, branch: Option<&str>, asks_model: bool) -> TurnStatus {
+        if self.has_recorded_end(agent, branch) {
+            return TurnStatus::Ended;
         }
         if !asks_model {
-            return Left::Going;
+            return TurnStatus::Continues;
         }
-        if !self.owed(agent, branch).is_empty() {
-            return Left::Going;
+        if !self.unanswered_calls(agent, branch).is_empty() {
+            return TurnStatus::Continues;
         }
         if self.awaits(agent, branch) && !self.has_consent(agent, branch) {
-            return Left::Waiting;
+            return TurnStatus::Waiting;
         }
         let said =
             |event: &&Arc<Event>| (event.author == "user" || is_own(event, agent, branch)) && event.content.is_some();
         match self.events.iter().rev().find(said) {
             Some(last) if last.author == agent && last.is_final_response() => {
-                if Pending::of(Some(self)).is_empty() {
-                    Left::Done
-                } else {
-                    Left::Waiting
-                }
+                if AwaitedCalls::of(Some(self)).is_empty() { TurnStatus::Answered } else { TurnStatus::Waiting }
             }
-            _ => Left::Going,
+            _ => TurnStatus::Continues,
         }
     }
 
-    /// The calls of an agent that were to be run and have no answer. What a client has brought along is no agent's call.
-    pub(super) fn owed(&self, agent: &str, branch: Option<&str>) -> Vec<Calls> {
+    /// An agent's calls that should have run and have no response. Calls that a client imported are not included.
+    pub(super) fn unanswered_calls(&self, agent: &str, branch: Option<&str>) -> Vec<ToolCalls> {
         let asked_about: BTreeSet<_> =
             self.requests(agent, branch).filter_map(|(_, request)| confirmation::original_call(request)?.id).collect();
-        let mut owed = Vec::new();
+        let mut unanswered_calls = Vec::new();
         for (place, event) in self.own(agent, branch).filter(|(_, event)| !event.is_restored()) {
-            let is_owed = |call: &&FunctionCall| {
+            let is_unanswered = |call: &&FunctionCall| {
                 let asked = call.id.as_ref().is_some_and(|id| asked_about.contains(id));
                 let waits = is_long_running(event, call) && self.is_begun(place, agent, branch);
                 !confirmation::is_request(call) && !asked && !waits && !is_answered(call, self.after(place))
             };
-            let calls: Vec<_> = event.function_calls().filter(is_owed).cloned().collect();
+            let calls: Vec<_> = event.function_calls().filter(is_unanswered).cloned().collect();
             if !calls.is_empty() {
-                owed.push(Calls { calls, ..Calls::default() });
+                unanswered_calls.push(ToolCalls { calls, ..ToolCalls::default() });
             }
         }
-        owed
+        unanswered_calls
     }
 
-    /// Whether an agent has made calls that are begun and whose first answers are still to come.
+    /// Whether an agent made calls that have started and have no first response yet.
     pub(super) fn awaits(&self, agent: &str, branch: Option<&str>) -> bool {
         self.own(agent, branch).any(|(place, event)| {
             event.function_calls().any(|call| {
@@ -194,21 +191,21 @@ impl Past {
         })
     }
 
-    /// Whether the user has answered a request of an agent for a confirmation, and the call is still to be run.
+    /// Whether the user has answered an agent's request for a confirmation and the call is still to be run.
     fn has_consent(&self, agent: &str, branch: Option<&str>) -> bool {
         self.requests(agent, branch).any(|(place, request)| {
-            confirmation::progress(request, self.after(place).iter().map(Arc::as_ref)) == Progress::Answered
+            confirmation::progress(request, self.after(place).iter().map(Arc::as_ref)) == ConfirmationProgress::Answered
         })
     }
 
-    /// Whether the tools that an event calls were begun. One that answers later need not have said anything; its agent then
-    /// has told so.
+    /// Whether the tools that an event calls were started. A long-running tool may not have responded yet; its agent
+    /// has then recorded a checkpoint.
     fn is_begun(&self, place: usize, agent: &str, branch: Option<&str>) -> bool {
         let tells = |event: &Arc<Event>| event.content.is_some() || event.actions.agent_state.is_some();
         self.after(place).iter().any(|event| is_own(event, agent, branch) && tells(event))
     }
 
-    /// The requests of an agent for confirmations, with their places.
+    /// An agent's requests for confirmations, with their places.
     fn requests<'a>(
         &'a self,
         agent: &'a str,
@@ -227,28 +224,29 @@ impl Past {
         self.events.get(place + 1..).unwrap_or_default()
     }
 
-    /// Whether an agent of these has ended the loop around it.
+    /// Whether one of these agents has ended the loop around it.
     pub(super) fn escalated(&self, by: impl Fn(&str) -> bool) -> bool {
         self.events.iter().any(|event| event.actions.escalate == Some(true) && by(&event.author))
     }
 }
 
-/// Calls whose last answer has to come from outside: while there are any, what runs an agent goes no further.
+/// Calls whose final response comes from outside. While there are any, the agent around them does not continue.
 #[derive(Debug, Default)]
-pub(super) struct Pending(BTreeSet<String>);
+pub(super) struct AwaitedCalls(BTreeSet<String>);
 
-impl Pending {
-    /// Those that a run was left with.
-    pub(super) fn of(past: Option<&Past>) -> Self {
-        let mut pending = Self::default();
+impl AwaitedCalls {
+    /// The awaited calls that a run stopped with.
+    pub(super) fn of(past: Option<&PastEvents>) -> Self {
+        let mut awaited = Self::default();
         for event in past.into_iter().flat_map(|past| &past.events) {
-            pending.see(event);
+            awaited.update(event);
         }
-        pending
+        awaited
     }
 
-    /// Takes in what an event calls or answers. What a tool itself answers at once is a first answer, not the last.
-    pub(super) fn see(&mut self, event: &Event) {
+    /// Adds the calls of an event and removes those it answers. A tool's own immediate response is its first, not its
+    /// last.
+    pub(super) fn update(&mut self, event: &Event) {
         if event.author == "user" {
             for id in event.function_responses().filter_map(|response| response.id.as_deref()) {
                 self.0.remove(id);
@@ -264,7 +262,7 @@ impl Pending {
     }
 }
 
-/// Whether an event is an agent's own; what tells of a failure is not, since what failed is tried again.
+/// Whether an event is an agent's own. A report of a failure does not count, since the failed step is retried.
 fn is_own(event: &Event, agent: &str, branch: Option<&str>) -> bool {
     let failed = event.error_code.is_some() && event.content.is_none();
     event.author == agent && event.branch.as_deref() == branch && !failed

@@ -1,4 +1,4 @@
-//! The state as a callback or a tool sees and writes it.
+//! The state as a callback or a tool reads and writes it.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::board::LayerId;
 use super::context::Invocation;
+use super::invocation_state::LayerId;
 use scratchbook_core::error::Result;
 use scratchbook_core::state::{State, StateDelta, StateMap};
 
-/// The state of a running invocation, seen from one callback or tool call: a handle that can be cloned and
-/// sent, whose getters return values.
+/// The state of a running invocation, as one callback or tool call sees it: a handle that can be cloned and sent, whose
+/// getters return values.
 ///
-/// Reading sees own writes first, then the newest of what is committed and what other callbacks and finished tools of this
-/// run have written. Writing goes to the event this callback or tool contributes to, and is durable with it.
+/// Reads see own changes first, then the newest of the committed values and the changes of other callbacks and finished
+/// tools of this run. Changes go into the event that this callback or tool contributes to, and become durable with it.
 #[derive(Clone, Debug)]
 pub struct ContextState {
     invocation: Arc<Invocation>,
@@ -27,19 +27,19 @@ impl ContextState {
         Self { invocation, layer }
     }
 
-    /// The value of a key, or `None` where it is absent.
+    /// The value of a key, or `None` if it is absent.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Value> {
-        self.invocation.board.get(self.layer, key)
+        self.invocation.state.get(self.layer, key)
     }
 
-    /// The value of a key, or a default where it is absent. A stored `null` is not absent.
+    /// The value of a key, or a default if it is absent. A stored `null` is not absent.
     #[must_use]
     pub fn get_or(&self, key: &str, default: impl Into<Value>) -> Value {
         self.get(key).unwrap_or_else(|| default.into())
     }
 
-    /// The value of a key that must be there.
+    /// The value of a key that must exist.
     ///
     /// # Errors
     ///
@@ -48,16 +48,16 @@ impl ContextState {
         self.one(key).require(key).cloned()
     }
 
-    /// The value of a key as a type of yours, or `None` where it is absent.
+    /// The value of a key as your type, or `None` if it is absent.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the value has another shape.
+    /// `InvalidArgument` if the value has another shape.
     pub fn get_as<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         self.one(key).get_as(key)
     }
 
-    /// Whether a key is there, be it with the value `null`.
+    /// Whether a key exists, even with the value `null`.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
@@ -67,16 +67,16 @@ impl ContextState {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, as [`StateDelta::set`]; `FailedPrecondition`, as [`update`](Self::update).
+    /// `InvalidArgument`, as for [`StateDelta::set`]; `FailedPrecondition`, as for [`update`](Self::update).
     pub fn set(&self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
         self.update(&StateDelta::new().with(key, value)?)
     }
 
-    /// The value of a key; where it is absent, the default is set first.
+    /// The value of a key. If it is absent, the default is set first.
     ///
     /// # Errors
     ///
-    /// As [`set`](Self::set).
+    /// As for [`set`](Self::set).
     pub fn set_default(&self, key: &str, default: impl Serialize) -> Result<Value> {
         if !self.contains(key) {
             self.set(key, default)?;
@@ -84,21 +84,21 @@ impl ContextState {
         self.require(key)
     }
 
-    /// Takes over every change of a delta, or after an error none.
+    /// Applies every change of a delta, or none of them if there is an error.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where the callback or tool has ended and its event is done, and for an operation that is not
-    /// for the value seen here; `Conflict` for a guard that does not hold even here.
+    /// `FailedPrecondition` if the callback or tool has ended and its event is complete, or if an operation does not
+    /// apply to the value seen here; `Conflict` if a guard already fails here.
     pub fn update(&self, delta: &StateDelta) -> Result<()> {
-        self.invocation.board.write(self.layer, delta)
+        self.invocation.state.write(self.layer, delta)
     }
 
     /// Removes a key.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a key over 1,024 bytes or with U+0000; `FailedPrecondition`, as
+    /// `InvalidArgument` if the key is longer than 1,024 bytes or contains U+0000; `FailedPrecondition`, as for
     /// [`update`](Self::update).
     pub fn remove(&self, key: impl Into<String>) -> Result<()> {
         let mut delta = StateDelta::new();
@@ -106,8 +106,8 @@ impl ContextState {
         self.update(&delta)
     }
 
-    /// Has the number under a key made larger when the event is committed, by whatever it is then; reads show what that
-    /// comes to as things are seen here.
+    /// Increases the number under a key when the event is committed, whatever its value is then. Reads show the result
+    /// on the value seen here.
     ///
     /// ```
     /// # use scratchbook::CallbackContext;
@@ -118,52 +118,52 @@ impl ContextState {
     ///
     /// # Errors
     ///
-    /// As [`StateDelta::increment`] and [`update`](Self::update).
+    /// As for [`StateDelta::increment`] and [`update`](Self::update).
     pub fn increment(&self, key: impl Into<String>, by: impl Serialize) -> Result<()> {
         self.update(&StateDelta::new().with_increment(key, by)?)
     }
 
-    /// Has a value put at the end of the list under a key when the event is committed.
+    /// Appends a value to the list under a key when the event is committed.
     ///
     /// # Errors
     ///
-    /// As [`StateDelta::append`] and [`update`](Self::update).
+    /// As for [`StateDelta::append`] and [`update`](Self::update).
     pub fn append(&self, key: impl Into<String>, item: impl Serialize) -> Result<()> {
         self.update(&StateDelta::new().with_append(key, item)?)
     }
 
-    /// Has members of the map under a key changed when the event is committed, as RFC 7386 says.
+    /// Changes members of the map under a key when the event is committed, as RFC 7386 defines it.
     ///
     /// # Errors
     ///
-    /// As [`StateDelta::merge_patch`] and [`update`](Self::update).
+    /// As for [`StateDelta::merge_patch`] and [`update`](Self::update).
     pub fn merge_patch(&self, key: impl Into<String>, patch: impl Serialize) -> Result<()> {
         self.update(&StateDelta::new().with_merge_patch(key, patch)?)
     }
 
-    /// Has a key set when the event is committed, unless it is there then.
+    /// Sets a key when the event is committed, unless the key exists then.
     ///
     /// # Errors
     ///
-    /// As [`StateDelta::set_if_absent`] and [`update`](Self::update).
+    /// As for [`StateDelta::set_if_absent`] and [`update`](Self::update).
     pub fn set_if_absent(&self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
         self.update(&StateDelta::new().with_set_if_absent(key, value)?)
     }
 
-    /// Has the event refused, and with it the run ended, unless the key has this value when it is committed.
+    /// Refuses the event, and so ends the run, unless the key has this value when the event is committed.
     ///
     /// # Errors
     ///
-    /// `Conflict` where it has not even here; and as [`StateDelta::expect`].
+    /// `Conflict` if the value already differs here; and as for [`StateDelta::expect`].
     pub fn expect(&self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
         self.update(&StateDelta::new().with_expect(key, value)?)
     }
 
-    /// Has the event refused, and with it the run ended, unless the key is absent when it is committed.
+    /// Refuses the event, and so ends the run, unless the key is absent when the event is committed.
     ///
     /// # Errors
     ///
-    /// `Conflict` where it is there even here; and as [`StateDelta::expect_absent`].
+    /// `Conflict` if the key already exists here; and as for [`StateDelta::expect_absent`].
     pub fn expect_absent(&self, key: impl Into<String>) -> Result<()> {
         self.update(&StateDelta::new().with_expect_absent(key)?)
     }
@@ -174,33 +174,33 @@ impl ContextState {
         self.delta().is_ok_and(|delta| !delta.is_empty())
     }
 
-    /// What this callback or tool call has written.
+    /// The changes that this callback or tool call has written.
     ///
     /// # Errors
     ///
-    /// None in practice: what is in the delta was checked when it was written.
+    /// None in practice: the changes were checked when they were written.
     pub fn delta(&self) -> Result<StateDelta> {
-        self.invocation.board.delta(self.layer)
+        self.invocation.state.delta(self.layer)
     }
 
-    /// Drops what this callback or tool call has written: the rollback.
+    /// Drops the changes of this callback or tool call: a rollback.
     pub fn discard(&self) {
-        self.invocation.board.clear(self.layer);
+        self.invocation.state.clear(self.layer);
     }
 
-    /// Everything as it is seen now.
+    /// The whole state as seen now.
     #[must_use]
     pub fn snapshot(&self) -> StateMap {
-        self.invocation.board.snapshot_of(self.layer)
+        self.invocation.state.snapshot_of(self.layer)
     }
 
-    /// A plain map of everything as it is seen now.
+    /// The whole state as seen now, as a plain map.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         self.snapshot().to_map()
     }
 
-    /// One key as a state of its own, for reads that the overlay spells out.
+    /// A state with this key alone, to reuse the checks of [`State`].
     fn one(&self, key: &str) -> State {
         let value: Map<_, _> = self.get(key).map(|value| (key.to_owned(), value)).into_iter().collect();
         State::new(value, StateDelta::new())

@@ -1,4 +1,4 @@
-//! A turn of an [`LlmAgent`](super::LlmAgent), step by step: a model call, then the calls it asks for.
+//! The steps of an [`LlmAgent`](super::LlmAgent)'s turn: a model call, then the calls that it asks for.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -7,16 +7,17 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
-use super::board::Seen;
 use super::callback::AfterModel;
+use super::compaction::SummaryPermit;
 use super::confirmation;
 use super::context::InvocationContext;
-use super::draft::EventDraft;
 use super::empty_answer::mark_empty;
 use super::history::CLIENT_ID_PREFIX;
-use super::llm_agent::{Inner, without_code_fence};
-use super::look_ahead::look_ahead;
-use super::tool_step::{Calls, tool_step};
+use super::invocation_state::Visibility;
+use super::llm_agent::{LlmAgentDefinition, without_code_fence};
+use super::pending_event::PendingEvent;
+use super::piece_changes::with_changes_in_pieces;
+use super::tool_step::{ToolCalls, tool_step};
 use super::write_context::CallbackContext;
 use super::{EventStream, failure_event, request};
 use crate::model::{Llm, LlmRequest, LlmResponse, LlmStream};
@@ -26,74 +27,122 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::json;
 
-/// A turn: steps until an event is the final one, or another agent takes over. It begins with the calls that are to be run
-/// before the model is asked: what the user has agreed to, and what was not run when the run was cut off.
-pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream {
+/// A turn: steps until an event is the final one, or another agent takes over. It begins with the calls that have to
+/// run before the model is called: those that the user has confirmed, and those that an interrupted run has left.
+pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
-        let model = agent.model_in(&context)?;
-        let tools = request::tools(&agent, model.as_ref(), &context);
-        let agreed = confirmation::answered(&tools, &context).await?;
-        let mut calls = vec![agreed];
-        let mut waits = false;
-        if let Some(past) = context.past() {
-            calls.extend(past.owed(&agent.name, context.branch()));
-            waits = past.awaits(&agent.name, context.branch());
-        }
+        let turn = LlmTurn::new(agent, context)?;
+        let (mut calls, waits) = turn.calls_before_model().await?;
         loop {
-            calls.retain(|calls| !calls.is_empty());
-            let mut is_final = false;
+            let mut step = StepResult::default();
             if calls.is_empty() {
-                // Earlier calls may have no answer yet.
+                // Earlier calls may have no response yet.
                 if waits {
                     break;
                 }
-                if let Some(compacting) = context.compacting() {
-                    let estimate = || request::estimated_tokens(&agent, model.as_ref(), &context);
-                    if let Some((summary, busy)) = compacting.before_model(&context, estimate).await {
-                        yield summary;
-                        drop(busy);
-                    }
+                if let Some((summary, permit)) = turn.due_summary().await {
+                    yield summary;
+                    drop(permit);
                 }
-                // What the model says. A stream may hold several whole answers; each one's calls are answered.
-                is_final = true;
-                let mut said = look_ahead(model_step(&agent, &model, &tools, &context));
-                while let Some(event) = said.next().await {
+                step.is_final = true;
+                // A stream may have several whole answers; the calls of each are run.
+                let mut answers = with_changes_in_pieces(turn.model_step());
+                while let Some(event) = answers.next().await {
                     let event = event?;
-                    if !event.is_partial() {
-                        is_final = event.is_final_response();
-                        calls.push(Calls::of(&event));
-                    }
+                    calls.extend(step.add_answer(&event));
                     yield event;
                 }
-                drop(said);
             }
-            // What the tools answer.
-            let mut hands_over = false;
-            let mut set_answer = None;
-            for calls in calls.drain(..).filter(|calls| !calls.is_empty()) {
-                let answers = tool_step(&agent, &tools, &context, &calls).await?;
-                is_final = answers.is_final;
-                for (draft, event) in answers.events {
-                    hands_over |= event.actions.transfer_to_agent.is_some();
-                    set_answer = event.actions.set_model_response.clone().or(set_answer);
+            for calls in calls.drain(..) {
+                let answers = tool_step(&turn.agent, &turn.tools, &turn.context, &calls).await?;
+                step.is_final = answers.is_final;
+                for (pending, event) in answers.events {
+                    step.add_tool_event(&event);
                     yield event;
-                    drop(draft);
+                    drop(pending);
                 }
             }
-            if let Some(answer) = set_answer {
-                let draft = context.draft();
-                yield agent.structured_answer(&answer, &draft, &context)?;
+            if let Some(answer) = &step.structured_answer {
+                let pending = turn.context.pending_event();
+                yield turn.agent.structured_answer(answer, &pending, &turn.context)?;
                 break;
             }
-            if is_final || hands_over {
+            if step.is_final || step.hands_over {
                 break;
             }
         }
     })
 }
 
-impl Inner {
-    /// The agent's model, or that of the agent above it.
+/// What one step has led to: a model call, the calls of its answers, or both.
+#[derive(Default)]
+struct StepResult {
+    /// Whether the agent's turn ends with this step.
+    is_final: bool,
+    hands_over: bool,
+    /// The answer that a model has given with `set_model_response`.
+    structured_answer: Option<Value>,
+}
+
+impl StepResult {
+    /// Takes in an event of the model, and returns its calls, if it has any.
+    fn add_answer(&mut self, event: &Event) -> Option<ToolCalls> {
+        if event.is_partial() {
+            return None;
+        }
+        self.is_final = event.is_final_response();
+        Some(ToolCalls::of(event)).filter(|calls| !calls.is_empty())
+    }
+
+    /// Takes in an event with responses of tools.
+    fn add_tool_event(&mut self, event: &Event) {
+        self.hands_over |= event.actions.transfer_to_agent.is_some();
+        if let Some(answer) = &event.actions.set_model_response {
+            self.structured_answer = Some(Value::clone(answer));
+        }
+    }
+}
+
+/// What all steps of a turn use.
+struct LlmTurn {
+    agent: Arc<LlmAgentDefinition>,
+    model: Arc<dyn Llm>,
+    tools: Vec<Arc<dyn Tool>>,
+    context: InvocationContext,
+}
+
+impl LlmTurn {
+    fn new(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> Result<Self> {
+        let model = agent.model_in(&context)?;
+        let tools = request::tools(&agent, model.as_ref(), &context);
+        Ok(Self { agent, model, tools, context })
+    }
+
+    /// The calls that have to run before the model is asked, and whether earlier calls have no response yet.
+    async fn calls_before_model(&self) -> Result<(Vec<ToolCalls>, bool)> {
+        let mut calls = vec![confirmation::answered(&self.tools, &self.context).await?];
+        let mut waits = false;
+        if let Some(past) = self.context.past() {
+            calls.extend(past.unanswered_calls(&self.agent.name, self.context.branch()));
+            waits = past.awaits(&self.agent.name, self.context.branch());
+        }
+        calls.retain(|calls| !calls.is_empty());
+        Ok((calls, waits))
+    }
+
+    /// The event of the summary that is due before the model is asked, and the permit to make it.
+    async fn due_summary(&self) -> Option<(Event, SummaryPermit<'_>)> {
+        let estimate = || request::estimated_tokens(&self.agent, self.model.as_ref(), &self.context);
+        self.context.compacting()?.before_model(&self.context, estimate).await
+    }
+
+    fn model_step(&self) -> EventStream {
+        model_step(&self.agent, &self.model, &self.tools, &self.context)
+    }
+}
+
+impl LlmAgentDefinition {
+    /// The agent's model, or that of the nearest agent above it.
     fn model_in(&self, context: &InvocationContext) -> Result<Arc<dyn Llm>> {
         self.model.clone().or_else(|| context.tree().model_above(&self.name)).ok_or_else(|| {
             let message = format!("the agent '{}' has no model, nor has an agent above it; give it one", self.name);
@@ -101,22 +150,22 @@ impl Inner {
         })
     }
 
-    /// Asks the model, or the callback that answers in its place.
+    /// Calls the model, unless a callback answers in its place.
     async fn ask(
         &self,
         model: &dyn Llm,
         mut request: LlmRequest,
-        draft: &EventDraft,
+        pending: &PendingEvent,
         context: &InvocationContext,
-    ) -> Result<Said<'_>> {
+    ) -> Result<ModelOutput<'_>> {
         for callback in &self.callbacks.before_model {
-            let page = draft.page(Seen::ByAll);
-            let called = callback(CallbackContext::with_page(Arc::clone(&page), context), request);
-            match called.await.inspect_err(|_| draft.tear_out(&page))? {
+            let layer = pending.layer(Visibility::Everyone);
+            let called = callback(CallbackContext::with_layer(Arc::clone(&layer), context), request);
+            match called.await.inspect_err(|_| pending.drop_layer(&layer))? {
                 ControlFlow::Continue(next) => request = next,
                 ControlFlow::Break(response) => {
                     let responses = Box::pin(stream::iter([Ok(response)]));
-                    return Ok(Said { responses, after_model: &[] });
+                    return Ok(ModelOutput { responses, after_model: &[] });
                 }
             }
         }
@@ -125,24 +174,24 @@ impl Inner {
         let name = model.name().to_owned();
         let blame = move |error: Error| error.context(format!("the model '{name}'"));
         let responses = Box::pin(model.generate(request).map(move |response| response.map_err(&blame)));
-        Ok(Said { responses, after_model: &self.callbacks.after_model })
+        Ok(ModelOutput { responses, after_model: &self.callbacks.after_model })
     }
 
-    /// The event of a model's response, with what callbacks and `output_key` add.
+    /// The event of a model's response, with the changes of callbacks and of `output_key`.
     async fn event(
         &self,
         mut response: LlmResponse,
         after_model: &[AfterModel],
-        draft: &EventDraft,
+        pending: &PendingEvent,
         context: &InvocationContext,
     ) -> Result<Event> {
         for (place, callback) in after_model.iter().enumerate() {
-            response = callback(CallbackContext::with_page(draft.slot(place), context), response).await?;
+            response = callback(CallbackContext::with_layer(pending.piece_layer(place), context), response).await?;
         }
         mark_empty(&mut response, context.run_config());
         let mut event = response.into_event();
         if event.is_partial() {
-            return draft.finish(event);
+            return pending.finish(event);
         }
         for part in event.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
             if let Some(call) = part.function_call.as_mut().filter(|call| call.id.as_deref().is_none_or(str::is_empty))
@@ -158,24 +207,24 @@ impl Inner {
         if event.function_calls().next().is_some() {
             event.long_running_tool_ids = Some(ids);
         }
-        self.save_output(&event, draft, context)?;
-        draft.finish(event)
+        self.save_output(&event, pending, context)?;
+        pending.finish(event)
     }
 
-    /// The final event of an answer that a tool has taken: it looks as if the model had said it.
-    fn structured_answer(&self, answer: &Value, draft: &EventDraft, context: &InvocationContext) -> Result<Event> {
+    /// The final event of an answer given with a tool. It looks like an answer of the model.
+    fn structured_answer(&self, answer: &Value, pending: &PendingEvent, context: &InvocationContext) -> Result<Event> {
         let event = Event { content: Some(Content::model(answer.to_string())), ..Event::default() };
-        self.save_output(&event, draft, context)?;
-        draft.finish(event)
+        self.save_output(&event, pending, context)?;
+        pending.finish(event)
     }
 
     fn is_long_running(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.is_long_running() && tool.declaration().name == name)
     }
 
-    /// Puts the agent's final text, or what it parses to, under the output key. What is said beside a call, or
-    /// cut short by an error, is no answer.
-    fn save_output(&self, event: &Event, draft: &EventDraft, context: &InvocationContext) -> Result<()> {
+    /// Stores the agent's final text, or its parsed value, under the output key. Text beside a call, or cut short by an
+    /// error, is not an answer.
+    fn save_output(&self, event: &Event, pending: &PendingEvent, context: &InvocationContext) -> Result<()> {
         if !event.is_final_response() || event.function_calls().next().is_some() || event.error_code.is_some() {
             return Ok(());
         }
@@ -195,43 +244,43 @@ impl Inner {
             }
         };
         match &self.output_key {
-            Some(key) => CallbackContext::new(draft, context).state().set(key, value),
+            Some(key) => CallbackContext::new(pending, context).state().set(key, value),
             None => Ok(()),
         }
     }
 }
 
-/// What a model says, or a callback in its place.
-struct Said<'a> {
+/// The responses of a model, or of a callback in its place.
+struct ModelOutput<'a> {
     responses: LlmStream,
-    /// The callbacks that see it: none sees the answer of another callback.
+    /// The callbacks after the model. They do not see another callback's answer.
     after_model: &'a [AfterModel],
 }
 
-impl Said<'_> {
+impl ModelOutput<'_> {
     fn failed(error: Error) -> Self {
         Self { responses: Box::pin(stream::iter([Err(error)])), after_model: &[] }
     }
 }
 
-/// One model call: pieces as they come, then the whole.
+/// One model call: pieces as they arrive, then the whole.
 fn model_step(
-    agent: &Arc<Inner>,
+    agent: &Arc<LlmAgentDefinition>,
     model: &Arc<dyn Llm>,
     tools: &[Arc<dyn Tool>],
     context: &InvocationContext,
 ) -> EventStream {
     let (agent, model, tools, context) = (Arc::clone(agent), Arc::clone(model), tools.to_vec(), context.clone());
     Box::pin(async_stream::try_stream! {
-        // An instruction that lacks a key fails here, before any model is asked.
+        // An instruction with a missing key fails here, before the model is called.
         let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
-        let mut draft = context.draft();
-        let said = agent.ask(model.as_ref(), request, &draft, &context).await;
-        let Said { mut responses, after_model } = said.unwrap_or_else(Said::failed);
+        let mut pending = context.pending_event();
+        let said = agent.ask(model.as_ref(), request, &pending, &context).await;
+        let ModelOutput { mut responses, after_model } = said.unwrap_or_else(ModelOutput::failed);
         let mut answered = false;
         while let Some(response) = responses.next().await {
             let event = match response {
-                Ok(response) => agent.event(response, after_model, &draft, &context).await,
+                Ok(response) => agent.event(response, after_model, &pending, &context).await,
                 Err(error) => Err(error),
             };
             match event {
@@ -239,12 +288,12 @@ fn model_step(
                 Ok(event) => {
                     answered = true;
                     yield event;
-                    draft = context.draft();
+                    pending = context.pending_event();
                 }
                 Err(error) => {
-                    // What callbacks wrote before the failure travels with the event that tells of it.
-                    yield draft.finish(failure_event(&context, &error))?;
-                    Err(error.reported())?;
+                    // The changes of callbacks before the failure are carried by the event that reports it.
+                    yield pending.finish(failure_event(&context, &error))?;
+                    Err(error.told())?;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The calls of a model's answer: run at the same time, answered in one event.
+//! The calls of a model's answer, which run concurrently and are answered in one event.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,28 +8,28 @@ use futures_util::FutureExt;
 use futures_util::future::{join_all, ready};
 use serde_json::{Map, Value, json};
 
-use super::board::Seen;
+use super::agent_turn::catch_panic;
 use super::callback::ToolCall;
-use super::confirmation::{self, Gate};
+use super::confirmation::{self, ConfirmationCheck};
 use super::context::InvocationContext;
-use super::draft::EventDraft;
-use super::drive::catch_panic;
-use super::llm_agent::Inner;
+use super::invocation_state::Visibility;
+use super::llm_agent::LlmAgentDefinition;
+use super::pending_event::{EventLayer, PendingEvent};
 use super::write_context::ToolContext;
 use crate::tool::{Tool, ToolConfirmation};
 use scratchbook_core::content::{Content, FunctionCall, Part};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::{Event, EventActions};
 
-/// Calls to be run.
+/// Calls to run.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct ToolCalls {
     pub(super) calls: Vec<FunctionCall>,
-    /// What the user has said to them, by their ids.
+    /// The user's answers to them, by call id.
     pub(super) confirmations: BTreeMap<String, ToolConfirmation>,
 }
 
-impl Calls {
+impl ToolCalls {
     /// The calls that an event makes.
     pub(super) fn of(event: &Event) -> Self {
         Self { calls: event.function_calls().cloned().collect(), ..Self::default() }
@@ -40,30 +40,63 @@ impl Calls {
     }
 }
 
-/// What comes of calls: events in the order in which they are told, each with its draft, which is kept until the event is
+/// The events that answer calls, in the order in which they are yielded. Each pending event is kept until its event is
 /// taken.
-pub(super) struct Answers {
-    pub(super) events: Vec<(Option<EventDraft>, Event)>,
-    /// Whether the agent has said its last word for now.
+pub(super) struct ToolAnswers {
+    pub(super) events: Vec<(Option<PendingEvent>, Event)>,
+    /// Whether the agent's turn ends with these events.
     pub(super) is_final: bool,
 }
 
-/// Runs calls at the same time.
+/// Runs calls concurrently and builds the events that answer them.
 pub(super) async fn tool_step(
-    agent: &Inner,
+    agent: &LlmAgentDefinition,
     tools: &[Arc<dyn Tool>],
     context: &InvocationContext,
-    calls: &Calls,
-) -> Result<Answers> {
-    let shared = context.draft();
-    let draft = &shared;
+    calls: &ToolCalls,
+) -> Result<ToolAnswers> {
+    let pending = context.pending_event();
+    let results = run_calls(agent, tools, context, calls, &pending).await;
+    let responses = Responses::of(results, calls);
+    let later = changes_without_response(&responses, &pending, context)?;
+    let mut waits = responses.waits;
+    let mut events = response_events(responses, pending, &calls.calls, context)?;
+    waits |= events.len() > 1;
+    // Without any response, the turn is over until one comes. A resumable turn waits for all responses.
+    let ends = events.last().is_none_or(|(_, event)| event.is_final_response());
+    let is_final = ends || (waits && context.is_resumable());
+    let has_responses = !events.is_empty();
+    events.extend(later);
+    if !has_responses {
+        // The tools have started. Without a record of that, a resumed run would start them again.
+        events.extend(context.checkpoint_event(Map::new()).map(|event| (None, event)));
+    }
+    Ok(ToolAnswers { events, is_final })
+}
+
+/// The result of one call.
+struct CallResult<'a> {
+    call: &'a FunctionCall,
+    is_long_running: bool,
+    layer: Arc<EventLayer>,
+    answer: Result<Value>,
+}
+
+/// Runs calls concurrently, each with a layer of its own.
+async fn run_calls<'a>(
+    agent: &LlmAgentDefinition,
+    tools: &[Arc<dyn Tool>],
+    context: &InvocationContext,
+    calls: &'a ToolCalls,
+    pending: &PendingEvent,
+) -> Vec<CallResult<'a>> {
     let running = calls.calls.iter().map(|call| {
         let tool = tools.iter().find(|tool| Some(tool.declaration().name.as_str()) == call.name.as_deref());
-        // Pages in the order of the calls: of two that change the same, the later call wins.
-        let page = draft.page(Seen::ByItself);
+        // Layers have the order of the calls: of two changes to one key, the later call's wins.
+        let layer = pending.layer(Visibility::OwnLayer);
         let id = call.id.as_deref().unwrap_or_default();
         let tool_context =
-            ToolContext::new(Arc::clone(&page), context, id).with_confirmation(calls.confirmations.get(id).cloned());
+            ToolContext::new(Arc::clone(&layer), context, id).with_confirmation(calls.confirmations.get(id).cloned());
         async move {
             let work = match tool {
                 Some(tool) => run_call(agent, tool.as_ref(), tool_context, call).boxed(),
@@ -71,78 +104,113 @@ pub(super) async fn tool_step(
             };
             let answer = catch_panic(&format!("the tool '{}'", call.name.as_deref().unwrap_or_default()), work).await;
             match &answer {
-                // What a tool wrote that returned well is seen by all; what one wrote that failed vanishes.
-                Ok(_) => context.board().publish(page.layer),
-                Err(_) => draft.tear_out(&page),
+                // The changes of a successful call become visible, those of a failed one are dropped.
+                Ok(_) => context.invocation_state().publish(layer.id),
+                Err(_) => pending.drop_layer(&layer),
             }
-            (call, tool.is_some_and(|tool| tool.is_long_running()), page, answer)
+            CallResult { call, is_long_running: tool.is_some_and(|tool| tool.is_long_running()), layer, answer }
         }
     });
-    let mut parts = Vec::new();
-    let mut begun = Vec::new();
-    let mut unanswered = Vec::new();
-    let mut waits = false;
-    for (call, answers_later, page, answer) in join_all(running).await {
-        // Who asks the user for consent has answered the model.
-        let has_answered = !answers_later
-            || !matches!(answer, Ok(Value::Null))
-            || !page.actions().requested_tool_confirmations.is_empty();
-        if has_answered {
-            parts.push(response_part(call, answer));
-            continue;
+    join_all(running).await
+}
+
+/// The responses of calls, and the calls without one.
+#[derive(Default)]
+struct Responses {
+    parts: Vec<Part>,
+    /// Empty responses of confirmed calls that have started and will answer later.
+    started: Vec<Part>,
+    /// The layers of other calls that will answer later.
+    unanswered: Vec<Arc<EventLayer>>,
+    /// Whether any call will answer later.
+    waits: bool,
+}
+
+impl Responses {
+    fn of(results: Vec<CallResult<'_>>, calls: &ToolCalls) -> Self {
+        let mut responses = Self::default();
+        for CallResult { call, is_long_running, layer, answer } in results {
+            // A request for the user's consent is a response for the model.
+            let has_answered = !is_long_running
+                || !matches!(answer, Ok(Value::Null))
+                || !layer.actions().requested_tool_confirmations.is_empty();
+            let is_confirmed = || call.id.as_ref().is_some_and(|id| calls.confirmations.contains_key(id));
+            responses.waits |= !has_answered;
+            if has_answered {
+                responses.parts.push(response_part(call, answer));
+            } else if is_confirmed() {
+                // A confirmed call runs once for its confirmation, so its start has to be recorded.
+                responses.started.push(response_part(call, Ok(Value::Null)));
+            } else {
+                responses.unanswered.push(layer);
+            }
         }
-        waits = true;
-        // What a consent allows is run once for it: that it was has to be told.
-        if call.id.as_ref().is_some_and(|id| calls.confirmations.contains_key(id)) {
-            begun.push(response_part(call, Ok(Value::Null)));
-            continue;
-        }
-        unanswered.push(page);
+        responses
     }
-    let mut later = Vec::new();
-    for page in unanswered {
-        // What no event shows needs none: it goes with the answers, in the order of the calls, if there are any.
-        if *page.actions() == EventActions::default() && context.board().is_temp_alone(page.layer) {
-            if parts.is_empty() && begun.is_empty() {
-                context.board().keep_temp(page.layer)?;
+
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.started.is_empty()
+    }
+}
+
+/// The events with changes of calls that have no response yet.
+fn changes_without_response(
+    responses: &Responses,
+    pending: &PendingEvent,
+    context: &InvocationContext,
+) -> Result<Vec<(Option<PendingEvent>, Event)>> {
+    let mut events = Vec::new();
+    for layer in &responses.unanswered {
+        // `temp:` changes alone need no event. If there are responses, they go with them, in the order of the calls.
+        if *layer.actions() == EventActions::default() && context.invocation_state().is_temp_alone(layer.id) {
+            if responses.is_empty() {
+                context.invocation_state().keep_temp(layer.id)?;
             }
             continue;
         }
-        // Other writes of a call without an answer go into an event of their own.
-        let own = context.draft();
-        own.adopt(draft, &page);
-        later.extend(own.finish_changes()?.map(|event| (Some(own), event)));
+        let own = context.pending_event();
+        own.move_layer_from(pending, layer);
+        events.extend(own.finish_changes()?.map(|event| (Some(own), event)));
     }
-    let mut events = Vec::new();
-    if !parts.is_empty() || !begun.is_empty() {
-        let has_answers = !parts.is_empty();
-        parts.extend(begun);
-        let mut event = draft.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
-        if !has_answers {
-            // There is nothing yet for the model to sum up.
-            event.actions.skip_summarization = Some(true);
-        }
-        events = confirmation::requested(&calls.calls, event, context).into_iter().map(|event| (None, event)).collect();
-        waits |= events.len() > 1;
-        // The draft holds what the answers carry.
-        if let Some((kept, _)) = events.iter_mut().find(|(_, event)| event.function_responses().next().is_some()) {
-            *kept = Some(shared);
-        }
-    }
-    // Where no tool has answered yet, the turn is over until one does; one that can be taken up again waits for all.
-    let ends = events.last().is_none_or(|(_, event)| event.is_final_response());
-    let is_final = ends || (waits && context.is_resumable());
-    if events.is_empty() {
-        // The tools are begun; without a word of that they would be begun again when the run is taken up again.
-        later.extend(context.stands(Map::new()).map(|event| (None, event)));
-    }
-    events.extend(later);
-    Ok(Answers { events, is_final })
+    Ok(events)
 }
 
-/// One call: callbacks, the user's consent, the tool, callbacks. An answer of a callback before the tool goes to those after
-/// it, like the tool's own.
-async fn run_call(agent: &Inner, tool: &dyn Tool, context: ToolContext, call: &FunctionCall) -> Result<Value> {
+/// The event with the responses, and the event that requests the confirmations they need; empty if there are no
+/// responses.
+fn response_events(
+    responses: Responses,
+    pending: PendingEvent,
+    calls: &[FunctionCall],
+    context: &InvocationContext,
+) -> Result<Vec<(Option<PendingEvent>, Event)>> {
+    if responses.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Responses { mut parts, started, .. } = responses;
+    let has_answers = !parts.is_empty();
+    parts.extend(started);
+    let mut event = pending.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
+    if !has_answers {
+        // The model has nothing to summarize yet.
+        event.actions.skip_summarization = Some(true);
+    }
+    let events = confirmation::requested(calls, event, context);
+    let mut events: Vec<_> = events.into_iter().map(|event| (None, event)).collect();
+    // The pending event holds the layers that the event with the responses carries.
+    if let Some((kept, _)) = events.iter_mut().find(|(_, event)| event.function_responses().next().is_some()) {
+        *kept = Some(pending);
+    }
+    Ok(events)
+}
+
+/// Runs one call: callbacks, the check for the user's consent, the tool, callbacks. If a callback before the tool
+/// answers, that answer is passed to the callbacks after it, like the tool's own.
+async fn run_call(
+    agent: &LlmAgentDefinition,
+    tool: &dyn Tool,
+    context: ToolContext,
+    call: &FunctionCall,
+) -> Result<Value> {
     let name = call.name.clone().unwrap_or_default();
     let mut call = ToolCall { name, args: call.args.clone().unwrap_or_default() };
     let mut answered = None;
@@ -157,9 +225,9 @@ async fn run_call(agent: &Inner, tool: &dyn Tool, context: ToolContext, call: &F
     }
     let mut answer = match answered {
         Some(answer) => answer,
-        None => match confirmation::gate(tool, &call.args, &context).await? {
-            Gate::Closed(answer) => return Ok(answer),
-            Gate::Open => tool.run(call.args.clone(), context.clone()).await?,
+        None => match confirmation::check(tool, &call.args, &context).await? {
+            ConfirmationCheck::Held(answer) => return Ok(answer),
+            ConfirmationCheck::Passed => tool.run(call.args.clone(), context.clone()).await?,
         },
     };
     for callback in &agent.callbacks.after_tool {
@@ -168,7 +236,7 @@ async fn run_call(agent: &Inner, tool: &dyn Tool, context: ToolContext, call: &F
     Ok(answer)
 }
 
-/// The error for a call of a tool that is not there, in ADK's words.
+/// The error for a call of an unknown tool, in ADK's words.
 fn unknown_tool(call: &FunctionCall, tools: &[Arc<dyn Tool>]) -> Error {
     let name = call.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("<unnamed>");
     let known: Vec<_> = tools.iter().map(|tool| tool.declaration().name.as_str()).collect();
@@ -182,7 +250,7 @@ fn unknown_tool(call: &FunctionCall, tools: &[Arc<dyn Tool>]) -> Error {
 fn response_part(call: &FunctionCall, answer: Result<Value>) -> Part {
     let answer = answer.unwrap_or_else(|error| {
         if error.is_for_operator() {
-            tracing::warn!(kind = error.kind().as_str(), %error, tool = call.name.as_deref(), "a tool has failed");
+            tracing::warn!(kind = error.kind().as_str(), %error, tool = call.name.as_deref(), "a tool failed");
         }
         json!({"error": error.public_message()})
     });

@@ -1,4 +1,4 @@
-//! The agents of a runner by name, and which of them takes the next message.
+//! The agents of a runner by name, and which of them receives the next message.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use scratchbook_core::session::Events;
 #[derive(Debug)]
 pub(crate) struct AgentTree {
     root: Arc<dyn Agent>,
-    nodes: HashMap<String, Node>,
+    nodes: HashMap<String, TreeEntry>,
 }
 
 #[derive(Debug)]
-struct Node {
+struct TreeEntry {
     agent: Arc<dyn Agent>,
     parent: Option<String>,
 }
@@ -27,8 +27,8 @@ struct Node {
 impl AgentTree {
     /// # Errors
     ///
-    /// `InvalidArgument` for two agents of one name, a name that is no identifier, an agent called `user`, and one that asks a
-    /// model where neither it nor one above it has a model.
+    /// `InvalidArgument` if two agents have the same name, if a name is not an identifier or is `user`, or if an agent
+    /// needs a model and neither it nor an agent above it has one.
     pub(crate) fn new(root: Arc<dyn Agent>) -> Result<Self> {
         let mut nodes = HashMap::new();
         let mut waiting = vec![(Arc::clone(&root), None, false)];
@@ -42,7 +42,7 @@ impl AgentTree {
                 return Err(Error::invalid(message));
             }
             waiting.extend(agent.sub_agents().iter().map(|sub| (Arc::clone(sub), Some(name.clone()), has_model)));
-            if nodes.insert(name.clone(), Node { agent, parent }).is_some() {
+            if nodes.insert(name.clone(), TreeEntry { agent, parent }).is_some() {
                 return Err(Error::invalid(format!("two agents are called '{name}'; give each a name of its own")));
             }
         }
@@ -68,8 +68,8 @@ impl AgentTree {
         above.filter_map(|name| self.find(name)?.as_llm_agent()?.model()).next().cloned()
     }
 
-    /// The agents that an agent may hand over to: those below it, the one above, and those beside it. Only agents that ask
-    /// models hand over, and only below such an agent there is a way up or aside.
+    /// The agents that an agent may hand over to: those below it, the one above it, and those beside it. Only agents
+    /// with models hand over, and only below such an agent there is a way up or aside.
     pub(crate) fn transfer_targets(&self, name: &str) -> Vec<&Arc<dyn Agent>> {
         let Some((node, agent)) = self.nodes.get(name).and_then(|node| Some((node, node.agent.as_llm_agent()?))) else {
             return Vec::new();
@@ -84,26 +84,26 @@ impl AgentTree {
         targets
     }
 
-    /// The agent that takes the next message: the one whose call it answers, else the one that was handed
-    /// the conversation last, else the root. The rule is ADK's.
+    /// The agent that receives the next message: the one whose call it answers, else the one that received the
+    /// conversation last, else the root. The rule is ADK's.
     pub(crate) fn next_agent(&self, events: &Events) -> &Arc<dyn Agent> {
         let answered = answered_author(events).and_then(|author| self.find(author));
         answered.or_else(|| self.last_speaker(events)).unwrap_or(&self.root)
     }
 
-    /// Whether events say who takes the next message, whatever came before them.
+    /// Whether events determine the agent for the next message, whatever came before them.
     pub(crate) fn decides(&self, events: &Events) -> bool {
         self.root.as_llm_agent().is_none()
             || self.nodes.len() == 1
             || self.last_word(events).is_some_and(|(event, _)| begins_within(event, events))
     }
 
-    /// Who has the conversation, as far as events say.
+    /// The agent that has the conversation, as far as events determine it.
     fn last_speaker(&self, events: &Events) -> Option<&Arc<dyn Agent>> {
         self.last_word(events).map(|(_, agent)| agent)
     }
 
-    /// The event that says who has the conversation, and who that is.
+    /// The event that determines which agent has the conversation, and that agent.
     fn last_word<'e>(&self, events: &'e Events) -> Option<(&'e Event, &Arc<dyn Agent>)> {
         let mut earlier = live_backward(events).filter(|event| is_speech(event));
         while let Some(event) = earlier.next() {
@@ -125,13 +125,13 @@ impl AgentTree {
         None
     }
 
-    /// The agent that another has handed the conversation to, where it may and that agent can keep it.
+    /// The agent that received the conversation from another, if that was allowed and the agent can keep it.
     fn target(&self, from: &str, name: &str) -> Option<&Arc<dyn Agent>> {
         let targets = self.transfer_targets(from);
         targets.into_iter().find(|agent| agent.name() == name).filter(|_| self.can_keep(name))
     }
 
-    /// Whether an agent and all above it can be handed a conversation, so that it can be handed back.
+    /// Whether an agent and all agents above it can hand the conversation back.
     fn can_keep(&self, name: &str) -> bool {
         let mut at = Some(name);
         while let Some(node) = at.and_then(|name| self.nodes.get(name)) {
@@ -144,11 +144,11 @@ impl AgentTree {
     }
 }
 
-/// Refuses names that no agent can have. The rule is ADK's: names stand in branches, paths and calls.
+/// Refuses invalid agent names. The rule is ADK's: names are used in branches, paths and calls.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a name that is no identifier, and for `user`.
+/// `InvalidArgument` if the name is not an identifier or is `user`.
 pub(super) fn check_agent_name(name: &str) -> Result<()> {
     if name == "user" {
         return Err(Error::invalid("an agent cannot be called 'user', as the user's events are; give it another name"));
@@ -162,8 +162,8 @@ pub(super) fn check_agent_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether an event says who has the conversation: not the user's, not a note of where an agent stands, not a
-/// failure without content, not what was written because a run was ended from outside.
+/// Whether an event determines which agent has the conversation: it is not the user's, not a checkpoint, not a failure
+/// without content, and not written because a run was aborted.
 fn is_speech(event: &Event) -> bool {
     let note = event.actions.agent_state.is_some() || event.actions.end_of_agent == Some(true);
     let failure = match event.error_code.as_deref() {
@@ -174,7 +174,8 @@ fn is_speech(event: &Event) -> bool {
     event.author != "user" && !note && !failure
 }
 
-/// Whether an event is what callbacks added after the turn of an agent that had handed over: the conversation is another's.
+/// Whether callbacks added an event after the turn of an agent that had handed over: another agent has the
+/// conversation.
 fn follows_own_handover<'e>(event: &Event, earlier: impl Iterator<Item = &'e Arc<Event>>) -> bool {
     let mut of_run = earlier.take_while(|earlier| earlier.invocation_id == event.invocation_id);
     let own = of_run.find_map(|earlier| {
@@ -190,9 +191,9 @@ fn begins_within(event: &Event, events: &Events) -> bool {
     first.is_some_and(|(place, first)| place > 0 || first.author == "user")
 }
 
-/// Who made the call that the last event answers.
+/// The author of the call that the last event answers.
 fn answered_author(events: &Events) -> Option<&str> {
-    // A summary that is made beside a run is nobody's word.
+    // A summary that is made beside a run does not count.
     let mut live = live_backward(events).filter(|event| event.actions.compaction.is_none());
     let id = live.next()?.function_responses().next()?.id.as_deref()?;
     let calls = |event: &&Arc<Event>| event.function_calls().any(|call| call.id.as_deref() == Some(id));

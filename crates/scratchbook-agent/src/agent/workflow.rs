@@ -1,4 +1,4 @@
-//! Agents that run other agents: one after another, at the same time, or again and again.
+//! Agents that run other agents: in sequence, concurrently, or repeatedly.
 //!
 //! All of them share one invocation: its id, its session and its `temp:` state.
 
@@ -10,10 +10,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
+use super::agent_turn::{AgentTurn, catch_panics, drive};
 use super::callback::{AgentCallbacks, agent_callback_methods};
-use super::drive::{Turn, catch_panics, drive};
-use super::layers::{GroupGuard, Running};
-use super::resume::{Past, Pending};
+use super::layer_group::{GroupGuard, RunningTask};
+use super::resume::{AwaitedCalls, PastEvents};
+use super::tree::check_agent_name;
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::runner::inherit_run;
 use scratchbook_core::content::Content;
@@ -21,7 +22,7 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 
 macro_rules! workflow_agent {
-    ($(#[$doc:meta])* $agent:ident { $($field:ident: $type:ty = $default:expr),* }) => {
+    ($(#[$doc:meta])* $agent:ident, $builder:ident { $($field:ident: $type:ty = $default:expr),* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $agent {
@@ -33,7 +34,13 @@ macro_rules! workflow_agent {
         }
 
         impl $agent {
-            /// An agent of this name over others.
+            /// Starts building an agent with this name.
+            #[must_use]
+            pub fn builder(name: impl Into<String>) -> $builder {
+                $builder { agent: Self::new(name, Vec::new()) }
+            }
+
+            /// An agent with this name that runs the given agents. A runner checks the name.
             #[must_use]
             pub fn new(name: impl Into<String>, sub_agents: Vec<Arc<dyn Agent>>) -> Self {
                 Self {
@@ -45,7 +52,7 @@ macro_rules! workflow_agent {
                 }
             }
 
-            /// The same agent with a description, for agents that may hand over to it.
+            /// Sets the description, which agents that may hand over to it are shown.
             #[must_use]
             pub fn with_description(mut self, description: impl Into<String>) -> Self {
                 self.description = description.into();
@@ -53,6 +60,40 @@ macro_rules! workflow_agent {
             }
 
             agent_callback_methods!(callbacks);
+        }
+
+        #[doc = concat!("Builds a [`", stringify!($agent), "`].")]
+        #[derive(Clone, Debug)]
+        pub struct $builder {
+            agent: $agent,
+        }
+
+        impl $builder {
+            /// Describes what the agent is good at, for agents that may hand over to it.
+            #[must_use]
+            pub fn description(mut self, description: impl Into<String>) -> Self {
+                self.agent.description = description.into();
+                self
+            }
+
+            /// Adds an agent that this one runs.
+            #[must_use]
+            pub fn sub_agent(mut self, agent: impl Agent) -> Self {
+                self.agent.sub_agents.push(Arc::new(agent));
+                self
+            }
+
+            agent_callback_methods!(agent.callbacks);
+
+            /// Builds the agent.
+            ///
+            /// # Errors
+            ///
+            /// `InvalidArgument` if the name is not an identifier or is `user`.
+            pub fn build(self) -> Result<$agent> {
+                check_agent_name(&self.agent.name)?;
+                Ok(self.agent)
+            }
         }
 
         impl Agent for $agent {
@@ -71,60 +112,60 @@ macro_rules! workflow_agent {
             fn run(&self, context: InvocationContext) -> EventStream {
                 let context = context.for_turn(&self.name);
                 let events = self.turn(context.clone());
-                drive(Turn { callbacks: self.callbacks.clone(), context, events })
+                drive(AgentTurn { callbacks: self.callbacks.clone(), context, events })
             }
         }
     };
 }
 
 workflow_agent! {
-    /// Runs its sub-agents one after another, in order.
+    /// Runs its sub-agents in sequence.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use scratchbook::{LlmAgent, ScriptedLlm, SequentialAgent};
+    /// use scratchbook::prelude::*;
     ///
     /// let writer = LlmAgent::builder("writer").model(ScriptedLlm::new(["A draft."])).output_key("draft").build()?;
     /// let editor = LlmAgent::builder("editor").model(ScriptedLlm::new(["Better."])).instruction("Edit: {draft}").build()?;
-    /// let both = SequentialAgent::new("both", vec![Arc::new(writer), Arc::new(editor)]);
+    /// let both = SequentialAgent::builder("both").sub_agent(writer).sub_agent(editor).build()?;
     /// # Ok::<(), scratchbook::Error>(())
     /// ```
-    SequentialAgent {}
+    SequentialAgent, SequentialAgentBuilder {}
 }
 
 workflow_agent! {
-    /// Runs its sub-agents at the same time, each on a branch of its own, `[outer.]PARALLEL.CHILD`.
+    /// Runs its sub-agents concurrently, each on a branch of its own, `[outer.]PARALLEL.CHILD`.
     ///
-    /// A sub-agent goes on when its event has been committed and taken by whoever reads the run. One that escalates ends the
-    /// others: what they wrote and did not commit is gone, and their `after_agent` callbacks are not called. Needs a Tokio
-    /// runtime.
-    ParallelAgent {}
+    /// A sub-agent continues when its event has been committed and the run's reader has taken it. If a sub-agent
+    /// escalates, the others are stopped: their uncommitted changes are dropped, and their `after_agent` callbacks are
+    /// not called. Needs a Tokio runtime.
+    ParallelAgent, ParallelAgentBuilder {}
 }
 
 workflow_agent! {
-    /// Runs its sub-agents in order, again and again, until one escalates or the rounds are over.
-    LoopAgent { max_iterations: Option<usize> = None }
+    /// Runs its sub-agents in sequence, repeatedly, until one escalates or the maximum of iterations is reached.
+    LoopAgent, LoopAgentBuilder { max_iterations: Option<usize> = None }
 }
 
 impl SequentialAgent {
     fn turn(&self, context: InvocationContext) -> EventStream {
         let agents = self.sub_agents.clone();
         Box::pin(async_stream::try_stream! {
-            let mut left = Stood::of(&context, &agents);
-            for agent in agents.iter().skip(left.place) {
-                if !left.told && let Some(event) = context.stands(standing([(CURRENT, json!(agent.name()))])) {
+            let mut checkpoint = WorkflowCheckpoint::of(&context, &agents);
+            for agent in agents.iter().skip(checkpoint.place) {
+                let state = agent_state([(CURRENT, json!(agent.name()))]);
+                if !checkpoint.recorded && let Some(event) = context.checkpoint_event(state) {
                     yield event;
                 }
-                let past = left.go_on();
-                let mut pending = Pending::of(past.as_deref());
+                let past = checkpoint.take_past();
+                let mut awaited = AwaitedCalls::of(past.as_deref());
                 let mut events = agent.run(context.with_past(past));
                 while let Some(event) = events.next().await {
                     let event = event?;
-                    pending.see(&event);
+                    awaited.update(&event);
                     yield event;
                 }
-                // What comes next may need the answer that this one waits for.
-                if !pending.is_empty() {
+                // The next agent may need the answer that this one waits for.
+                if !awaited.is_empty() {
                     return;
                 }
             }
@@ -133,7 +174,7 @@ impl SequentialAgent {
 }
 
 impl LoopAgent {
-    /// The same agent with a bound on its rounds.
+    /// Limits the number of iterations.
     #[must_use]
     pub fn with_max_iterations(mut self, max_iterations: usize) -> Self {
         self.max_iterations = Some(max_iterations);
@@ -142,29 +183,29 @@ impl LoopAgent {
 
     fn turn(&self, context: InvocationContext) -> EventStream {
         let agents = self.sub_agents.clone();
-        // Nothing to repeat would repeat forever.
+        // A loop without agents would never end.
         let rounds = if agents.is_empty() { 0 } else { self.max_iterations.unwrap_or(usize::MAX) };
         Box::pin(async_stream::try_stream! {
-            let mut left = Stood::of(&context, &agents);
-            for round in left.round..rounds {
-                // Agents that never wait would keep everybody else from running, and this loop from being dropped.
+            let mut checkpoint = WorkflowCheckpoint::of(&context, &agents);
+            for round in checkpoint.round..rounds {
+                // Agents that never wait would keep other tasks from running and this loop from being dropped.
                 tokio::task::yield_now().await;
-                for agent in agents.iter().skip(std::mem::take(&mut left.place)) {
-                    let state = standing([(CURRENT, json!(agent.name())), (ROUND, json!(round))]);
-                    if !left.told && let Some(event) = context.stands(state) {
+                for agent in agents.iter().skip(std::mem::take(&mut checkpoint.place)) {
+                    let state = agent_state([(CURRENT, json!(agent.name())), (ROUND, json!(round))]);
+                    if !checkpoint.recorded && let Some(event) = context.checkpoint_event(state) {
                         yield event;
                     }
-                    let past = left.go_on();
-                    let mut pending = Pending::of(past.as_deref());
+                    let past = checkpoint.take_past();
+                    let mut awaited = AwaitedCalls::of(past.as_deref());
                     let mut escalated = past.as_ref().is_some_and(|past| past.escalated(|_| true));
                     let mut events = agent.run(context.with_past(past));
                     while let Some(event) = events.next().await {
                         let event = event?;
                         escalated |= event.actions.escalate == Some(true);
-                        pending.see(&event);
+                        awaited.update(&event);
                         yield event;
                     }
-                    if escalated || !pending.is_empty() {
+                    if escalated || !awaited.is_empty() {
                         return;
                     }
                 }
@@ -173,51 +214,60 @@ impl LoopAgent {
     }
 }
 
-/// ADK's words for where a workflow agent stands.
+impl LoopAgentBuilder {
+    /// Limits the number of iterations.
+    #[must_use]
+    pub fn max_iterations(mut self, max_iterations: usize) -> Self {
+        self.agent.max_iterations = Some(max_iterations);
+        self
+    }
+}
+
+/// ADK's keys for the progress of a workflow agent.
 const CURRENT: &str = "current_sub_agent";
 const ROUND: &str = "times_looped";
 
-fn standing<const N: usize>(state: [(&str, Value); N]) -> Map<String, Value> {
+fn agent_state<const N: usize>(state: [(&str, Value); N]) -> Map<String, Value> {
     state.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// Where an agent that runs others one after another was left; otherwise, its beginning.
-struct Stood {
+/// The position from which a workflow agent that runs its agents in sequence continues.
+struct WorkflowCheckpoint {
     place: usize,
     round: usize,
-    /// Whether it has told so.
-    told: bool,
-    past: Option<Arc<Past>>,
+    /// Whether the events record this position already.
+    recorded: bool,
+    past: Option<Arc<PastEvents>>,
 }
 
-impl Stood {
+impl WorkflowCheckpoint {
     fn of(context: &InvocationContext, agents: &[Arc<dyn Agent>]) -> Self {
         let past = context.past();
         let Some((state, since)) = past.and_then(|past| past.state(context.agent_name(), context.branch())) else {
-            return Self { place: 0, round: 0, told: false, past: past.cloned() };
+            return Self { place: 0, round: 0, recorded: false, past: past.cloned() };
         };
         let round =
             state.get(ROUND).and_then(Value::as_u64).and_then(|round| round.try_into().ok()).unwrap_or_default();
         let current = state.get(CURRENT).and_then(Value::as_str).unwrap_or_default();
         match agents.iter().position(|agent| agent.name() == current) {
-            Some(place) => Self { place, round, told: true, past: Some(since) },
+            Some(place) => Self { place, round, recorded: true, past: Some(since) },
             None => {
                 let agent = context.agent_name();
-                tracing::warn!(agent, current, "the agent that was under way is no more; beginning with the first");
-                Self { place: 0, round, told: false, past: None }
+                tracing::warn!(agent, current, "the agent that was running no longer exists; the first agent runs");
+                Self { place: 0, round, recorded: false, past: None }
             }
         }
     }
 
-    /// What the next agent goes on from; those after it begin anew.
-    fn go_on(&mut self) -> Option<Arc<Past>> {
-        self.told = false;
+    /// The events from which the next agent continues; agents after it start from the beginning.
+    fn take_past(&mut self) -> Option<Arc<PastEvents>> {
+        self.recorded = false;
         self.past.take()
     }
 }
 
-/// An event of a parallel child, and where to say that it has been taken.
-type Handed = (Result<Event>, oneshot::Sender<()>);
+/// An event of a parallel child, and the channel that reports that it was taken.
+type ChildEvent = (Result<Event>, oneshot::Sender<()>);
 
 impl ParallelAgent {
     fn turn(&self, context: InvocationContext) -> EventStream {
@@ -229,20 +279,20 @@ impl ParallelAgent {
             if past.as_ref().is_some_and(|past| past.escalated(|author| names.iter().any(|name| name == author))) {
                 return;
             }
-            if past.is_none() && let Some(event) = context.stands(Map::new()) {
+            if past.is_none() && let Some(event) = context.checkpoint_event(Map::new()) {
                 yield event;
             }
             // One slot: a child that is ahead waits.
-            let (sender, mut receiver) = mpsc::channel::<Handed>(1);
+            let (sender, mut receiver) = mpsc::channel::<ChildEvent>(1);
             let mut children = Children::of(&context);
             for agent in agents {
-                let child = context.for_branch(agent.name()).with_layer_group(children.pending.group());
+                let child = context.for_branch(agent.name()).with_layer_group(children.layers.group());
                 let past = past.as_ref().map(|past| past.on_branch(child.branch().unwrap_or_default()));
                 if past.as_ref().is_some_and(|past| past.has_ended(agent.name(), child.branch())) {
                     continue;
                 }
                 let events = agent.run(child.with_past(past));
-                children.tasks.spawn(inherit_run(hand_over(children.pending.group().begin(), events, sender.clone())));
+                children.tasks.spawn(inherit_run(hand_over(children.layers.group().begin(), events, sender.clone())));
             }
             drop(sender);
             let mut cut = None;
@@ -254,14 +304,14 @@ impl ParallelAgent {
                         break;
                     }
                 };
-                // A child that escalates ends its siblings; one of its own children does not.
+                // A child that escalates stops its siblings; a child of a child does not.
                 let ends = !event.is_partial() && event.actions.escalate == Some(true) && names.contains(&event.author);
                 yield event;
                 if ends {
                     cut = Some(Ok(()));
                     break;
                 }
-                // A child that has ended meanwhile waits for nothing.
+                // A child that has ended in the meantime does not wait.
                 let _ = taken.send(());
             }
             if let Some(outcome) = cut {
@@ -276,33 +326,47 @@ impl ParallelAgent {
     }
 }
 
-/// The tasks of agents that run in parallel, and what they have written and not committed. Dropping it ends both, the tasks
-/// as soon as they wait for something.
+/// The tasks of agents that run in parallel, and their uncommitted changes. Dropping it ends both, the tasks at their
+/// next await.
 struct Children {
     tasks: JoinSet<()>,
-    pending: GroupGuard,
+    layers: GroupGuard,
 }
 
 impl Children {
     fn of(context: &InvocationContext) -> Self {
-        Self { tasks: JoinSet::new(), pending: GroupGuard::new(context) }
+        Self { tasks: JoinSet::new(), layers: GroupGuard::new(context) }
     }
 
-    /// Ends them, and is done when none of their code runs any more, nor that of agents which they run in parallel, and
-    /// nothing that they wrote is seen.
+    /// Stops the tasks, and returns when none of their code runs any more, nor that of agents which they run in
+    /// parallel, and none of their changes is visible.
     async fn shut_down(mut self) {
         self.tasks.shutdown().await;
-        self.pending.group().ended().await;
+        self.layers.group().ended().await;
     }
 }
 
-/// Gives a child's events to its parent, one at a time.
-async fn hand_over(_running: Running, events: EventStream, sender: mpsc::Sender<Handed>) {
+/// Passes a child's events to its parent, one at a time.
+async fn hand_over(_running: RunningTask, events: EventStream, sender: mpsc::Sender<ChildEvent>) {
     let mut events = pin!(catch_panics(events));
     while let Some(event) = events.next().await {
         let (taken, wait) = oneshot::channel();
         if sender.send((event, taken)).await.is_err() || wait.await.is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workflow_agents_are_built_as_llm_agents_are() {
+        let inner = SequentialAgent::builder("inner").description("Does nothing.").build().unwrap();
+        let outer = LoopAgent::builder("outer").sub_agent(inner).max_iterations(2).build().unwrap();
+        assert_eq!(outer.max_iterations, Some(2));
+        assert_eq!(outer.sub_agents()[0].description(), "Does nothing.");
+        assert!(ParallelAgent::builder("no identifier").build().is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What files may name: models, tools, and agents written in code.
+//! The models, tools and coded agents that files may name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ type ModelSource = dyn Fn(&str) -> Result<Option<Arc<dyn Llm>>> + Send + Sync;
 
 /// The models, tools and agents that an [Agent Config](crate::config::load_agent) may name.
 ///
-/// A name with dots, as Python programs have it, is looked for as it is and then by its last part: `my_lib.tools.roll_die`
+/// A dotted name, as Python programs use it, is looked up as it is and then by its last part: `my_lib.tools.roll_die`
 /// finds the tool `roll_die`.
 #[derive(Clone, Default)]
 pub struct AgentCatalog {
@@ -26,7 +26,7 @@ pub struct AgentCatalog {
 }
 
 impl AgentCatalog {
-    /// A catalog with nothing in it.
+    /// An empty catalog.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -39,7 +39,7 @@ impl AgentCatalog {
         self
     }
 
-    /// Asks this function for models that were not added by name; `None` where it knows none of the name.
+    /// Calls this function for models that were not added by name. It returns `None` for an unknown name.
     #[must_use]
     pub fn models_from(
         mut self,
@@ -49,14 +49,14 @@ impl AgentCatalog {
         self
     }
 
-    /// The model of agents that name none and have none above them that does.
+    /// The model for agents that name none, if no agent above them names one.
     #[must_use]
     pub fn default_model(mut self, name: impl Into<String>) -> Self {
         self.default_model = Some(name.into());
         self
     }
 
-    /// The model of all agents, whatever their files name: to try them with another one.
+    /// The model for all agents, whatever their files name, for example to try another one.
     #[must_use]
     pub fn model_for_all(mut self, name: impl Into<String>) -> Self {
         self.model_for_all = Some(name.into());
@@ -71,7 +71,7 @@ impl AgentCatalog {
         self
     }
 
-    /// Adds an agent that files may have below theirs, as `code: NAME`.
+    /// Adds an agent that files can name as a sub-agent, with `code: NAME`.
     #[must_use]
     pub fn agent(mut self, name: impl Into<String>, agent: impl Agent) -> Self {
         self.agents.insert(name.into(), Arc::new(agent));
@@ -80,7 +80,7 @@ impl AgentCatalog {
 
     /// # Errors
     ///
-    /// `NotFound` says which models there are; and what the source of models gives.
+    /// `NotFound` lists the known models. An error of the function for models is returned.
     pub(super) fn find_model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn Llm>> {
         let Some(name) = self.model_for_all.as_deref().or(name).or(self.default_model.as_deref()) else {
             return Err(Error::invalid(format!("the agent '{agent}' has no model; name one, or in an agent above it")));
@@ -100,7 +100,7 @@ impl AgentCatalog {
 
     /// # Errors
     ///
-    /// `NotFound` says which tools there are.
+    /// `NotFound` lists the known tools.
     pub(super) fn find_tool(&self, name: &str) -> Result<Arc<dyn Tool>> {
         find(&self.tools, name).ok_or_else(|| {
             let known = listed(self.tools.keys());
@@ -110,7 +110,7 @@ impl AgentCatalog {
 
     /// # Errors
     ///
-    /// `NotFound` says which agents there are.
+    /// `NotFound` lists the known agents.
     pub(super) fn find_agent(&self, name: &str) -> Result<Arc<dyn Agent>> {
         find(&self.agents, name).ok_or_else(|| {
             let known = listed(self.agents.keys());
@@ -119,7 +119,7 @@ impl AgentCatalog {
     }
 }
 
-/// Names alone: a model may hold a key.
+/// Shows names only, since a model may hold a key.
 impl fmt::Debug for AgentCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentCatalog")
@@ -132,7 +132,7 @@ impl fmt::Debug for AgentCatalog {
     }
 }
 
-/// What a name with dots stands for.
+/// Looks up a name that may have dots.
 fn find<T: ?Sized>(known: &BTreeMap<String, Arc<T>>, name: &str) -> Option<Arc<T>> {
     let last = name.rsplit('.').next().unwrap_or(name);
     known.get(name).or_else(|| known.get(last)).map(Arc::clone)

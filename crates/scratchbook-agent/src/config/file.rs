@@ -8,7 +8,7 @@ use crate::model::GenerateContentConfig;
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// What one file says of an agent.
+/// The agent that one file describes.
 #[derive(Debug)]
 pub(super) struct AgentFile {
     pub(super) class: AgentClass,
@@ -27,7 +27,7 @@ pub(super) struct AgentFile {
     pub(super) max_iterations: Option<usize>,
 }
 
-/// The classes of agents that a file can ask for.
+/// The classes of agents that a file can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AgentClass {
     Llm,
@@ -48,10 +48,10 @@ pub(super) enum Reference {
 impl AgentFile {
     /// # Errors
     ///
-    /// `InvalidArgument` for what is no Agent Config; `Unsupported` for fields that mean nothing here.
+    /// `InvalidArgument` if the text is not an Agent Config; `Unsupported` for fields that have no meaning here.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let fields: Fields = serde_saphyr::from_str(text).map_err(|e| {
-            // Without the lines around it, which would break the message into lines.
+            // Without the surrounding lines, which would break the message into lines.
             let said = e.without_snippet().to_string();
             let said: Vec<_> = said.split_whitespace().collect();
             Error::invalid(format!("not an Agent Config: {}", said.join(" ")))
@@ -60,7 +60,7 @@ impl AgentFile {
     }
 }
 
-/// The fields of every class, and those of ADK's that mean nothing here.
+/// The fields of every class, and ADK's fields that have no meaning here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
@@ -96,7 +96,7 @@ enum IncludeField {
     None,
 }
 
-/// A text, a part, several, or a content.
+/// A text, a part, several parts, or a content.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StaticField {
@@ -113,7 +113,7 @@ enum StaticPart {
     Part(#[serde(deserialize_with = "known_part")] Box<Part>),
 }
 
-/// A part without unknown fields: by these it is told from a content.
+/// A part without unknown fields, which distinguishes it from a content.
 fn known_part<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Box<Part>, D::Error> {
     let part = Box::<Part>::deserialize(deserializer)?;
     part.check_known().map_err(D::Error::custom)?;
@@ -145,7 +145,7 @@ impl Fields {
         let class = self.class()?;
         self.check_supported()?;
         self.check_class(class)?;
-        // A negative number is no round at all, as in ADK.
+        // A negative number means no iterations, as in ADK.
         let max_iterations = self.max_iterations.map(|rounds| usize::try_from(rounds).unwrap_or(0));
         let tools = self.tools.unwrap_or_default().into_iter().map(ToolField::check);
         let sub_agents = self.sub_agents.unwrap_or_default().into_iter().map(SubAgentField::check);
@@ -170,7 +170,7 @@ impl Fields {
         })
     }
 
-    /// The class, which may be spelled with the package of ADK's that it is in.
+    /// The class, which may be written with ADK's package name.
     fn class(&self) -> Result<AgentClass> {
         let class = self.agent_class.as_deref().unwrap_or_default();
         let name = if class.starts_with("google.adk.agents.") { class.rsplit('.').next() } else { Some(class) };
@@ -189,7 +189,7 @@ impl Fields {
         }
     }
 
-    /// Refuses what would be silently without effect.
+    /// Refuses fields that would have no effect.
     fn check_supported(&self) -> Result<()> {
         macro_rules! refuse {
             ($($field:ident),*) => {$(

@@ -17,13 +17,13 @@ use file::{AgentClass, AgentFile, Reference};
 /// The file that makes a folder an app, as in ADK.
 const ROOT: &str = "root_agent.yaml";
 
-/// The file of an agent in Python, which ADK hosts too.
+/// The file of an agent in Python, which ADK hosts as well.
 const PYTHON: &str = "agent.py";
 
-/// How deep agents may be nested; a circle of files ends here.
+/// The maximum depth of nested agents. It ends a circle of files.
 const MAX_DEPTH: usize = 32;
 
-/// Reads an agent from a file of ADK's Agent Config, with the agents below it that it names by file.
+/// Reads an agent from a file of ADK's Agent Config, together with the sub-agents that it names by file.
 ///
 /// ```
 /// use scratchbook::{AgentCatalog, ScriptedLlm, load_agent};
@@ -40,20 +40,20 @@ const MAX_DEPTH: usize = 32;
 ///
 /// # Errors
 ///
-/// `NotFound` for a file, and for a model, tool or agent that the catalog does not have; `InvalidArgument` for what is no
-/// Agent Config, with its place; `Unsupported` for a field of ADK's that means nothing here.
+/// `NotFound` if a file does not exist, or if the catalog lacks a model, tool or agent; `InvalidArgument` with line and
+/// column if a file is not an Agent Config; `Unsupported` for a field of ADK's that has no meaning here.
 pub fn load_agent(file: &Path, catalog: &AgentCatalog) -> Result<Arc<dyn Agent>> {
     Loader { catalog, open: Vec::new() }.load(file, None)
 }
 
-/// Reads every app of a folder: each folder in it that has a `root_agent.yaml` is one, called as the folder is. A folder
-/// that has a `root_agent.yaml` itself is one app. Folders with an agent in Python, an `agent.py`, are left out, each with a
-/// warning in the log.
+/// Reads every app of a folder: each folder in it that has a `root_agent.yaml` is an app with the folder's name. If the
+/// given folder has a `root_agent.yaml` itself, it is the only app. Folders with an agent in Python, an `agent.py`, are
+/// skipped, and a warning is logged for each.
 ///
 /// # Errors
 ///
-/// As [`load_agent`]; `NotFound` where there is no app, and `InvalidArgument` for a folder whose name is no app's: a
-/// letter, then letters, digits, `_` and `-`, and not `user`.
+/// As for [`load_agent`]; `NotFound` if there is no app, and `InvalidArgument` if a folder's name is not a valid app
+/// name: a letter, then letters, digits, `_` and `-`, and not `user`.
 pub fn load_agents(folder: &Path, catalog: &AgentCatalog) -> Result<Vec<(String, Arc<dyn Agent>)>> {
     let Folders { apps: folders, python } = Folders::of(folder)?;
     let mut apps = Vec::new();
@@ -81,12 +81,12 @@ fn left_out(folder: &Path) -> String {
 #[derive(Default)]
 struct Folders {
     apps: Vec<PathBuf>,
-    /// With agents that take Python.
+    /// Folders with agents in Python.
     python: Vec<PathBuf>,
 }
 
 impl Folders {
-    /// The folder, where it is one, or those in it.
+    /// The folder itself if it is an app, or the folders in it.
     fn of(folder: &Path) -> Result<Self> {
         let unreadable = |e: std::io::Error| file_error(folder, &e);
         let mut folders = Self::default();
@@ -122,7 +122,7 @@ fn app_name(folder: &Path) -> Result<String> {
     )))
 }
 
-/// Builds agents from files, keeping in mind which are being built.
+/// Builds agents from files, and tracks which files are being built.
 struct Loader<'a> {
     catalog: &'a AgentCatalog,
     open: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! How a model is to answer: `GenerateContentConfig`, field by field as Google's GenAI types spell it.
+//! How a model generates its answer: `GenerateContentConfig`, with the fields of Google's GenAI types.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use scratchbook_core::error::{Error, Result};
 
-/// How a model is to answer. What is not set is left to the model.
+/// How a model generates its answer. Fields that are not set are left to the model.
 ///
-/// The fields are those of Gemini; other models are told what they know of, each in its own words. Names go out in
-/// camelCase and come in as camelCase or snake_case; unknown ones are refused. The instruction, the tools and the schema of
-/// the answer are the agent's own, so they are no fields here.
+/// The fields are those of Gemini; for other models they are translated to the provider's options. Names are written in
+/// camelCase and read in camelCase or snake_case; unknown names are refused. The instruction, the tools and the
+/// answer's schema belong to the agent, so they are not fields here.
 ///
 /// ```
 /// use scratchbook::GenerateContentConfig;
@@ -22,46 +22,46 @@ use scratchbook_core::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct GenerateContentConfig {
-    /// How freely words are chosen, from 0.
+    /// The temperature of sampling, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Chooses among the likeliest words that together have this probability.
+    /// Samples from the likeliest tokens that together have this probability.
     #[serde(alias = "top_p", skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Chooses among this many of the likeliest words.
+    /// Samples from this number of the likeliest tokens.
     #[serde(alias = "top_k", skip_serializing_if = "Option::is_none")]
     pub top_k: Option<f64>,
-    /// How many answers; only the first is used.
+    /// The number of answers; only the first is used.
     #[serde(alias = "candidate_count", skip_serializing_if = "Option::is_none")]
     pub candidate_count: Option<u32>,
-    /// How long the answer may be, in tokens.
+    /// The maximum length of the answer, in tokens.
     #[serde(alias = "max_output_tokens", skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
     /// Texts that end the answer.
     #[serde(alias = "stop_sequences", skip_serializing_if = "Option::is_none")]
     pub stop_sequences: Option<Vec<String>>,
-    /// Whether probabilities come with the answer.
+    /// Whether the answer comes with probabilities.
     #[serde(alias = "response_logprobs", skip_serializing_if = "Option::is_none")]
     pub response_logprobs: Option<bool>,
-    /// For how many of the likeliest words.
+    /// For how many of the likeliest tokens probabilities are returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<u32>,
-    /// Makes words that were said already less likely.
+    /// Makes tokens that were used already less likely.
     #[serde(alias = "presence_penalty", skip_serializing_if = "Option::is_none")]
     pub presence_penalty: Option<f64>,
-    /// Makes words less likely the more often they were said.
+    /// Makes tokens less likely the more often they were used.
     #[serde(alias = "frequency_penalty", skip_serializing_if = "Option::is_none")]
     pub frequency_penalty: Option<f64>,
-    /// The same seed for the same answer, as far as the model can.
+    /// The seed of sampling. The same seed gives the same answer, as far as the model supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// The answer's MIME type, such as `application/json`.
     #[serde(alias = "response_mime_type", skip_serializing_if = "Option::is_none")]
     pub response_mime_type: Option<String>,
-    /// What kinds of answers are wanted, such as `TEXT` and `IMAGE`.
+    /// The kinds of answers, such as `TEXT` and `IMAGE`.
     #[serde(alias = "response_modalities", skip_serializing_if = "Option::is_none")]
     pub response_modalities: Option<Vec<String>>,
-    /// How finely media is looked at.
+    /// The resolution at which media is processed.
     #[serde(alias = "media_resolution", skip_serializing_if = "Option::is_none")]
     pub media_resolution: Option<String>,
     /// The voice of a spoken answer.
@@ -70,25 +70,25 @@ pub struct GenerateContentConfig {
     /// Whether and how much the model thinks before it answers: `includeThoughts`, `thinkingBudget`, `thinkingLevel`.
     #[serde(alias = "thinking_config", skip_serializing_if = "Option::is_none")]
     pub thinking_config: Option<Value>,
-    /// How images are made.
+    /// How images are generated.
     #[serde(alias = "image_config", skip_serializing_if = "Option::is_none")]
     pub image_config: Option<Value>,
-    /// What is blocked.
+    /// Which content is blocked.
     #[serde(alias = "safety_settings", skip_serializing_if = "Option::is_none")]
     pub safety_settings: Option<Vec<Value>>,
     /// When tools are called.
     #[serde(alias = "tool_config", skip_serializing_if = "Option::is_none")]
     pub tool_config: Option<Value>,
-    /// A context kept on the model's side.
+    /// The name of a context that the provider has cached.
     #[serde(alias = "cached_content", skip_serializing_if = "Option::is_none")]
     pub cached_content: Option<String>,
-    /// Labels for the bill.
+    /// Labels for billing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
 }
 
 impl GenerateContentConfig {
-    /// Refuses numbers that JSON has no form for.
+    /// Refuses numbers that JSON cannot represent.
     pub(crate) fn check(&self) -> Result<()> {
         let numbers = [
             ("temperature", self.temperature),

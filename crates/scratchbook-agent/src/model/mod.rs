@@ -1,4 +1,4 @@
-//! Models: what an agent asks one, what it answers, and the trait between.
+//! Models: requests, responses, and the trait between them.
 
 mod config;
 mod scripted;
@@ -18,7 +18,7 @@ use scratchbook_core::event::Event;
 pub use config::GenerateContentConfig;
 pub use scripted::ScriptedLlm;
 
-/// The answers of a model to one request: pieces marked partial while it streams, then the whole.
+/// A model's responses to one request: partial ones while it streams, then the whole.
 pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmResponse>> + Send>>;
 
 /// A language model.
@@ -26,23 +26,23 @@ pub trait Llm: fmt::Debug + Send + Sync + 'static {
     /// The model's name, such as `gemini-2.5-flash`.
     fn name(&self) -> &str;
 
-    /// Asks the model. With [`LlmRequest::stream`], partial responses may come first; the last response of
-    /// a stream is always complete. Dropping the stream cancels the call.
+    /// Calls the model. With [`LlmRequest::stream`], partial responses may come first; the last response of a stream is
+    /// always complete. Dropping the stream cancels the call.
     fn generate(&self, request: LlmRequest) -> LlmStream;
 
-    /// What it can do beyond that; nothing by default.
+    /// The model's optional capabilities; none by default.
     fn capabilities(&self) -> LlmCapabilities {
         LlmCapabilities::default()
     }
 }
 
-/// What a model can do, for the agent that builds its requests.
+/// The optional capabilities of a model, which determine how an agent builds its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LlmCapabilities {
-    /// Whether an answer's schema and tools may stand in one request. Where not, an agent with both gets its answer by a tool
-    /// `set_model_response`, as in ADK.
+    /// Whether a request may have both a schema for the answer and tools. If not, an agent with both gets its answer
+    /// with the tool `set_model_response`, as in ADK.
     pub output_schema_and_tools: bool,
-    /// Whether answers are matched with calls by id, so that ids made here are sent, too.
+    /// Whether responses are matched with calls by id, so that ids generated here are sent as well.
     pub call_ids: bool,
 }
 
@@ -61,68 +61,68 @@ impl<L: Llm + ?Sized> Llm for Arc<L> {
     }
 }
 
-/// What an agent asks a model.
+/// A request to a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LlmRequest {
     /// The model's name.
     pub model: String,
-    /// What the model is told to be and do, rendered.
+    /// The system instruction, rendered.
     pub system_instruction: Option<String>,
     /// The conversation.
     pub contents: Vec<Content>,
-    /// The tools it may call.
+    /// The tools that it may call.
     pub tools: Vec<FunctionDeclaration>,
-    /// The JSON Schema its answer is to have.
+    /// The JSON Schema of the answer.
     pub output_schema: Option<Value>,
-    /// How it is to answer.
+    /// How it generates the answer.
     pub config: GenerateContentConfig,
     /// Whether partial responses are wanted.
     pub stream: bool,
 }
 
-/// A tool as a model is told of it.
+/// A tool as declared to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionDeclaration {
     /// The tool's name.
     pub name: String,
-    /// What it does, for the model.
+    /// What the tool does, for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters_json_schema: Value,
 }
 
-/// What a model answers.
+/// A response of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LlmResponse {
     /// The answer: text, function calls, data.
     pub content: Option<Content>,
-    /// Whether this is a piece of an answer still coming; `false` for the whole after its pieces, as in ADK.
+    /// Whether this is a piece of an answer that is still coming; `false` for the whole after its pieces, as in ADK.
     pub partial: Option<bool>,
     /// Whether the model's turn ends here.
     pub turn_complete: Option<bool>,
     /// Why the model stopped, such as `STOP` or `MAX_TOKENS`.
     pub finish_reason: Option<String>,
-    /// What kind of failure, such as `SAFETY`.
+    /// The kind of failure, such as `SAFETY`.
     pub error_code: Option<String>,
-    /// The failure in words.
+    /// The message of the failure.
     pub error_message: Option<String>,
     /// Whether the user cut the answer short.
     pub interrupted: Option<bool>,
-    /// How many tokens were used.
+    /// The token usage.
     pub usage_metadata: Option<Value>,
-    /// Where the answer's facts come from.
+    /// The sources of the answer's facts.
     pub grounding_metadata: Option<Value>,
-    /// What is cited.
+    /// The citations.
     pub citation_metadata: Option<Value>,
     /// The mean logarithm of the probabilities of the answer's tokens.
     pub avg_logprobs: Option<f64>,
-    /// The probabilities of the answer's tokens, and of those that were not chosen.
+    /// The probabilities of the answer's tokens, and of alternatives.
     pub logprobs_result: Option<Value>,
     /// The model that answered, with its version.
     pub model_version: Option<String>,
-    /// Anything to keep beside the event.
+    /// Custom data to store with the event.
     pub custom_metadata: Option<Map<String, Value>>,
 }
 
@@ -133,7 +133,7 @@ impl LlmResponse {
         Self { content: Some(Content::model(text)), finish_reason: Some("STOP".to_owned()), ..Self::default() }
     }
 
-    /// A piece of an answer of text that is still coming.
+    /// A piece of a text answer that is still coming.
     #[must_use]
     pub fn piece(text: impl Into<String>) -> Self {
         Self { content: Some(Content::model(text)), partial: Some(true), ..Self::default() }
@@ -145,7 +145,7 @@ impl LlmResponse {
         Self::calls([(name, args)])
     }
 
-    /// An answer that calls several tools at once. Arguments are JSON objects; anything else means none.
+    /// An answer that calls several tools at once. Arguments that are not JSON objects are replaced by none.
     #[must_use]
     pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
         let parts = calls.into_iter().map(|(name, args)| {

@@ -1,4 +1,4 @@
-//! A model that says what it is told to say: for tests, demos and work offline.
+//! A model with scripted answers, for tests, demos and offline work.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,9 +12,9 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 
 type Script = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
 
-/// A model with a script: written turns, or a function of the request.
+/// A model with a script: fixed answers, or a function of the request.
 ///
-/// Where a stream is wanted, text comes word by word before the whole, unless the script streams itself.
+/// If streaming is requested, text arrives word by word before the whole, unless the script streams itself.
 ///
 /// ```
 /// use scratchbook::{LlmResponse, ScriptedLlm};
@@ -33,7 +33,7 @@ pub struct ScriptedLlm {
 }
 
 impl ScriptedLlm {
-    /// A model that answers with these turns, one a request. A request beyond the last is an error.
+    /// A model that gives these answers, one per request. A request after the last one is an error.
     #[must_use]
     pub fn new<R: Into<LlmResponse>>(turns: impl IntoIterator<Item = R>) -> Self {
         let turns: VecDeque<_> = turns.into_iter().map(Into::into).collect();
@@ -47,13 +47,13 @@ impl ScriptedLlm {
         })
     }
 
-    /// A model that answers as a function of the request.
+    /// A model whose answer is a function of the request.
     #[must_use]
     pub fn from_fn(script: impl Fn(&LlmRequest) -> Result<LlmResponse> + Send + Sync + 'static) -> Self {
         Self::from_stream(move |request| stream::iter(word_by_word(script(request), request.stream)))
     }
 
-    /// A model whose answers are streams of its own: pieces as it cuts them, pauses, failures half-way.
+    /// A model whose answers are streams, with pieces, pauses and failures of your choice.
     ///
     /// ```
     /// use futures_util::stream;
@@ -73,7 +73,7 @@ impl ScriptedLlm {
         Self { script: Arc::new(move |request| Box::pin(script(request))), requests: Arc::default() }
     }
 
-    /// What the model was asked so far.
+    /// The requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<LlmRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -92,7 +92,7 @@ impl Llm for ScriptedLlm {
     }
 }
 
-/// An answer, where a stream is wanted with the words of its text before it.
+/// The response, preceded by the words of its text if streaming is requested.
 fn word_by_word(response: Result<LlmResponse>, stream: bool) -> Vec<Result<LlmResponse>> {
     let Ok(mut whole) = response else {
         return vec![response];

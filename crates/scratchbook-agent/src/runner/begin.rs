@@ -1,38 +1,45 @@
-//! How a run begins: what the user says is stored, and the agents that act on it are found.
+//! The start of a run: the user's message is stored, and the agents that act on it are chosen.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use super::answered::{Answered, Caller};
+use super::answered_calls::{AnsweredCalls, Caller};
 use super::reading::{Needed, from_last_summary, is_unlimited};
-use super::turns::Turn;
-use super::{Inner, RunRequest};
-use crate::agent::{Agent, Board, Compacting, Invocation, InvocationContext, NodeTurns, Past, live_backward};
+use super::session_lock::RunPermit;
+use super::{RunRequest, RunnerCore};
+use crate::agent::{
+    Agent, Invocation, InvocationContext, InvocationState, PastEvents, RunCompaction, TurnCounts, live_backward,
+};
 use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, Events, Session, SessionKey, no_session, retry_pauses};
 
-/// The turns that a run is made of; none where there is nothing to do.
-pub(super) type Begun = Vec<(Arc<dyn Agent>, InvocationContext)>;
+/// The agents of a run with their contexts; empty if there is nothing to do.
+pub(super) type StartedAgents = Vec<(Arc<dyn Agent>, InvocationContext)>;
 
-/// A run that is taken up again.
-struct Earlier {
-    /// The session up to the message with which it began.
+/// A run that is resumed.
+struct ResumedRun {
+    /// The session up to the message with which the run began.
     begin: Events,
     message: Option<Content>,
 }
 
-impl Inner {
-    /// Reads the session, appends what the user says, and picks the agents.
-    pub(super) async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Begun> {
+impl RunnerCore {
+    /// Reads the session, appends the user's message and chooses the agents.
+    pub(super) async fn start(
+        &self,
+        key: SessionKey,
+        request: RunRequest,
+        permit: &Arc<RunPermit>,
+    ) -> Result<StartedAgents> {
         let mut pauses = retry_pauses();
         let mut seen = None;
         loop {
             let session = self.session(&key, &request).await?;
             let seq = session.seq();
-            match self.try_start(session, &key, &request, turn).await {
-                // Somebody may have answered the same meanwhile: it is looked at again.
+            match self.try_start(session, &key, &request, permit).await {
+                // Another process may have answered the same call in the meantime: the session is read again.
                 Err(error) if error.kind() == ErrorKind::Conflict && seen != Some(seq) => {
                     seen = Some(seq);
                     let Some(pause) = pauses.next() else {
@@ -50,18 +57,18 @@ impl Inner {
         session: Session,
         key: &SessionKey,
         request: &RunRequest,
-        turn: &Arc<Turn>,
-    ) -> Result<Begun> {
+        permit: &Arc<RunPermit>,
+    ) -> Result<StartedAgents> {
         let message = request.message.as_ref();
-        // Most messages answer nothing, and need not be looked up.
+        // Most messages answer no call, so the events are not needed.
         let looks_up = message.is_none_or(|message| message.function_responses().next().is_some());
         let live = |events: &Events| if looks_up { live(events) } else { Vec::new() };
         let events = live(session.events());
-        let answered = message.map(|message| Answered::of(message, &events)).transpose()?.unwrap_or_default();
+        let answered = message.map(|message| AnsweredCalls::of(message, &events)).transpose()?.unwrap_or_default();
         let given = request.invocation_id.as_ref().filter(|id| !id.is_empty());
         let goes_on = answered.run.as_ref().or(given.filter(|_| message.is_none() && !request.is_new));
         let earlier = match goes_on.filter(|_| self.resumable) {
-            Some(id) => Some(Earlier::find(id, &events, key)?),
+            Some(id) => Some(ResumedRun::find(id, &events, key)?),
             None => None,
         };
         if self.resumable {
@@ -77,10 +84,10 @@ impl Inner {
             user_content: earlier.as_ref().and_then(|earlier| earlier.message.clone()).or_else(|| message.cloned()),
             config: request.config.clone(),
             llm_calls: AtomicUsize::new(0),
-            compacting: self.compactor.clone().map(Compacting::new),
-            turns: NodeTurns::default(),
+            compacting: self.compactor.clone().map(RunCompaction::new),
+            turn_counts: TurnCounts::default(),
             resumable: self.resumable,
-            board: Board::new(session),
+            state: InvocationState::new(session),
         };
         let context = InvocationContext::new(Arc::new(invocation), "user");
         if answered.is_settled {
@@ -90,43 +97,43 @@ impl Inner {
             let agent = self.tree.next_agent(&earlier.begin);
             earlier.past(&events, context.invocation_id()).has_ended(agent.name(), None)
         });
-        self.tell(&context, request, &answered, turn).await?;
+        self.append_message(&context, request, &answered, permit).await?;
         let events = live(context.session().events());
         Ok(match earlier {
             Some(_) if ended && answered.callers.is_empty() => Vec::new(),
-            // An answer that comes when the run is over goes to who has asked.
+            // An answer that comes after the run has ended goes to the agent that asked.
             Some(earlier) if !ended => {
                 let agent = Arc::clone(self.tree.next_agent(&earlier.begin));
                 let past = earlier.past(&events, context.invocation_id());
                 let context = context.for_first_agent(agent.name()).with_past(Some(past));
                 vec![(agent, context)]
             }
-            _ => self.turns(&context, &answered, &events),
+            _ => self.agents_to_run(&context, &answered, &events),
         })
     }
 
-    /// Appends what the user says: for each branch that is answered, an event on it. Without a message and changes, the run
-    /// goes on from what the session holds.
-    async fn tell(
+    /// Appends the user's message: one event for each branch that it answers. Without a message and changes, the run
+    /// continues from the session as it is.
+    async fn append_message(
         &self,
         context: &InvocationContext,
         request: &RunRequest,
-        answered: &Answered,
-        turn: &Arc<Turn>,
+        answered: &AnsweredCalls,
+        permit: &Arc<RunPermit>,
     ) -> Result<()> {
         let mut delta = request.state_delta.clone();
         if request.message.is_none() && delta.is_empty() {
             return Ok(());
         }
-        let mut told = Vec::new();
+        let mut by_branch = Vec::new();
         for Caller { branch, parts, .. } in &answered.callers {
-            match told.iter_mut().find(|(of, _): &&mut (_, Vec<_>)| of == branch) {
-                Some((_, told)) => told.extend(parts.iter().cloned()),
-                None => told.push((branch.clone(), parts.clone())),
+            match by_branch.iter_mut().find(|(of, _): &&mut (_, Vec<_>)| of == branch) {
+                Some((_, of_branch)) => of_branch.extend(parts.iter().cloned()),
+                None => by_branch.push((branch.clone(), parts.clone())),
             }
         }
         let mut contents: Vec<_> =
-            told.into_iter().map(|(branch, parts)| (branch, Some(Content::new("user", parts)))).collect();
+            by_branch.into_iter().map(|(branch, parts)| (branch, Some(Content::new("user", parts)))).collect();
         if contents.is_empty() {
             let message = request.message.clone();
             contents.push((None, message.map(|message| Content { role: Some("user".to_owned()), ..message })));
@@ -138,18 +145,24 @@ impl Inner {
             event
         });
         if answered.confirms {
-            // It is rare, and every run would have room for it.
-            return Box::pin(self.confirm(context, events.collect(), answered, turn)).await;
+            // This is rare, and its future would make every run's larger.
+            return Box::pin(self.confirm(context, events.collect(), answered, permit)).await;
         }
         for event in events {
-            self.commit(context, event, turn).await?;
+            self.commit(context, event, permit).await?;
         }
         Ok(())
     }
 
-    /// The agents whose calls are answered, each on the branch of its calls; else the one that takes the next message.
-    fn turns(&self, context: &InvocationContext, answered: &Answered, events: &[Arc<Event>]) -> Begun {
-        let of_last = Answered::of_last(events);
+    /// The agents whose calls are answered, each on the branch of its calls; else the one that receives the next
+    /// message.
+    fn agents_to_run(
+        &self,
+        context: &InvocationContext,
+        answered: &AnsweredCalls,
+        events: &[Arc<Event>],
+    ) -> StartedAgents {
+        let of_last = AnsweredCalls::of_last(events);
         let callers = if answered.callers.is_empty() { &of_last } else { &answered.callers };
         let found =
             callers.iter().filter_map(|caller| Some((self.tree.find(&caller.agent)?, caller.branch.as_deref())));
@@ -157,19 +170,19 @@ impl Inner {
         if found.is_empty() {
             found.push((self.tree.next_agent(context.session().events()), None));
         }
-        // Only what is below a root can be on a branch.
+        // The root is never on a branch.
         let is_root = |agent: &Arc<dyn Agent>| agent.name() == self.tree.root().name();
-        let turn = |(agent, branch): (&Arc<dyn Agent>, Option<_>)| {
+        let started = |(agent, branch): (&Arc<dyn Agent>, Option<_>)| {
             let context = context.for_first_agent(agent.name());
             (Arc::clone(agent), context.on_branch(branch.filter(|_| !is_root(agent))))
         };
-        found.into_iter().map(turn).collect()
+        found.into_iter().map(started).collect()
     }
 
-    /// As much of the session as the run has to know.
+    /// Reads as much of the session as the run needs.
     async fn session(&self, key: &SessionKey, request: &RunRequest) -> Result<Session> {
         let config = &request.config.get_session_config;
-        // An answer may be to a call from anywhere, and without a message anything may be left to do.
+        // An answer may refer to any call, and a run without a message may have anything left to do.
         let is_said = request.message.as_ref().is_some_and(|message| message.function_responses().next().is_none());
         let overlap = self.compactor.as_ref().and_then(|compactor| compactor.overlap());
         let found = match overlap.filter(|_| is_said && is_unlimited(config)) {
@@ -187,7 +200,7 @@ impl Inner {
         }
         let create = CreateSessionConfig::default().with_session_id(key.session_id());
         match self.sessions.create_session(key.app_name(), key.user_id(), create).await {
-            // Another process, or another runner, was faster.
+            // Another process or another runner created it first.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 self.sessions.get_session(key, config).await?.ok_or_else(|| no_session(key))
             }
@@ -196,8 +209,8 @@ impl Inner {
     }
 }
 
-impl Earlier {
-    /// Looks for the message with which a run began, the last one where it was begun more than once.
+impl ResumedRun {
+    /// Finds the message with which a run began; the last one if the run was started more than once.
     fn find(id: &str, events: &[Arc<Event>], key: &SessionKey) -> Result<Self> {
         let of_run = |event: &Arc<Event>| event.invocation_id == id;
         let first = events.iter().position(of_run);
@@ -208,19 +221,19 @@ impl Earlier {
         Ok(Self { begin, message: events[place].content.clone().filter(|_| is_said(&events[place])) })
     }
 
-    /// What of the run came after that.
-    fn past(&self, events: &[Arc<Event>], id: &str) -> Arc<Past> {
+    /// The events of the run after that message.
+    fn past(&self, events: &[Arc<Event>], id: &str) -> Arc<PastEvents> {
         let since = events.get(self.begin.len()..).unwrap_or_default();
-        Arc::new(Past::new(since.iter().filter(|event| event.invocation_id == id).cloned().collect()))
+        Arc::new(PastEvents::new(since.iter().filter(|event| event.invocation_id == id).cloned().collect()))
     }
 }
 
-/// Whether the user says something that answers no call.
+/// Whether an event is a message of the user that answers no call.
 fn is_said(event: &Event) -> bool {
     event.author == "user" && event.content.is_some() && event.function_responses().next().is_none()
 }
 
-/// The events that count, oldest first.
+/// The events that are not rewound, oldest first.
 fn live(events: &Events) -> Vec<Arc<Event>> {
     let mut events: Vec<_> = live_backward(events).cloned().collect();
     events.reverse();

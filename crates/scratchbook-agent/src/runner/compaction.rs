@@ -1,43 +1,48 @@
-//! Summaries of events, committed.
+//! Commits summaries of events.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Inner;
-use super::turns::Turn;
-use crate::agent::{Compacting, InvocationContext, ends_at_time_of};
+use super::RunnerCore;
+use super::session_lock::RunPermit;
+use crate::agent::{InvocationContext, RunCompaction, ends_at_time_of};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{AppendOptions, GetSessionConfig, no_session};
 use scratchbook_core::state::StateDelta;
 
-/// How often a summary is appended again where others append at the same time.
+/// How often a summary is appended again if others append at the same time.
 const ATTEMPTS: usize = 5;
 
-/// Whether an event carries a summary and nothing else: it is for requests to come, not for whoever reads the run.
+/// Whether an event only carries a summary, which is for later requests and not for the run's reader.
 pub(super) fn is_summary(event: &Event) -> bool {
     event.actions.compaction.is_some() && event.content.is_none()
 }
 
-impl Inner {
-    /// Appends a summary. One that cannot be appended is dropped: the events are all there, and the run goes on.
-    pub(super) async fn commit_summary(&self, context: &InvocationContext, summary: Event, turn: Option<&Arc<Turn>>) {
-        // It is rare, and every run would have room for it.
-        if let Err(error) = Box::pin(self.try_commit_summary(context, summary, turn)).await {
-            // The error's words may name the session, which belongs into no log.
+impl RunnerCore {
+    /// Appends a summary. If that fails, the summary is dropped: the events are still there, and the run goes on.
+    pub(super) async fn commit_summary(
+        &self,
+        context: &InvocationContext,
+        summary: Event,
+        permit: Option<&Arc<RunPermit>>,
+    ) {
+        // This is rare, and its future would make every run's larger.
+        if let Err(error) = Box::pin(self.try_commit_summary(context, summary, permit)).await {
+            // The error's text may name the session, which does not belong in a log.
             tracing::warn!(kind = error.kind().as_str(), "a summary was dropped");
         }
     }
 
-    /// It stands for events by their times, so nothing may have come after them that has the time of the last, and
-    /// nothing that takes any of them back.
+    /// A summary names its events by their times. So no event that came later may have the time of the last one, or
+    /// rewind any of them.
     async fn try_commit_summary(
         &self,
         context: &InvocationContext,
         mut summary: Event,
-        turn: Option<&Arc<Turn>>,
+        permit: Option<&Arc<RunPermit>>,
     ) -> Result<()> {
-        // It belongs to the session, wherever in the run it was made.
+        // A summary belongs to the session, wherever in the run it was made.
         summary.node_info.path.clear();
         let key = context.session_key();
         let session = context.session();
@@ -47,13 +52,13 @@ impl Inner {
         let mut seen = session.seen().clone();
         for _ in 0..ATTEMPTS {
             let options = AppendOptions::by_session(seen);
-            match self.append(key.clone(), summary.clone(), options, turn.cloned()).await {
+            match self.append(key.clone(), summary.clone(), options, permit.cloned()).await {
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
-                    return self.commit_unguarded(context, summary, turn).await;
+                    return self.commit_unguarded(context, summary, permit).await;
                 }
                 appended => {
-                    context.board().committed(&appended?, &StateDelta::new());
+                    context.invocation_state().committed(&appended?, &StateDelta::new());
                     return Ok(());
                 }
             }
@@ -65,32 +70,33 @@ impl Inner {
         Err(Error::new(ErrorKind::Conflict, "others append to the session all the time; the next run sums up"))
     }
 
-    /// Appends a summary to a store that cannot refuse it for being late: right after it was looked what has come meanwhile.
-    /// What comes between the two, with a time before the end of the summary, agents see no more; it stays in the session.
+    /// Appends a summary to a store without optimistic locking, right after checking which events came in the meantime.
+    /// If an event arrives between the check and the append, with a time before the end of the summary, agents no
+    /// longer see it; it stays in the session.
     async fn commit_unguarded(
         &self,
         context: &InvocationContext,
         summary: Event,
-        turn: Option<&Arc<Turn>>,
+        permit: Option<&Arc<RunPermit>>,
     ) -> Result<()> {
         let key = context.session_key();
         let now = self.sessions.get_session(key, &GetSessionConfig::default().without_state()).await?;
         let now = now.ok_or_else(|| no_session(key))?;
         let session = context.session();
-        let known = session.events().iter().take(context.compacting().map_or(0, Compacting::known));
+        let known = session.events().iter().take(context.compacting().map_or(0, RunCompaction::known));
         let known: HashSet<_> = known.map(|event| event.id.as_str()).collect();
         let is_known = |event: &&Arc<Event>| known.contains(event.id.as_str());
-        // What is before all that the run has read is nothing new, unless it has read nothing.
+        // Events before the first one that the run has read are not new, unless the run has read none.
         let is_before = |event: &&Arc<Event>| !known.is_empty() && !is_known(event);
         let later = now.events().iter().skip_while(is_before).filter(|event| !is_known(event));
         check(later, &summary)?;
-        let appended = self.append(key.clone(), summary, AppendOptions::default(), turn.cloned()).await?;
-        context.board().committed(&appended, &StateDelta::new());
+        let appended = self.append(key.clone(), summary, AppendOptions::default(), permit.cloned()).await?;
+        context.invocation_state().committed(&appended, &StateDelta::new());
         Ok(())
     }
 }
 
-/// Refuses a summary that would stand for other events than it was made of.
+/// Refuses a summary that would cover other events than it was made of.
 fn check<'a>(mut later: impl Iterator<Item = &'a Arc<Event>>, summary: &Event) -> Result<()> {
     let spoils = |event: &&Arc<Event>| {
         let actions = &event.actions;

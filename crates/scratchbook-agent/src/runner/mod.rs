@@ -1,13 +1,13 @@
-//! The Runner: takes a message, lets an agent act on it, and appends what it yields. It is the only place
-//! that appends an agent's events.
+//! The Runner takes a message, lets an agent act on it, and appends the events that the agent yields. Nothing else
+//! appends an agent's events.
 
-mod answered;
+mod answered_calls;
 mod begin;
 mod compaction;
 mod confirming;
 mod options;
 mod reading;
-mod turns;
+mod session_lock;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use scratchbook_core::state::Scope;
 
 pub use options::{RunConfig, RunRequest, WhenBusy};
 
-pub(crate) use turns::inherit_run;
+pub(crate) use session_lock::inherit_run;
 
 use compaction::is_summary;
-use turns::{Turn, Turns, in_run};
+use session_lock::{RunPermit, SessionLocks, in_run};
 
 /// Runs agents on sessions.
 ///
-/// An invocation reads its session once, appends the user's message, and then every event the agent yields:
-/// each is committed before the caller sees it and before the agent goes on. Dropping the stream ends the run
-/// and leaves the session as its last committed event left it.
+/// An invocation reads its session once, appends the user's message, and then appends every event that the agent
+/// yields. Each event is committed before the caller sees it and before the agent continues. Dropping the stream ends
+/// the run and leaves the session as of its last committed event.
 ///
 /// ```
 /// use futures_util::TryStreamExt;
@@ -61,11 +61,11 @@ use turns::{Turn, Turns, in_run};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Runner {
-    inner: Arc<Inner>,
+    inner: Arc<RunnerCore>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct RunnerCore {
     app_name: String,
     tree: Arc<AgentTree>,
     sessions: Arc<dyn SessionService>,
@@ -74,7 +74,7 @@ struct Inner {
     auto_create_session: bool,
     compactor: Option<Arc<Compactor>>,
     resumable: bool,
-    turns: Turns,
+    locks: SessionLocks,
 }
 
 /// Builds a [`Runner`].
@@ -91,66 +91,69 @@ pub struct RunnerBuilder {
 }
 
 impl RunnerBuilder {
-    /// Where artifacts are kept; without it, saving one is an error.
+    /// Sets where artifacts are stored. Without it, saving one is an error.
     #[must_use]
     pub fn artifacts(mut self, artifacts: impl ArtifactService) -> Self {
         self.artifacts = Some(Arc::new(artifacts));
         self
     }
 
-    /// Makes a session that is missing instead of refusing the run.
+    /// Creates a missing session instead of refusing the run.
     #[must_use]
     pub fn auto_create_session(mut self) -> Self {
         self.auto_create_session = true;
         self
     }
 
-    /// Sums up the events of sessions that have become long, so that requests do not.
+    /// Summarizes the events of long sessions, so that requests stay short.
     ///
-    /// A summary is made before a model call, or after the last event of a run: the stream of a run ends when it is stored,
-    /// while the next run of the session may begin already. It is an event of the session like any other, with the summary
-    /// in its [`compaction`](scratchbook_core::event::EventActions::compaction), which is not among those that a run yields. Where none can be
-    /// had, a warning is logged and the run goes on.
+    /// A summary is made before a model call, or after the last event of a run. The run's stream then ends when the
+    /// summary is stored, while the session's next run may already begin. A summary is an event of the session with the
+    /// text in its [`compaction`](scratchbook_core::event::EventActions::compaction); a run does not yield it. If no
+    /// summary can be made, a warning is logged and the run goes on.
     ///
-    /// With a rule [by tokens](EventsCompactionConfig::by_tokens) a run reads of its session what the last summary leaves
-    /// over, and agents see no more of it, unless [`RunConfig::get_session_config`] says how much.
+    /// With a rule [by tokens](EventsCompactionConfig::by_tokens), a run reads only the events of its session that the
+    /// last summary does not cover, and its agents see no others, unless [`RunConfig::get_session_config`] sets how
+    /// much is read.
     #[must_use]
     pub fn events_compaction(mut self, config: EventsCompactionConfig) -> Self {
         self.events_compaction = Some(config);
         self
     }
 
-    /// Runs can be taken up again: ADK's `ResumabilityConfig`. Agents then tell in events where they stand
-    /// ([`agent_state`](scratchbook_core::event::EventActions::agent_state), [`end_of_agent`](scratchbook_core::event::EventActions::end_of_agent)), and two
-    /// requests go on with a run: one with its id and no message, which goes on where the events end, in whatever process;
-    /// and one that answers its calls, which goes on with the whole of it, such as the rest of a
-    /// [`SequentialAgent`](crate::agent::SequentialAgent). While calls of an agent wait for answers, its model is not asked.
+    /// Makes runs resumable, like ADK's `ResumabilityConfig`. Agents then record their progress in events
+    /// ([`agent_state`](scratchbook_core::event::EventActions::agent_state),
+    /// [`end_of_agent`](scratchbook_core::event::EventActions::end_of_agent)), and two kinds of requests resume a run.
+    /// A request with its id and no message continues where its events end, in any process. A request that answers its
+    /// calls continues the whole run, for example the rest of a [`SequentialAgent`](crate::agent::SequentialAgent).
+    /// While an agent waits for responses to its calls, its model is not called.
     ///
-    /// A tool whose call has no answer among the events is run again: **at least once**, so it has to bear that. So are
-    /// callbacks before an agent's turn. `temp:` state is gone. What ended is not done again.
+    /// A tool whose call has no response among the events runs again. Tools therefore run **at least once** and must
+    /// tolerate that; so must callbacks before an agent's turn. `temp:` state is lost. Agents that have ended do not
+    /// run again.
     #[must_use]
     pub fn resumable(mut self) -> Self {
         self.resumable = true;
         self
     }
 
-    /// A clock and ids of your own.
+    /// Sets the clock and the source of ids.
     #[must_use]
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = environment;
         self
     }
 
-    /// The runner.
+    /// Builds the runner.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the app's name is invalid, if two agents of the tree have one name, if the name of one is no
-    /// identifier or is `user`, and if compaction has no trigger or no summarizer.
+    /// `InvalidArgument` if the app name is invalid, if two agents of the tree have the same name, if an agent's name
+    /// is not an identifier or is `user`, or if compaction has no trigger or no summarizer.
     pub fn build(self) -> Result<Runner> {
         check_id("app name", &self.app_name)?;
         let compactor = self.events_compaction.map(|config| Compactor::new(config, self.agent.as_ref())).transpose()?;
-        let inner = Inner {
+        let inner = RunnerCore {
             app_name: self.app_name,
             tree: Arc::new(AgentTree::new(self.agent)?),
             sessions: self.sessions,
@@ -159,14 +162,14 @@ impl RunnerBuilder {
             auto_create_session: self.auto_create_session,
             compactor: compactor.map(Arc::new),
             resumable: self.resumable,
-            turns: Turns::default(),
+            locks: SessionLocks::default(),
         };
         Ok(Runner { inner: Arc::new(inner) })
     }
 }
 
 impl Runner {
-    /// Begins a runner of an app: its root agent, and where its sessions are kept.
+    /// Starts building a runner for an app, with its root agent and its session service.
     #[must_use]
     pub fn builder(app_name: impl Into<String>, agent: impl Agent, sessions: impl SessionService) -> RunnerBuilder {
         RunnerBuilder {
@@ -181,48 +184,51 @@ impl Runner {
         }
     }
 
-    /// The app.
+    /// The app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         &self.inner.app_name
     }
 
-    /// The agent at the root of its tree.
+    /// The root agent.
     #[must_use]
     pub fn agent(&self) -> &Arc<dyn Agent> {
         self.inner.tree.root()
     }
 
-    /// Where sessions are kept.
+    /// The session service.
     #[must_use]
     pub fn session_service(&self) -> &Arc<dyn SessionService> {
         &self.inner.sessions
     }
 
-    /// Where artifacts are kept, if they are.
+    /// The artifact service, if there is one.
     #[must_use]
     pub fn artifact_service(&self) -> Option<&Arc<dyn ArtifactService>> {
         self.inner.artifacts.as_ref()
     }
 
-    /// Runs the agent on a session: a message, a state delta, or both; without either, on what the session holds. The
-    /// stream yields the agent's events, committed, as they arise; nothing happens until it is polled. Needs a Tokio
+    /// Runs the agent on a session with a message, a state delta, or both; without either, on the session as it is. The
+    /// stream yields the agent's events as they are committed. Nothing happens until it is polled. Needs a Tokio
     /// runtime.
     ///
-    /// The stream ends with an error where the session is missing, or the run that is to be taken up again (`NotFound`),
-    /// where another run of the session is going on and waiting is not wanted (`Conflict`), where the run was started inside
-    /// a run of its own session (`FailedPrecondition`), where the message answers a call that the session does not have,
-    /// calls of several runs, or calls tools itself (`InvalidArgument`), and where the agent or its model fails; the event
-    /// before such a failure tells of it.
+    /// The stream ends with an error
     ///
-    /// A [confirmation](crate::tool::ToolConfirmation) is taken once, in whatever process, and what it allows is run for it once.
-    /// When that has been answered, the same again leads to nothing: nothing is stored, and the stream is empty. Before, it
-    /// is refused (`Conflict`), since it is not known here whether the tool is still running elsewhere; where it is not, a
-    /// run without a message runs it again.
+    /// - if the session does not exist, or the run to be resumed does not (`NotFound`);
+    /// - if another run of the session is active and waiting is not wanted (`Conflict`);
+    /// - if the run was started inside a run of its own session (`FailedPrecondition`);
+    /// - if the message answers a call that the session does not have, answers calls of several runs, or makes calls
+    ///   itself (`InvalidArgument`);
+    /// - if the agent or its model fails. The event before the error then reports the failure.
     ///
-    /// A run waits for the run of its session before it. Code inside a run that starts another of the same
-    /// session in a task of its own and waits for it, or that keeps a stream unread while waiting for the next,
-    /// waits for itself: use [`WhenBusy::Refuse`] there.
+    /// A [confirmation](crate::tool::ToolConfirmation) is accepted once, across all processes, and the confirmed call
+    /// runs once for it. When that call has its response, sending the confirmation again does nothing: no event is
+    /// stored, and the stream is empty. Before that, it is refused (`Conflict`), since the tool may still be running
+    /// elsewhere. If it is not, a run without a message runs it again.
+    ///
+    /// A run waits for the previous run of its session. Code inside a run waits for itself if it starts another run of
+    /// the same session in its own task and awaits it, or if it keeps a stream unread while it waits for the next. Use
+    /// [`WhenBusy::Refuse`] there.
     #[must_use]
     pub fn run(&self, user_id: &str, session_id: &str, request: impl Into<RunRequest>) -> EventStream {
         let inner = Arc::clone(&self.inner);
@@ -230,27 +236,28 @@ impl Runner {
         let request = request.into();
         Box::pin(async_stream::try_stream! {
             let key = key?;
-            let turn = inner.turns.begin(&key, request.config.when_busy).await?;
-            let begun = inner.start(key, request, &turn).await?;
+            let permit = inner.locks.begin(&key, request.config.when_busy).await?;
+            let begun = inner.start(key, request, &permit).await?;
             let last = begun.last().map(|(_, context)| context.clone());
             for (agent, context) in begun {
-                let events = in_run(Arc::clone(&turn), agent.run(context.clone()));
+                let events = in_run(Arc::clone(&permit), agent.run(context.clone()));
                 let mut events = pin!(catch_panics(events));
                 while let Some(item) = events.next().await {
                     let (event, failure) = match item {
                         Ok(event) => (Some(event), None),
-                        // An agent of the caller's own that failed, or one that panicked, has not told of it.
-                        Err(error) => ((!error.is_reported()).then(|| failure_event(&context, &error)), Some(error)),
+                        // A caller's own agent that failed, or an agent that panicked, has not reported the failure.
+                        Err(error) => ((!error.is_told()).then(|| failure_event(&context, &error)), Some(error)),
                     };
                     match event {
-                        Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&turn)).await,
-                        Some(event) => match inner.commit(&context, event, &turn).await {
+                        Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&permit)).await,
+                        Some(event) => match inner.commit(&context, event, &permit).await {
                             Ok(event) => yield event,
                             Err(error) => {
-                                // The agent cannot tell of it; where not even that can be stored, the error alone does.
-                                let told = failure_event(&context, &error);
-                                if let Ok(told) = inner.commit(&context, told, &turn).await {
-                                    yield told;
+                                // The agent cannot report it. If the report cannot be stored either, the error alone is
+                                // returned.
+                                let report = failure_event(&context, &error);
+                                if let Ok(report) = inner.commit(&context, report, &permit).await {
+                                    yield report;
                                 }
                                 Err(error)?;
                             }
@@ -262,8 +269,8 @@ impl Runner {
                     }
                 }
             }
-            // The run is over; what is summed up of it keeps nobody waiting but whoever reads to the end.
-            drop(turn);
+            // The run is over. Only a reader that reads to the end waits for the summary.
+            drop(permit);
             if let Some((context, compacting)) = last.as_ref().and_then(|last| Some((last, last.compacting()?)))
                 && let Some(summary) = compacting.after_run(context).await
             {
@@ -273,21 +280,21 @@ impl Runner {
     }
 }
 
-impl Inner {
-    /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
-    async fn commit(&self, context: &InvocationContext, event: Event, turn: &Arc<Turn>) -> Result<Event> {
-        self.commit_with(context, event, turn, AppendOptions::default()).await
+impl RunnerCore {
+    /// Appends an event and returns it as stored. A piece of a streamed answer is returned without `temp:` changes.
+    async fn commit(&self, context: &InvocationContext, event: Event, permit: &Arc<RunPermit>) -> Result<Event> {
+        self.commit_with(context, event, permit, AppendOptions::default()).await
     }
 
     async fn commit_with(
         &self,
         context: &InvocationContext,
         mut event: Event,
-        turn: &Arc<Turn>,
+        permit: &Arc<RunPermit>,
         options: AppendOptions,
     ) -> Result<Event> {
         add_metadata(&mut event, &context.run_config().custom_metadata);
-        // With an id and a time of its own the append can be tried again.
+        // With an id and a time of its own, the append can be retried.
         if event.id.is_empty() {
             event.id = self.environment.new_id();
         }
@@ -301,28 +308,28 @@ impl Inner {
         if event.is_partial() {
             let delta = &mut event.actions.state_delta;
             delta.retain(|key| Scope::split(key).0 != Scope::Temp);
-            *delta = context.board().shown(delta)?;
+            *delta = context.invocation_state().shown(delta)?;
             return Ok(event);
         }
         let temp = temp_changes(&event, &context.session())?;
-        let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(turn))).await?;
-        context.board().committed(&committed, &temp);
+        let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(permit))).await?;
+        context.invocation_state().committed(&committed, &temp);
         Ok(Event::clone(&committed.event))
     }
 
-    /// Appends in a task of its own: a run that is dropped meanwhile neither cancels it nor lets the next run
-    /// of the session begin before it is done.
+    /// Appends in a separate task: dropping the run neither cancels the append nor lets the session's next run begin
+    /// before it is complete.
     async fn append(
         &self,
         key: SessionKey,
         event: Event,
         options: AppendOptions,
-        turn: Option<Arc<Turn>>,
+        permit: Option<Arc<RunPermit>>,
     ) -> Result<Committed> {
         let sessions = Arc::clone(&self.sessions);
         let append = tokio::spawn(async move {
             let committed = sessions.append(&key, event, options).await;
-            drop(turn);
+            drop(permit);
             committed
         });
         let committed = append.await.map_err(|e| Error::internal("the append panicked").with_source(e))??;
@@ -336,7 +343,7 @@ impl Inner {
     }
 }
 
-/// Puts a run's metadata beside an event; where both say something, the event has it right.
+/// Adds a run's metadata to an event. If both have a key, the event's value wins.
 fn add_metadata(event: &mut Event, of_run: &Map<String, Value>) {
     if of_run.is_empty() {
         return;

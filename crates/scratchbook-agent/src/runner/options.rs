@@ -1,4 +1,4 @@
-//! What a run is asked to do, and how.
+//! The request and the configuration of a run.
 
 use serde_json::{Map, Value};
 
@@ -6,59 +6,59 @@ use scratchbook_core::content::Content;
 use scratchbook_core::session::GetSessionConfig;
 use scratchbook_core::state::StateDelta;
 
-/// A run's input: a message, state changes, or both. Without either the run goes on from what the session holds.
+/// A run's input: a message, state changes, or both. Without either, the run continues from the session as it is.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// What the user says.
+    /// The user's message.
     pub message: Option<Content>,
-    /// State changes that are committed with the message; its `temp:` keys are seen all through the run.
+    /// State changes that are committed with the message; its `temp:` keys are visible during the whole run.
     pub state_delta: StateDelta,
-    /// The run's id; absent or empty, one is made. A message that answers calls goes on with the run that made them, under
-    /// its id, whatever is said here; the rule is ADK's. Without a message, and where runs can be
-    /// [taken up again](crate::runner::RunnerBuilder::resumable), this is the run that is.
+    /// The run's id; if it is absent or empty, one is generated. A message that answers calls continues the run that
+    /// made them, under that run's id, whatever this field says; the rule is ADK's. Without a message, and if runs are
+    /// [resumable](crate::runner::RunnerBuilder::resumable), this run is resumed.
     pub invocation_id: Option<String>,
-    /// Whether the id is of a run that is new, so that none is looked for.
+    /// Whether the id belongs to a new run, so that no run is resumed.
     pub is_new: bool,
-    /// How it is done.
+    /// How the run is done.
     pub config: RunConfig,
 }
 
 impl RunRequest {
-    /// A message.
+    /// A request with a message.
     #[must_use]
     pub fn message(message: impl Into<Content>) -> Self {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// State changes without a message: an event without content.
+    /// A request with state changes and no message: an event without content.
     #[must_use]
     pub fn state_delta(delta: StateDelta) -> Self {
         Self::default().with_state_delta(delta)
     }
 
-    /// With state changes.
+    /// Sets the state changes.
     #[must_use]
     pub fn with_state_delta(mut self, delta: StateDelta) -> Self {
         self.state_delta = delta;
         self
     }
 
-    /// With an id for the run.
+    /// Sets the run's id.
     #[must_use]
     pub fn with_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
         self.invocation_id = Some(invocation_id.into());
         self
     }
 
-    /// With an id that no run of the session has yet: made by who starts the run, who wants to know it beforehand.
+    /// Sets an id that no run of the session has yet, for callers that need to know the id in advance.
     #[must_use]
     pub fn with_new_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
         self.is_new = true;
         self.with_invocation_id(invocation_id)
     }
 
-    /// Done this way.
+    /// Sets how the run is done.
     #[must_use]
     pub fn with_config(mut self, config: RunConfig) -> Self {
         self.config = config;
@@ -76,18 +76,19 @@ impl<C: Into<Content>> From<C> for RunRequest {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunConfig {
-    /// Whether answers come in pieces, as partial events, before the whole.
+    /// Whether answers arrive in pieces, as partial events, before the whole.
     pub streaming: bool,
-    /// How many model calls the run may make; 500 by default, as in ADK. With 0 it may make none.
+    /// The maximum number of model calls; 500 by default, as in ADK. With 0 the run may make none.
     pub max_llm_calls: usize,
-    /// What to do while another run of the session is going on.
+    /// What happens if another run of the session is active.
     pub when_busy: WhenBusy,
-    /// How much of the session is read for the run; everything by default, or what the last summary leaves over where
-    /// [events are summed up](crate::runner::RunnerBuilder::events_compaction) by tokens.
+    /// How much of the session is read for the run. By default it is everything, or the events after the last summary
+    /// if [events are summarized](crate::runner::RunnerBuilder::events_compaction) by tokens.
     pub get_session_config: GetSessionConfig,
-    /// Whether instruction templates may insert values of keys that are marked as secret; not by default.
+    /// Whether instruction templates may insert values of secret keys; they may not by default.
     pub secrets_in_templates: bool,
-    /// What is kept beside every event of the run, the user's too; where an event has a key itself, its own value stays.
+    /// Metadata stored with every event of the run, the user's included. If an event has a key itself, its own value
+    /// stays.
     pub custom_metadata: Map<String, Value>,
 }
 
@@ -105,43 +106,44 @@ impl Default for RunConfig {
 }
 
 impl RunConfig {
-    /// Answers come in pieces before the whole.
+    /// Lets answers arrive in pieces before the whole.
     #[must_use]
     pub fn with_streaming(mut self) -> Self {
         self.streaming = true;
         self
     }
 
-    /// How many model calls the run may make.
+    /// Sets the maximum number of model calls.
     #[must_use]
     pub fn with_max_llm_calls(mut self, max_llm_calls: usize) -> Self {
         self.max_llm_calls = max_llm_calls;
         self
     }
 
-    /// How much of the session is read for the run, such as the last 50 events of a long one: the agents see no
-    /// more of it.
+    /// Sets how much of the session is read for the run, such as the last 50 events of a long one. The agents see no
+    /// other events.
     #[must_use]
     pub fn with_get_session_config(mut self, config: GetSessionConfig) -> Self {
         self.get_session_config = config;
         self
     }
 
-    /// Instruction templates may insert values of keys that are marked as secret: the model gets to know them.
+    /// Lets instruction templates insert values of secret keys, so that the model sees them.
     #[must_use]
     pub fn with_secrets_in_templates(mut self) -> Self {
         self.secrets_in_templates = true;
         self
     }
 
-    /// What is kept beside every event of the run, in its [`custom_metadata`](scratchbook_core::event::Event::custom_metadata).
+    /// Sets metadata stored with every event of the run, in its
+    /// [`custom_metadata`](scratchbook_core::event::Event::custom_metadata).
     #[must_use]
     pub fn with_custom_metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.custom_metadata = metadata;
         self
     }
 
-    /// What to do while another run of the session is going on.
+    /// Sets what happens if another run of the session is active.
     #[must_use]
     pub fn with_when_busy(mut self, when_busy: WhenBusy) -> Self {
         self.when_busy = when_busy;
@@ -149,13 +151,13 @@ impl RunConfig {
     }
 }
 
-/// What to do while another run of the session is going on in this runner.
+/// What happens if another run of the session is active in this runner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenBusy {
-    /// Wait for it to end; runs take their turns in order.
+    /// Waits for it to end; runs follow each other in order.
     #[default]
     Queue,
-    /// Refuse, with `Conflict`.
+    /// Refuses the run, with `Conflict`.
     Refuse,
 }

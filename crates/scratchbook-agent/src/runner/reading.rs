@@ -1,4 +1,5 @@
-//! How much of a session a run reads: with summaries, what the last one leaves over, however long the session is.
+//! How much of a session a run reads: if there are summaries, only the events after the last one, however long the
+//! session is.
 
 use std::collections::HashSet;
 
@@ -7,25 +8,25 @@ use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{Events, GetSessionConfig, Session, SessionKey, SessionService};
 
-/// How many events are read at first; what a long conversation leaves over is mostly no more.
+/// The number of events that are read first. The rest of a long conversation after its summary is rarely longer.
 const FIRST: usize = 100;
 
-/// What has to be known of a session besides what no summary stands for.
+/// The parts of a session that a run needs in addition to the events that no summary covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed<'a> {
     /// How many invocations before the end of the last summary.
     pub(super) overlap: usize,
-    /// Whose agents have the conversation.
+    /// The agents that may have the conversation.
     pub(super) tree: &'a AgentTree,
 }
 
-/// Whether a session is to be read as far as its events go.
+/// Whether all events of a session are to be read.
 pub(super) fn is_unlimited(config: &GetSessionConfig) -> bool {
     config.num_recent_events.is_none() && config.after_timestamp.is_none() && config.cursor.is_none()
 }
 
-/// Reads a session from the last summary on that stands for all before it, and further back as far as is needed; the whole
-/// session where there is none.
+/// Reads a session from the last summary that covers everything before it, and further back as far as needed; the whole
+/// session if there is no such summary.
 pub(super) async fn from_last_summary(
     sessions: &dyn SessionService,
     key: &SessionKey,
@@ -37,7 +38,7 @@ pub(super) async fn from_last_summary(
     };
     let mut events = session.events().clone();
     if events.len() >= FIRST && events.iter().any(|event| event.seq.is_none()) {
-        // A store that tells no numbers has no pages either.
+        // A store without event numbers has no pages either.
         return sessions.get_session(key, config).await;
     }
     let mut begun = None;
@@ -64,12 +65,12 @@ pub(super) async fn from_last_summary(
 }
 
 impl Needed<'_> {
-    /// Whether nothing before these events has to be known.
+    /// Whether no event before these is needed.
     fn is_met(&self, events: &Events, first: &Event) -> bool {
         let Some(last) = covered_from_the_beginning(events, first) else {
             return false;
         };
-        // A rewind may go back to anywhere, and an answer may be to a call from anywhere.
+        // A rewind may name any run, and a response may belong to any call.
         let (mut calls, mut whole) = (HashSet::new(), true);
         for event in events.iter().skip(last + 1) {
             calls.extend(event.function_calls().filter_map(|call| call.id.as_deref()));
@@ -77,7 +78,7 @@ impl Needed<'_> {
             whole &= event.function_responses().filter_map(|response| response.id.as_deref()).all(known);
             whole &= event.actions.rewind_before_invocation_id.is_none();
         }
-        // The first of the invocations may have begun before.
+        // The first of the invocations may have begun earlier.
         let invocations: HashSet<_> = events.iter().take(last + 1).map(|event| &event.invocation_id).collect();
         whole && invocations.len() > self.overlap && self.tree.decides(events)
     }

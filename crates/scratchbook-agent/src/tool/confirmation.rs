@@ -1,4 +1,4 @@
-//! A user's consent to a tool call: how it is asked for, and what is answered.
+//! The user's consent to a tool call: how it is requested and answered.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 
-/// What a tool call wants confirmed, and what the user says to it.
+/// A tool call's request for consent, and the user's answer to it.
 ///
-/// A tool asks for it by [`FunctionTool::require_confirmation`](crate::tool::FunctionTool::require_confirmation) or
-/// [`ToolContext::request_confirmation`](crate::agent::ToolContext::request_confirmation). The run then ends with a call of
-/// [`CALL_NAME`](Self::CALL_NAME), whose arguments are `originalFunctionCall` and `toolConfirmation`. The user answers it
-/// by a function response under the id of that call:
+/// A tool requests it with [`FunctionTool::require_confirmation`](crate::tool::FunctionTool::require_confirmation) or
+/// [`ToolContext::request_confirmation`](crate::agent::ToolContext::request_confirmation). The run then ends with a
+/// call of [`CALL_NAME`](Self::CALL_NAME), whose arguments are `originalFunctionCall` and `toolConfirmation`. The user
+/// answers with a function response that has the id of that call:
 ///
 /// ```
 /// use scratchbook::{Content, Part, ToolConfirmation};
@@ -24,22 +24,22 @@ use scratchbook_core::json;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolConfirmation {
-    /// What the user is told of it.
+    /// The text that the user is shown.
     #[serde(default)]
     pub hint: String,
     /// Whether the user agrees.
     #[serde(default)]
     pub confirmed: bool,
-    /// What else the tool wants to know, and what the user says to that.
+    /// Further fields that the tool requests, and the user's values for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
 }
 
 impl ToolConfirmation {
-    /// The name of the call by which a run asks for a confirmation: ADK's.
+    /// The name of the call that requests a confirmation, which is ADK's.
     pub const CALL_NAME: &str = "adk_request_confirmation";
 
-    /// Reads what a user has answered: the confirmation itself, or, as ADK's clients have it, its text under `response`.
+    /// Reads a user's answer: the confirmation itself or, as ADK's clients send it, its JSON text under `response`.
     pub(crate) fn from_response(response: &Map<String, Value>) -> Result<Self> {
         let read = match (response.len(), response.get("response")) {
             (1, Some(Value::String(text))) => json::from_str(text).map_err(|e| e.to_string()),

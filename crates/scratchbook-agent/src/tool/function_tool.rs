@@ -1,8 +1,7 @@
-//! A tool from an async function with typed arguments.
+//! A tool made from an async function with typed arguments.
 
 use std::fmt;
-use std::future::Future;
-use std::marker::PhantomData;
+use std::future::{Future, ready};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -18,7 +17,7 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 use scratchbook_core::state::to_value;
 
-/// An async function as a tool; the JSON Schema the model is shown comes from the arguments' type.
+/// An async function as a tool. The JSON Schema for the model is derived from the arguments' type.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -40,26 +39,34 @@ use scratchbook_core::state::to_value;
 ///     Ok(json!({"items": cart.len()}))
 /// });
 /// ```
-pub struct FunctionTool<A> {
+pub struct FunctionTool {
     declaration: FunctionDeclaration,
     long_running: bool,
-    confirmation: Confirmation<A>,
-    function: Box<dyn Fn(A, ToolContext) -> BoxFuture<'static, Result<Value>> + Send + Sync>,
-    arguments: PhantomData<fn(A)>,
+    confirmation: Confirmation,
+    /// Whether arguments can be parsed as the function's.
+    is_valid: fn(&Map<String, Value>) -> bool,
+    function: Box<Function>,
 }
 
-/// Which calls the user has to agree to.
-enum Confirmation<A> {
+/// The function with its arguments still to be parsed.
+type Function = dyn Fn(Map<String, Value>, ToolContext) -> BoxFuture<'static, Result<Value>> + Send + Sync;
+
+/// Which calls need the user's consent.
+enum Confirmation {
     None,
     All,
-    If(Box<dyn Fn(&A) -> bool + Send + Sync>),
+    If(Box<Condition>),
 }
 
-impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
-    /// A tool of this name; the description is for the model.
+/// Whether a call with these arguments needs consent.
+type Condition = dyn Fn(&Map<String, Value>) -> bool + Send + Sync;
+
+impl FunctionTool {
+    /// A tool with this name; the description is for the model.
     #[must_use]
-    pub fn new<F, Fut, R>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
+    pub fn new<A, F, Fut, R>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
+        A: DeserializeOwned + JsonSchema + 'static,
         F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R>> + Send + 'static,
         R: Serialize,
@@ -69,17 +76,22 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
             description: description.into(),
             parameters_json_schema: schema_for!(A).to_value(),
         };
-        let function = Box::new(move |args, context| {
-            let running = function(args, context);
-            let answer: BoxFuture<'static, _> = Box::pin(async move { to_value(&running.await?) });
-            answer
+        let name = declaration.name.clone();
+        let function = Box::new(move |args, context| -> BoxFuture<'static, _> {
+            match parse(&name, args) {
+                Ok(args) => {
+                    let running = function(args, context);
+                    Box::pin(async move { to_value(&running.await?) })
+                }
+                Err(error) => Box::pin(ready(Err(error))),
+            }
         });
-        let confirmation = Confirmation::None;
-        Self { declaration, long_running: false, confirmation, function, arguments: PhantomData }
+        let is_valid = |args: &Map<String, Value>| parse::<A>("", args.clone()).is_ok();
+        Self { declaration, long_running: false, confirmation: Confirmation::None, is_valid, function }
     }
 
-    /// The same tool with this JSON Schema shown to the model in place of the one that comes from the arguments' type.
-    /// What the model sends must still be read as that type.
+    /// Shows the model this JSON Schema instead of the one derived from the arguments' type. The model's arguments must
+    /// still parse as that type.
     ///
     /// ```
     /// use scratchbook::{FunctionTool, Tool, ToolContext};
@@ -98,24 +110,26 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
         self
     }
 
-    /// The same tool as one whose answer comes later, by a function response in a message to come. What the function gives
-    /// is a first answer, such as `{"status": "pending"}`; `()` or any other `null` is none yet. The model is told not to
-    /// call it again meanwhile, in ADK's words.
+    /// Marks the tool as long-running: its answer comes later, as a function response in another message. The function
+    /// returns a first answer, such as `{"status": "pending"}`; `()` or any other `null` means that there is none yet.
+    /// The model is instructed not to call the tool again in the meantime, in ADK's words.
     #[must_use]
     pub fn long_running(mut self) -> Self {
         self.long_running = true;
         self
     }
 
-    /// The same tool as one that the user has to agree to each time: it is run when a message confirms the call, see
-    /// [`ToolConfirmation`](crate::tool::ToolConfirmation). Where the user does not agree, the model is told so.
+    /// Requires the user's consent for every call. The tool runs when a message confirms the call, see
+    /// [`ToolConfirmation`](crate::tool::ToolConfirmation). If the user rejects the call, its response for the model
+    /// says so.
     #[must_use]
     pub fn require_confirmation(mut self) -> Self {
         self.confirmation = Confirmation::All;
         self
     }
 
-    /// The same tool as one that the user has to agree to where its arguments say so.
+    /// Requires the user's consent for calls whose arguments match the predicate. The predicate's
+    /// type is usually that of the function. Arguments that cannot be parsed as the predicate's type need consent, too.
     ///
     /// ```
     /// use scratchbook::{FunctionTool, ToolContext};
@@ -125,25 +139,32 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
     ///     amount: u64,
     /// }
     ///
-    /// let pay = FunctionTool::new("pay", "Pays an amount.", |args: Pay, _: ToolContext| async move { Ok(args.amount) });
-    /// let pay = pay.require_confirmation_if(|args| args.amount > 100);
+    /// fn pay() -> FunctionTool {
+    ///     let pay = |args: Pay, _: ToolContext| async move { Ok(args.amount) };
+    ///     FunctionTool::new("pay", "Pays an amount.", pay).require_confirmation_if(|args: &Pay| args.amount > 100)
+    /// }
     /// ```
     #[must_use]
-    pub fn require_confirmation_if(mut self, predicate: impl Fn(&A) -> bool + Send + Sync + 'static) -> Self {
+    pub fn require_confirmation_if<A: DeserializeOwned>(
+        mut self,
+        predicate: impl Fn(&A) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let predicate = move |args: &Map<_, _>| parse("", args.clone()).map_or(true, |args| predicate(&args));
         self.confirmation = Confirmation::If(Box::new(predicate));
         self
     }
+}
 
-    fn read(&self, args: Map<String, Value>) -> Result<A> {
-        serde_json::from_value(Value::Object(args)).map_err(|e| {
-            let (name, why) = (&self.declaration.name, json::describe(&e));
-            Error::invalid(format!("the arguments of '{name}' do not fit its schema: {why}"))
-        })
-    }
+/// Parses a call's arguments as a type.
+fn parse<A: DeserializeOwned>(tool: &str, args: Map<String, Value>) -> Result<A> {
+    serde_json::from_value(Value::Object(args)).map_err(|e| {
+        let why = json::describe(&e);
+        Error::invalid(format!("the arguments of '{tool}' do not fit its schema: {why}"))
+    })
 }
 
 #[async_trait]
-impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
+impl Tool for FunctionTool {
     fn declaration(&self) -> &FunctionDeclaration {
         &self.declaration
     }
@@ -153,21 +174,20 @@ impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
     }
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
-        let running = (self.function)(self.read(args)?, context);
-        running.await
+        (self.function)(args, context).await
     }
 
     async fn requires_confirmation(&self, args: &Map<String, Value>, _context: &ToolContext) -> Result<bool> {
         Ok(match &self.confirmation {
             Confirmation::None => false,
             Confirmation::All => true,
-            // Arguments that do not fit are told by the call itself, which is not run either.
-            Confirmation::If(predicate) => self.read(args.clone()).is_ok_and(|args| predicate(&args)),
+            // Invalid arguments are reported by the call itself, which does not run either.
+            Confirmation::If(predicate) => (self.is_valid)(args) && predicate(args),
         })
     }
 }
 
-impl<A> fmt::Debug for FunctionTool<A> {
+impl fmt::Debug for FunctionTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FunctionTool").field("name", &self.declaration.name).finish_non_exhaustive()
     }

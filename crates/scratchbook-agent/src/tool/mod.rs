@@ -1,4 +1,4 @@
-//! Tools: what a model may call.
+//! Tools that models may call.
 
 mod confirmation;
 mod function_tool;
@@ -21,33 +21,32 @@ pub use function_tool::FunctionTool;
 pub(crate) use set_model_response::SetModelResponseTool;
 pub(crate) use transfer::TransferTool;
 
-/// Something a model can call by name, with arguments.
+/// A tool that a model can call by name, with arguments.
 ///
-/// A tool that fails answers the model with its error, and what it wrote to the state vanishes; the run goes
-/// on. Calls of one model turn run at the same time; each sees its own writes at once, the others' when they
-/// have returned well.
+/// If a tool fails, the model receives its error, its changes to the state are dropped, and the run goes on. The calls
+/// of one model answer run concurrently. Each sees its own changes at once, and the others' when they have succeeded.
 #[async_trait]
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
-    /// The tool as the model is told of it.
+    /// The tool's declaration for the model.
     fn declaration(&self) -> &FunctionDeclaration;
 
-    /// Whether the answer comes later, by a function response in a message to come.
+    /// Whether the answer comes later, as a function response in another message.
     fn is_long_running(&self) -> bool;
 
-    /// Does it. An object is the answer as it is, any other value becomes `{"result": value}`; `null` from a
+    /// Runs the tool. An object is the answer as it is, any other value becomes `{"result": value}`. `null` from a
     /// long-running tool means that there is no answer yet.
     ///
     /// # Errors
     ///
-    /// Any error; the model is told its message.
+    /// Any error; the model receives its message.
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value>;
 
-    /// Whether the user has to agree before it is run with these arguments; never by default. It is asked again when the
-    /// user has answered.
+    /// Whether a call with these arguments needs the user's consent; never by default. It is called again when the user
+    /// has answered.
     ///
     /// # Errors
     ///
-    /// Any error; the model is told its message, and the tool is not run.
+    /// Any error; the model receives its message, and the tool does not run.
     async fn requires_confirmation(&self, _args: &Map<String, Value>, _context: &ToolContext) -> Result<bool> {
         Ok(false)
     }

@@ -1,4 +1,4 @@
-//! `set_model_response`: how a model gives an answer that has a schema, where it takes no schema beside tools.
+//! `set_model_response`: how a model gives an answer with a schema if it does not support a schema together with tools.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -8,17 +8,17 @@ use crate::agent::ToolContext;
 use crate::model::FunctionDeclaration;
 use scratchbook_core::error::Result;
 
-/// The tool an agent has when its answers have a schema and its model cannot be told so otherwise.
+/// The built-in tool of an agent whose answers have a schema that its model cannot be sent directly.
 #[derive(Debug)]
 pub(crate) struct SetModelResponseTool {
     declaration: FunctionDeclaration,
-    /// The argument that holds the answer; `None` where the arguments are the answer.
+    /// The argument that holds the answer; `None` if the arguments are the answer.
     argument: Option<&'static str>,
     check: fn(&Value) -> Result<()>,
 }
 
 impl SetModelResponseTool {
-    /// ADK's name for it.
+    /// ADK's name for the tool.
     pub(crate) const NAME: &str = "set_model_response";
 
     pub(crate) fn new(schema: &Value, check: fn(&Value) -> Result<()>) -> Self {
@@ -38,7 +38,7 @@ impl SetModelResponseTool {
     }
 }
 
-/// Arguments are an object. What is none is an argument, called as in ADK.
+/// Arguments are an object. An answer of another type becomes an argument, named as in ADK.
 fn argument(schema: &Value) -> Option<&'static str> {
     match schema["type"].as_str() {
         Some("object") => None,
@@ -47,7 +47,7 @@ fn argument(schema: &Value) -> Option<&'static str> {
     }
 }
 
-/// The schema of an object with this one property. Definitions stay at the root, where references look for them.
+/// The schema of an object with this one property. Definitions stay at the root, where references expect them.
 fn within_object(name: &str, mut schema: Value) -> Value {
     let mut of_root = Map::new();
     if let Some(schema) = schema.as_object_mut() {
@@ -77,13 +77,13 @@ impl Tool for SetModelResponseTool {
             Some(argument) => args.shift_remove(argument).unwrap_or_default(),
             None => Value::Object(args),
         };
-        // The model can mend what does not fit; the words are ADK's.
+        // The model can correct an invalid answer; the wording is ADK's.
         if let Err(error) = (self.check)(&answer) {
-            let told = format!(
+            let message = format!(
                 "Validation Error found:\n{error}\nRecall the set_model_response function correctly, fix the errors, and \
                  call it again with all required fields using the correct types."
             );
-            return Ok(json!({"error": told}));
+            return Ok(json!({"error": message}));
         }
         context.set_model_response(answer.clone());
         Ok(answer)

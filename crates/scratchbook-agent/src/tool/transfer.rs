@@ -13,7 +13,7 @@ const NO_NAME: &str = "Invoking `transfer_to_agent()` failed as the following ma
     agent_name\n\
     You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.";
 
-/// The tool an agent has when there are agents it may hand over to.
+/// The built-in tool of an agent that may hand over to other agents.
 #[derive(Debug)]
 pub(crate) struct TransferTool {
     targets: Vec<String>,
@@ -21,13 +21,13 @@ pub(crate) struct TransferTool {
 }
 
 impl TransferTool {
-    /// ADK's name for it.
+    /// ADK's name for the tool.
     pub(crate) const NAME: &str = "transfer_to_agent";
 
     pub(crate) fn new(targets: Vec<String>) -> Self {
         let declaration = FunctionDeclaration {
             name: Self::NAME.to_owned(),
-            // ADK's words, which models are used to.
+            // ADK's wording, which models are used to.
             description:
                 "Transfer the query to another agent.\n\nUse this tool to hand off control to another agent that is \
                           more suitable to\nanswer the user's query according to the agent's description.\n\nArgs:\n  \

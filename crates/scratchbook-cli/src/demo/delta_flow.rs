@@ -62,7 +62,7 @@ fn in_code(run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
     run.check("State: rolled back", state.get("count"), 15)
 }
 
-fn update_tool() -> FunctionTool<Update> {
+fn update_tool() -> FunctionTool {
     FunctionTool::new("update", "Sets values in the state.", |args: Update, context: ToolContext| async move {
         let state = context.state();
         let committed = context.session().state().to_map();

@@ -1,12 +1,12 @@
-//! What a model answered so far, whichever way it came: the blocks of the answer and how it ended.
+//! An answer that is being received, whatever its wire format: its blocks, and how it ended.
 
 use serde_json::{Map, Value};
 
-use super::call::{Call, Finish, void};
+use super::call::{Finish, PartialCall, void};
 use scratchbook_agent::model::LlmResponse;
 use scratchbook_core::content::{Content, FunctionCall, Part};
 
-/// An answer in the making. Readers put in what they read; pieces to show come out while it grows, the whole at its end.
+/// Collects an answer. Readers add what they parse; pieces can be taken out while it grows, and the whole at its end.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     blocks: Vec<Block>,
@@ -23,17 +23,17 @@ pub(super) struct Answer {
 enum Block {
     Text(String),
     Thought { text: String, signature: String },
-    Call(Call),
+    Call(PartialCall),
 }
 
 impl Answer {
-    /// Text, shown and kept.
+    /// Adds text, as a piece and to the whole.
     pub(super) fn text(&mut self, text: &str) {
         self.show_text(text);
         self.keep_text(text);
     }
 
-    /// Thought, shown and kept.
+    /// Adds thought, as a piece and to the whole.
     pub(super) fn thought(&mut self, text: &str) {
         self.show_thought(text);
         self.keep_thought(text, "");
@@ -59,7 +59,7 @@ impl Answer {
         }
     }
 
-    /// More of the last thought, and more of the token by which it is taken up again.
+    /// Extends the last thought and its signature.
     pub(super) fn keep_thought(&mut self, more: &str, more_signature: &str) {
         match self.blocks.last_mut() {
             Some(Block::Thought { text, signature }) => {
@@ -71,28 +71,28 @@ impl Answer {
         }
     }
 
-    /// A block of text of its own, however the one before it looks.
+    /// Starts a new block of text, whatever the previous block is.
     pub(super) fn start_text(&mut self, text: &str) {
         self.blocks.push(Block::Text(text.to_owned()));
     }
 
-    /// A thought of its own.
+    /// Starts a new thought.
     pub(super) fn start_thought(&mut self, text: &str, signature: &str) {
         self.blocks.push(Block::Thought { text: text.to_owned(), signature: signature.to_owned() });
     }
 
-    /// A function call of its own.
-    pub(super) fn start_call(&mut self, call: Call) {
+    /// Starts a new function call.
+    pub(super) fn start_call(&mut self, call: PartialCall) {
         self.blocks.push(Block::Call(call));
     }
 
-    /// The last call with this number.
-    pub(super) fn call(&mut self, index: u64) -> Option<&mut Call> {
+    /// The last call with this index.
+    pub(super) fn call(&mut self, index: u64) -> Option<&mut PartialCall> {
         self.calls().find(|call| call.index == Some(index))
     }
 
     /// The calls so far, the last first.
-    pub(super) fn calls(&mut self) -> impl Iterator<Item = &mut Call> {
+    pub(super) fn calls(&mut self) -> impl Iterator<Item = &mut PartialCall> {
         self.blocks.iter_mut().rev().filter_map(|block| match block {
             Block::Call(call) => Some(call),
             _ => None,
@@ -107,12 +107,12 @@ impl Answer {
         self.finish = Some(finish);
     }
 
-    /// What the model says instead of an answer.
+    /// Adds text with which the model refuses to answer.
     pub(super) fn refuse(&mut self, text: &str) {
         self.refusal.push_str(text);
     }
 
-    /// The provider broke the answer off with an error of its own.
+    /// Records that the provider broke off the answer with an error.
     pub(super) fn fail(&mut self, code: Option<&str>, message: Option<&str>) {
         let code = code.filter(|code| !code.is_empty()).unwrap_or("UNKNOWN_ERROR");
         let message = message.filter(|message| !message.is_empty()).unwrap_or("the model's provider says no more");
@@ -120,7 +120,7 @@ impl Answer {
         self.ended = true;
     }
 
-    /// Counts of tokens as the wire has them; later ones replace earlier ones.
+    /// Adds token counts in the provider's form; later ones replace earlier ones.
     pub(super) fn count(&mut self, usage: &Value) {
         let counts = usage.as_object().into_iter().flatten().filter(|(_, count)| !count.is_null());
         self.usage.extend(counts.map(|(name, count)| (name.clone(), count.clone())));
@@ -136,23 +136,23 @@ impl Answer {
         }
     }
 
-    /// The wire's own mark that nothing more comes.
+    /// Records the provider's mark that the stream has ended.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Whether nothing more comes.
+    /// Whether the stream has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
 
-    /// Whether the answer is whole, or broken off by the provider with a word. After the reason why it ended only counts
-    /// of tokens may follow, which are nothing to lose an answer for.
+    /// Whether the answer is complete, or the provider has broken it off with an error. After the finish reason only
+    /// token counts may follow, and an answer is not discarded for missing counts.
     pub(super) fn has_ended(&self) -> bool {
         self.ended || self.finish.is_some()
     }
 
-    /// What is to be shown since the last time.
+    /// The pieces since the last call.
     pub(super) fn take_pieces(&mut self, thoughts: Thoughts) -> Vec<LlmResponse> {
         let shown = std::mem::take(&mut self.pieces).into_iter();
         let shown = shown.filter(|part| thoughts == Thoughts::Shown || part.thought != Some(true));
@@ -166,10 +166,10 @@ impl Answer {
             .collect()
     }
 
-    /// The whole, with its usage as ADK spells it.
+    /// The whole answer, with its usage in ADK's form.
     ///
-    /// Arguments that are no JSON object make all calls of the answer void: nobody is to act on half of what was meant, nor
-    /// on what was blocked.
+    /// If the arguments of one call are not a JSON object, all calls of the answer are dropped, since an incomplete or
+    /// blocked answer must not be acted on.
     pub(super) fn into_response(self, usage: Option<Value>, thoughts: Thoughts) -> LlmResponse {
         let mut response = LlmResponse { model_version: self.model, usage_metadata: usage, ..LlmResponse::default() };
         if let Some((code, message)) = self.failure {
@@ -202,20 +202,20 @@ impl Answer {
     }
 }
 
-/// Whether thoughts are part of what is shown.
+/// Whether the response contains thoughts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thoughts {
     Shown,
     Hidden,
 }
 
-/// A signed thought before a call has to go back with the call, so it stays; other thoughts go.
+/// Removes thoughts, except signed ones before a call, which have to be sent back with the call.
 fn hide_thoughts(parts: &mut Vec<Part>) {
     let calls = parts.iter().any(|part| part.function_call.is_some());
     parts.retain(|part| part.thought != Some(true) || (calls && part.thought_signature.is_some()));
 }
 
-/// The parts of an answer, and the names of the calls whose arguments cannot be read.
+/// The parts of an answer, and the names of the calls with invalid arguments.
 fn parts(blocks: Vec<Block>, finish: Finish) -> (Vec<Part>, Vec<String>) {
     let (mut parts, mut malformed) = (Vec::new(), Vec::new());
     for block in blocks {

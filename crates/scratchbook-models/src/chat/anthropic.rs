@@ -1,9 +1,9 @@
-//! Reads answers of Anthropic's Messages, whole and as events.
+//! Reads answers of Anthropic's Messages API, whole and as events.
 
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use super::call::{Call, Finish};
+use super::call::{Finish, PartialCall};
 
 /// Reads an event of a stream.
 pub(super) fn event(event: &Value, answer: &mut Answer) {
@@ -15,7 +15,7 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
         "content_block_start" => {
             let block = &event["content_block"];
             start(block, event["index"].as_u64(), answer);
-            // A block may begin with words already.
+            // A block may start with text.
             answer.show_text(block["text"].as_str().unwrap_or_default());
             answer.show_thought(block["thinking"].as_str().unwrap_or_default());
         }
@@ -26,7 +26,7 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
         }
         "message_stop" => answer.end(),
         "error" => fail(event, answer),
-        // Pings, ends of blocks, and kinds of events that are new.
+        // Pings, ends of blocks, and new kinds of events.
         _ => {}
     }
 }
@@ -42,8 +42,7 @@ pub(super) fn message(message: &Value, answer: &mut Answer) {
     stop(message, answer);
 }
 
-/// The status of a complaint that comes in place of an answer, as
-/// <https://docs.anthropic.com/en/api/errors> pairs them.
+/// The status of an error that comes in place of an answer, by the pairs of <https://docs.anthropic.com/en/api/errors>.
 pub(super) fn complaint(frame: &Value) -> Option<u16> {
     (frame["type"] == "error").then(|| match frame["error"]["type"].as_str().unwrap_or_default() {
         "invalid_request_error" => 400,
@@ -69,16 +68,16 @@ fn start(block: &Value, index: Option<u64>, answer: &mut Answer) {
     match word("type") {
         "text" => answer.start_text(word("text")),
         "thinking" => answer.start_thought(word("thinking"), word("signature")),
-        // Thinking that only Anthropic can read: a thought without text, so that it goes back as it came.
+        // Thinking that only Anthropic can read: a thought without text, so that it is sent back unchanged.
         "redacted_thinking" => answer.start_thought("", word("data")),
         "tool_use" => {
             let (id, name) = (word("id").to_owned(), word("name").to_owned());
-            // A stream starts with an empty object, which its fragments then fill; at the limit of tokens they may never come.
+            // A stream starts with an empty object, which fragments then fill. At the token limit they may never come.
             let streamed = index.is_some() && block["input"].as_object().is_some_and(Map::is_empty);
             let whole = block.get("input").filter(|_| !streamed).cloned();
-            answer.start_call(Call { index, id, name, whole, ..Call::default() });
+            answer.start_call(PartialCall { index, id, name, whole, ..PartialCall::default() });
         }
-        // Tools on Anthropic's side, which no request of ours declares.
+        // Tools on Anthropic's side, which our requests never declare.
         _ => {}
     }
 }
@@ -109,8 +108,8 @@ fn stop(of: &Value, answer: &mut Answer) {
     }
 }
 
-/// The counts as ADK's `AnthropicLlm` gives them: what was read from a cache or written to one is part of the prompt, and
-/// thinking is taken out of the candidates'.
+/// The counts in the form of ADK's `AnthropicLlm`: tokens read from or written to a cache belong to the prompt, and
+/// thinking is subtracted from the candidates.
 pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let output = count("output_tokens")?;

@@ -1,11 +1,11 @@
-//! Function calls of an answer, and why an answer ended: together they say which calls are to be made.
+//! The function calls and the finish reason of an answer, which together determine the calls to make.
 
 use serde_json::{Map, Value};
 
-/// A function call, its arguments as text that may come in fragments, or as a whole.
+/// A function call whose arguments arrive as fragments of text or as a whole.
 #[derive(Debug, Default)]
-pub(super) struct Call {
-    /// Which call of the answer this is, where the wire numbers them.
+pub(super) struct PartialCall {
+    /// The call's index in the answer, if the provider numbers them.
     pub(super) index: Option<u64>,
     pub(super) id: String,
     pub(super) name: String,
@@ -13,9 +13,9 @@ pub(super) struct Call {
     pub(super) whole: Option<Value>,
 }
 
-impl Call {
-    /// The arguments, where they are an object and the call has a name. None at all are an empty object, except at the
-    /// limit of tokens, where they may only not have come yet.
+impl PartialCall {
+    /// The arguments, if they are an object and the call has a name. Missing arguments are an empty object, except at
+    /// the token limit, where they may have been cut off.
     pub(super) fn arguments(&self, finish: Finish) -> Option<Map<String, Value>> {
         if self.name.is_empty() {
             return None;
@@ -31,7 +31,7 @@ impl Call {
     }
 }
 
-/// What to say where arguments of these calls are no JSON object.
+/// The error for calls whose arguments are not a JSON object.
 pub(super) fn void(names: &[String], finish: Finish) -> (&'static str, String) {
     if finish == Finish::MaxTokens {
         let message = "Tool call arguments were truncated and could not be parsed as valid JSON. Increase \
@@ -45,7 +45,7 @@ pub(super) fn void(names: &[String], finish: Finish) -> (&'static str, String) {
     )
 }
 
-/// Why an answer ended, in ADK's words.
+/// Why an answer ended, with ADK's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     Stop,

@@ -1,4 +1,4 @@
-//! Sends a request, and gives the frames of its answer as they come.
+//! Sends a request, and returns the frames of the answer as they arrive.
 
 use std::future::poll_fn;
 use std::mem;
@@ -12,35 +12,35 @@ use genai::chat::{ChatFrameSink, ChatOptions, ChatRequest, ChatStream, FrameCtx,
 use serde_json::Value;
 
 use super::ollama;
-use super::quiet::{self, quietly};
-use crate::body::Room;
+use super::silenced_tracing::{await_without_tracing, without_tracing};
+use crate::body::SizeLimit;
 use crate::client::Call;
 use crate::retry::Failure;
 use scratchbook_core::error::Result;
 
-/// A request, and by whom it is sent.
-pub(super) enum Sent {
+/// A request and the client that sends it.
+pub(super) enum ProviderRequest {
     Genai(ChatRequest, Box<ChatOptions>),
-    /// A body of ours.
+    /// Our own JSON body.
     Ollama(Value),
 }
 
-impl Sent {
-    /// The body of an answer in one piece.
+impl ProviderRequest {
+    /// The body of an answer that is not streamed.
     pub(super) async fn whole(&self, call: &Call) -> Result<Value, Failure> {
         let (chat, options) = match self {
             Self::Genai(chat, options) => (chat.clone(), options),
             Self::Ollama(body) => return ollama::whole(call, body).await,
         };
-        match quiet::awaited(call.genai.exec_chat(call.model(), chat, Some(options))).await {
+        match await_without_tracing(call.genai.exec_chat(call.model(), chat, Some(options))).await {
             Ok(response) => Ok(response.captured_raw_body.unwrap_or_default()),
-            // It came, but genai does not know what to make of it.
+            // The answer arrived, but genai cannot parse it.
             Err(GenaiError::ChatResponseGeneration { response_body, .. }) => Ok(*response_body),
             Err(error) => Err(call.failure(error)),
         }
     }
 
-    /// The frames of an answer that streams.
+    /// The frames of a streamed answer.
     pub(super) async fn frames(&self, call: &Call) -> Result<Frames, Failure> {
         let (chat, options) = match self {
             Self::Genai(chat, options) => (chat.clone(), options.as_ref().clone()),
@@ -48,15 +48,15 @@ impl Sent {
         };
         let sink = Arc::new(Sink::default());
         let options = options.with_raw_frame_sink_arc(sink.clone());
-        let sent = quiet::awaited(call.genai.exec_chat_stream(call.model(), chat, Some(&options))).await;
+        let sent = await_without_tracing(call.genai.exec_chat_stream(call.model(), chat, Some(&options))).await;
         let stream = sent.map_err(|error| call.failure(error))?.stream;
-        Ok(Frames::Genai(Tapped { stream, sink, failure: None, room: Room::default() }))
+        Ok(Frames::Genai(GenaiFrames { stream, sink, failure: None, limit: SizeLimit::default() }))
     }
 }
 
-/// The frames of an answer as they come.
+/// The frames of a streamed answer.
 pub(super) enum Frames {
-    Genai(Tapped),
+    Genai(GenaiFrames),
     Lines(ollama::Lines),
 }
 
@@ -66,7 +66,7 @@ impl Frames {
         match self {
             Self::Genai(tapped) => {
                 let frames = tapped.next().await.map_err(|error| call.failure(error))?;
-                tapped.room.take(call, frames.iter().flatten().map(String::len).sum())?;
+                tapped.limit.take(call, frames.iter().flatten().map(String::len).sum())?;
                 Ok(frames)
             }
             Self::Lines(lines) => lines.next(call).await,
@@ -74,29 +74,29 @@ impl Frames {
     }
 }
 
-/// A stream of genai's, of which the frames are taken before genai reads them.
-pub(super) struct Tapped {
+/// A stream of genai's, whose frames are taken before genai parses them.
+pub(super) struct GenaiFrames {
     stream: ChatStream,
     sink: Arc<Sink>,
-    /// What went wrong after frames that are still to be read.
+    /// An error after frames that are still to be read.
     failure: Option<GenaiError>,
-    room: Room,
+    limit: SizeLimit,
 }
 
-impl Tapped {
+impl GenaiFrames {
     async fn next(&mut self) -> Result<Option<Vec<String>>, GenaiError> {
         poll_fn(|context| {
             loop {
                 if let Some(error) = self.failure.take() {
                     return Poll::Ready(Err(error));
                 }
-                let polled = quietly(|| Pin::new(&mut self.stream).poll_next(context));
+                let polled = without_tracing(|| Pin::new(&mut self.stream).poll_next(context));
                 let frames = self.sink.take();
                 match polled {
                     Poll::Ready(Some(Err(error))) if is_of_transport(&error) => self.failure = Some(error),
                     Poll::Ready(None) if frames.is_empty() => return Poll::Ready(Ok(None)),
                     Poll::Pending if frames.is_empty() => return Poll::Pending,
-                    // What genai makes of a frame, and its complaints, are nothing to us.
+                    // How genai parses a frame, and its parse errors, do not matter here.
                     Poll::Ready(_) | Poll::Pending => {}
                 }
                 if !frames.is_empty() {
@@ -113,7 +113,7 @@ fn is_of_transport(error: &GenaiError) -> bool {
     matches!(error, E::WebStream { .. } | E::HttpError { .. } | E::WebModelCall { .. } | E::WebAdapterCall { .. })
 }
 
-/// Keeps what came until it is read.
+/// Keeps frames until they are read.
 #[derive(Default)]
 struct Sink(Mutex<Vec<String>>);
 

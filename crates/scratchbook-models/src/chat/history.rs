@@ -1,4 +1,4 @@
-//! The conversation as turns that every provider takes: each call with its answer right after it, each by its id.
+//! The conversation as turns that every provider accepts: each call is followed by its response with the same id.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use genai::adapter::AdapterKind;
 
 use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
 
-/// What a call is answered with that has no answer in the conversation, in ADK's words.
+/// The response of a call that has none in the conversation, in ADK's words.
 const MISSING: &str =
     "Error: Missing tool result (tool execution may have been interrupted before a response was recorded).";
 
@@ -15,33 +15,33 @@ const MISSING: &str =
 pub(super) enum Turn {
     User(Vec<Part>),
     Model(Vec<Part>),
-    /// Answers to the calls of the turn before, in their order.
+    /// The responses to the calls of the previous turn, in their order.
     Answers(Vec<Reply>),
 }
 
-/// The answer to a call.
+/// The response to a call.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) id: String,
     pub(super) name: String,
     /// JSON text.
     pub(super) text: String,
-    /// Media that a tool gave beside it.
+    /// Media that a tool returned with it.
     pub(super) media: Vec<Part>,
 }
 
 /// The turns of a conversation.
 ///
-/// A provider refuses calls without answers and answers without calls. So an answer stands right after its call even where
-/// it came later, the last of several counts, a call without one is answered with ADK's word for that, and an answer to
-/// a call that is not there is told as text.
+/// Providers refuse calls without responses and responses without calls. So each response is placed right after its
+/// call even if it came later; the last of several counts; a call without one gets ADK's text for a missing response;
+/// and a response without a call becomes text.
 pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<Turn> {
     let mut pairing = Pairing { provider, turns: Vec::new(), open: HashMap::new(), nameless: Vec::new(), made: 0 };
     contents.iter().for_each(|content| pairing.read(content));
     pairing.turns
 }
 
-/// The names of the tools that are called or answer in a turn.
+/// The names of the tools that are called or respond in a turn.
 pub(super) fn names(turn: &mut Turn) -> Vec<&mut String> {
     match turn {
         Turn::User(_) => Vec::new(),
@@ -53,17 +53,17 @@ pub(super) fn names(turn: &mut Turn) -> Vec<&mut String> {
     }
 }
 
-/// Where the answer to a call belongs: which turn, and which place in it.
-type Place = (usize, usize);
+/// The turn, and the place in it, of the response to a call.
+type ReplyPosition = (usize, usize);
 
 struct Pairing {
     provider: AdapterKind,
     turns: Vec<Turn>,
-    /// The last call of each id.
-    open: HashMap<String, Place>,
-    /// Calls without ids that nobody has answered yet, with their names.
-    nameless: Vec<(String, Place)>,
-    /// How many ids were made here.
+    /// The last call with each id.
+    open: HashMap<String, ReplyPosition>,
+    /// Calls without ids that have no response yet, with their names.
+    nameless: Vec<(String, ReplyPosition)>,
+    /// How many ids were generated.
     made: usize,
 }
 
@@ -104,8 +104,8 @@ impl Pairing {
         }
     }
 
-    /// Remembers where a call's answer belongs, and gives the id by which the provider is told of both.
-    fn open(&mut self, call: &FunctionCall, name: &str, place: Place) -> String {
+    /// Records where a call's response belongs, and returns the id that the provider is sent for both.
+    fn open(&mut self, call: &FunctionCall, name: &str, place: ReplyPosition) -> String {
         match call.id.as_deref().filter(|id| !id.is_empty()) {
             Some(id) => {
                 self.open.insert(id.to_owned(), place);
@@ -119,11 +119,11 @@ impl Pairing {
         format!("call{:05}", self.made)
     }
 
-    /// Puts an answer where it belongs; where there is no such call, what to tell of it.
+    /// Sets the response of its call. If there is no such call, returns the parts that describe the response.
     fn answer(&mut self, response: &FunctionResponse) -> Vec<Part> {
         let name = response.name.clone().unwrap_or_default();
         let text = serde_json::to_string(&response.response.clone().unwrap_or_default()).unwrap_or_default();
-        // What cannot be read as media has nothing to show.
+        // Parts that are not media are dropped.
         let media = response.parts.iter().flatten().filter_map(|part| serde_json::from_value(part.clone()).ok());
         let media: Vec<Part> =
             media.filter(|part: &Part| part.inline_data.is_some() || part.file_data.is_some()).collect();
@@ -149,12 +149,12 @@ impl Pairing {
     }
 }
 
-/// Whether a provider takes an id that another one, or ADK, may have made.
+/// Whether a provider accepts an id, which another provider or ADK may have generated.
 fn is_taken(provider: AdapterKind, id: &str) -> bool {
     let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     match provider {
         AdapterKind::Mistral => id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-        // OpenAI's limit; Anthropic's ids are plain.
+        // OpenAI's limit; Anthropic accepts only plain ids.
         AdapterKind::OpenAI => id.len() <= 40,
         _ => plain && id.len() <= 64,
     }

@@ -1,9 +1,9 @@
-//! Models of everybody but Google. Through genai, which puts requests into each provider's words and sends them; Ollama alone
-//! is asked without it.
+//! Models of all providers but Google. genai translates requests for each provider and sends them; Ollama alone is
+//! called without it.
 //!
-//! Answers are read by us, from the frames as they come. genai's own reading would lose refusals, names of models, and
-//! whether a stream came to its end; it stops at a call whose arguments are no JSON, and makes as much room for calls as a
-//! stream says.
+//! Answers are parsed here, from the frames as they arrive. genai's own parser would lose refusals, model names and
+//! whether a stream was complete. It also fails on a call whose arguments are not JSON, and allocates as many calls as
+//! a stream claims.
 
 mod answer;
 mod anthropic;
@@ -14,9 +14,9 @@ mod ollama;
 mod openai;
 mod options;
 mod parts;
-mod quiet;
 mod request;
 mod responses;
+mod silenced_tracing;
 mod stream;
 
 use genai::adapter::AdapterKind;
@@ -25,15 +25,15 @@ use genai::chat::ReasoningEffort;
 use super::client::Call;
 use scratchbook_agent::model::{LlmRequest, LlmStream};
 
-/// Asks a model; the answer is pieces, where they are wanted, and then the whole.
+/// Calls a model. The answer arrives in pieces if streaming is requested, and then as a whole.
 pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
     stream::generate(call, request)
 }
 
-/// How a provider speaks.
+/// The protocol of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wire {
-    /// OpenAI's Chat Completions, which most others speak, too.
+    /// OpenAI's Chat Completions, which most other providers use as well.
     Chat,
     /// OpenAI's Responses.
     Responses,
@@ -43,14 +43,14 @@ enum Wire {
     Ollama,
 }
 
-/// How the provider of one model speaks, and what it is known to need.
-struct Dialect {
+/// The protocol of one model's provider, and the provider's known requirements.
+struct ProviderProfile {
     kind: AdapterKind,
     wire: Wire,
     model: String,
 }
 
-impl Dialect {
+impl ProviderProfile {
     fn new(kind: AdapterKind, model: &str) -> Self {
         let wire = match kind {
             AdapterKind::OpenAIResp => Wire::Responses,
@@ -66,28 +66,29 @@ impl Dialect {
         self.kind.as_lower_str()
     }
 
-    /// Whether an answer can be held to a schema. Where not, the model is told of it, and of JSON.
+    /// Whether the provider enforces a schema for the answer. If not, the instruction contains the schema and asks for
+    /// JSON.
     fn takes_schema(&self) -> bool {
-        // Claude learned it with 4.1 and 4.5.
+        // Claude supports it since 4.1 and 4.5.
         let old =
             ["claude-2", "claude-3", "claude-opus-4-0", "claude-opus-4-2", "claude-sonnet-4-0", "claude-sonnet-4-2"];
         match self.kind {
             AdapterKind::Anthropic => !old.iter().any(|name| self.model.contains(name)),
-            // They know JSON at most, but no schemas.
+            // These support JSON at most, but no schemas.
             AdapterKind::MiniMax | AdapterKind::DeepSeek | AdapterKind::Zai | AdapterKind::BigModel => false,
             AdapterKind::Kimi | AdapterKind::Moonshot => false,
             _ => true,
         }
     }
 
-    /// Whether the thoughts that led to a call have to come back with it.
+    /// Whether the thoughts before a call have to be sent back with it.
     fn wants_thoughts(&self) -> bool {
         let these = [AdapterKind::DeepSeek, AdapterKind::Kimi, AdapterKind::Moonshot, AdapterKind::Mimo];
         self.wire == Wire::Ollama || these.contains(&self.kind)
     }
 
-    /// What keeps genai from taking the end of a model's name, as in `mistral-medium`, for how much the model is to think:
-    /// an effort that is not sent.
+    /// A reasoning effort that is not sent. It keeps genai from reading the end of a model's name, as in
+    /// `mistral-medium`, as a reasoning effort.
     fn keep_name(&self) -> Option<ReasoningEffort> {
         let looks_so = ReasoningEffort::from_model_name(&self.model).0.is_some();
         (looks_so && matches!(self.wire, Wire::Chat | Wire::Responses)).then_some(ReasoningEffort::Budget(0))

@@ -1,10 +1,10 @@
-//! Reads answers of OpenAI's Chat Completions, whole and in chunks, and of the many servers that speak it.
+//! Reads answers of OpenAI's Chat Completions, whole and in chunks, and of the many servers with the same protocol.
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use super::call::{Call, Finish};
+use super::call::{Finish, PartialCall};
 
 /// The last line of a stream.
 pub(super) const DONE: &str = "[DONE]";
@@ -16,9 +16,9 @@ pub(super) fn read(frame: &Value, answer: &mut Answer) {
     }
     answer.answered_by(frame["model"].as_str());
     answer.count(&frame["usage"]);
-    // Groq's place for it.
+    // Groq puts the usage here.
     answer.count(&frame["x_groq"]["usage"]);
-    // Further choices are further answers, of which the first is used.
+    // Further choices are alternative answers; the first one is used.
     let choices = frame["choices"].as_array().into_iter().flatten();
     let Some(choice) = choices.into_iter().find(|choice| choice["index"].as_u64().unwrap_or(0) == 0) else {
         return;
@@ -36,13 +36,13 @@ pub(super) fn read(frame: &Value, answer: &mut Answer) {
 /// Reads a whole answer.
 pub(super) fn whole(body: &Value, answer: &mut Answer) {
     read(body, answer);
-    // Some servers leave out why it ended.
+    // Some servers omit the finish reason.
     if body["choices"].as_array().is_some_and(|choices| !choices.is_empty()) {
         answer.end();
     }
 }
 
-/// The status of a complaint that comes in place of an answer: some gateways name it, and else it is the server's.
+/// The status of an error that comes in place of an answer. Some gateways name it; otherwise it is 500.
 pub(super) fn complaint(frame: &Value) -> Option<u16> {
     let error = frame.get("error").filter(|error| !error.is_null())?;
     let code = error["code"].as_u64().or_else(|| error["status"].as_u64()).and_then(|code| u16::try_from(code).ok());
@@ -60,7 +60,7 @@ fn fail(error: &Value, answer: &mut Answer) {
     answer.fail(word("code").or_else(|| word("type")), word("message").or_else(|| error.as_str()));
 }
 
-/// The model's thinking, under the names that servers have for it.
+/// The model's thinking, under the names that servers use for it.
 fn reasoning(message: &Value) -> &str {
     ["reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str()).unwrap_or_default()
 }
@@ -77,16 +77,16 @@ fn content(content: &Value, answer: &mut Answer) {
     }
 }
 
-/// A call, or a piece of one.
+/// Reads a call, or a fragment of one.
 fn tool_call(piece: &Value, answer: &mut Answer) {
     let id = piece["id"].as_str().unwrap_or_default();
     let function = &piece["function"];
     let name = function["name"].as_str().unwrap_or_default();
     let index = piece["index"].as_u64();
-    // Found by looking through the calls, never by making room for as many as an index says.
+    // Searched among the calls, so that a large index allocates nothing.
     let found = answer.calls().position(|call| goes_on(call, index, id, name));
     if found.is_none() {
-        answer.start_call(Call { index, ..Call::default() });
+        answer.start_call(PartialCall { index, ..PartialCall::default() });
     }
     let Some(call) = answer.calls().nth(found.unwrap_or(0)) else {
         return;
@@ -104,12 +104,12 @@ fn tool_call(piece: &Value, answer: &mut Answer) {
     }
 }
 
-/// Whether a piece with this index, id and name is more of a call.
+/// Whether a fragment with this index, id and name continues a call.
 ///
-/// The index tells. Some servers give all calls the same one, and some give each piece a new id: so a new id is a new call
-/// where its name is another, or where the call so far is whole. Without an index the id tells, and a piece without a name
-/// is more of the last call.
-fn goes_on(call: &Call, index: Option<u64>, id: &str, name: &str) -> bool {
+/// The index decides. Some servers give all calls the same index, and some give each fragment a new id. So a new id
+/// starts a new call only if the name differs or the previous call is complete. Without an index the id decides, and a
+/// fragment without a name continues the last call.
+fn goes_on(call: &PartialCall, index: Option<u64>, id: &str, name: &str) -> bool {
     let other = !id.is_empty() && !call.id.is_empty() && id != call.id;
     let whole = || serde_json::from_str::<IgnoredAny>(&call.text).is_ok();
     match index {
@@ -127,7 +127,7 @@ fn finish(reason: &str) -> Finish {
     }
 }
 
-/// The counts as ADK's `LiteLlm` gives them: those of thinking stay among the candidates'.
+/// The counts in the form of ADK's `LiteLlm`: thinking is included in the candidates.
 pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let prompt = usage.get("prompt_tokens")?.as_i64()?;
     let completion = usage.get("completion_tokens").and_then(Value::as_i64).unwrap_or(0);

@@ -1,36 +1,36 @@
-//! How the model is to answer, as genai's options.
+//! The configuration of the answer as genai's options.
 //!
-//! What a provider has no word for is left out where it only nudges the model (`topK`, penalties, `seed`, probabilities,
-//! safety settings, labels, and the like), and refused where the answer would be another one without it.
+//! A setting that a provider does not have is dropped if it only influences the model (`topK`, penalties, `seed`,
+//! probabilities, safety settings, labels and the like), and refused if the answer would be a different one without it.
 
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, ToolChoice};
 use serde_json::{Map, Value, json};
 
 use super::answer::Thoughts;
-use super::{Dialect, Wire};
+use super::{ProviderProfile, Wire};
 use scratchbook_agent::model::{FunctionDeclaration, GenerateContentConfig, LlmRequest};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// The options of a request.
-pub(super) fn options(request: &LlmRequest, dialect: &Dialect) -> Result<ChatOptions> {
+pub(super) fn options(request: &LlmRequest, profile: &ProviderProfile) -> Result<ChatOptions> {
     let config = &request.config;
     let mut extra = Map::new();
-    // What the model says is read by us, so nothing is gathered by genai.
+    // The answer is parsed here, so genai does not collect it.
     let mut options = ChatOptions { capture_usage: Some(true), capture_raw_body: Some(true), ..ChatOptions::default() };
     options.max_tokens = config.max_output_tokens;
     options.stop_sequences = config.stop_sequences.clone().unwrap_or_default();
-    options.response_format = format(request, dialect);
+    options.response_format = format(request, profile);
     let thinking = Thinking::of(config)?;
-    thinking.tell(dialect, &mut options, &mut extra)?;
-    // Models of Anthropic refuse these while they think, as ADK knows.
-    if !(dialect.wire == Wire::Anthropic && thinking.is_wanted()) {
+    thinking.apply(profile, &mut options, &mut extra)?;
+    // Anthropic's models refuse these settings while they think; ADK has the same rule.
+    if !(profile.wire == Wire::Anthropic && thinking.is_wanted()) {
         options.temperature = config.temperature;
         options.top_p = config.top_p;
-        if dialect.wire == Wire::Anthropic {
+        if profile.wire == Wire::Anthropic {
             extra.extend(config.top_k.map(|k| ("top_k".to_owned(), whole(k))));
         }
     }
-    if dialect.wire == Wire::Chat {
+    if profile.wire == Wire::Chat {
         options.seed = config.seed.and_then(|seed| u64::try_from(seed).ok());
         if options.seed.is_none() {
             extra.extend(config.seed.map(|seed| ("seed".to_owned(), seed.into())));
@@ -38,7 +38,7 @@ pub(super) fn options(request: &LlmRequest, dialect: &Dialect) -> Result<ChatOpt
         extra.extend(config.presence_penalty.map(|penalty| ("presence_penalty".to_owned(), penalty.into())));
         extra.extend(config.frequency_penalty.map(|penalty| ("frequency_penalty".to_owned(), penalty.into())));
     }
-    if tools(request, dialect).next().is_some() {
+    if tools(request, profile).next().is_some() {
         options.tool_choice = tool_choice(config);
     }
     options.extra_body = (!extra.is_empty()).then_some(Value::Object(extra));
@@ -48,24 +48,24 @@ pub(super) fn options(request: &LlmRequest, dialect: &Dialect) -> Result<ChatOpt
 /// The tools that may be called.
 pub(super) fn tools<'a>(
     request: &'a LlmRequest,
-    dialect: &Dialect,
+    profile: &ProviderProfile,
 ) -> impl Iterator<Item = &'a FunctionDeclaration> + use<'a> {
     let allowed = allowed_names(&request.config);
-    // Ollama knows no choice of tools, but what is not there is not called.
-    let none = dialect.wire == Wire::Ollama && mode(&request.config).as_deref() == Some("NONE");
+    // Ollama has no choice of tools; tools that are not declared are not called.
+    let none = profile.wire == Wire::Ollama && mode(&request.config).as_deref() == Some("NONE");
     request.tools.iter().filter(move |tool| !none && allowed.is_none_or(|names| names.contains(&json!(tool.name))))
 }
 
-/// Whether thoughts are to be shown: they are unless the request says otherwise.
+/// Whether thoughts are shown; they are unless the request excludes them.
 pub(super) fn thoughts(config: &GenerateContentConfig) -> Thoughts {
     let wanted = thinking_field(config, "includeThoughts", "include_thoughts").and_then(Value::as_bool);
     if wanted == Some(false) { Thoughts::Hidden } else { Thoughts::Shown }
 }
 
-/// Refuses what the provider cannot do.
-pub(super) fn refuse(config: &GenerateContentConfig, dialect: &Dialect) -> Result<()> {
+/// Refuses settings that the provider does not support.
+pub(super) fn refuse(config: &GenerateContentConfig, profile: &ProviderProfile) -> Result<()> {
     let refused = |what: &str| {
-        let text = format!("models of {} have no {what}", dialect.provider());
+        let text = format!("models of {} have no {what}", profile.provider());
         Err(Error::new(ErrorKind::Unsupported, text))
     };
     let modalities = config.response_modalities.iter().flatten();
@@ -75,19 +75,19 @@ pub(super) fn refuse(config: &GenerateContentConfig, dialect: &Dialect) -> Resul
     if config.cached_content.is_some() {
         return refused("`cachedContent`");
     }
-    if dialect.wire == Wire::Responses && config.stop_sequences.iter().flatten().next().is_some() {
+    if profile.wire == Wire::Responses && config.stop_sequences.iter().flatten().next().is_some() {
         return refused("`stopSequences`");
     }
-    if dialect.wire == Wire::Ollama && mode(config).as_deref() == Some("ANY") {
+    if profile.wire == Wire::Ollama && mode(config).as_deref() == Some("ANY") {
         return refused("function calling of mode ANY");
     }
     Ok(())
 }
 
-fn format(request: &LlmRequest, dialect: &Dialect) -> Option<ChatResponseFormat> {
+fn format(request: &LlmRequest, profile: &ProviderProfile) -> Option<ChatResponseFormat> {
     let json = request.config.response_mime_type.as_deref() == Some("application/json");
     match &request.output_schema {
-        Some(schema) if dialect.takes_schema() => {
+        Some(schema) if profile.takes_schema() => {
             Some(ChatResponseFormat::JsonSpec(JsonSpec::new(schema_name(schema), schema.clone())))
         }
         Some(_) => Some(ChatResponseFormat::JsonMode),
@@ -95,17 +95,17 @@ fn format(request: &LlmRequest, dialect: &Dialect) -> Option<ChatResponseFormat>
     }
 }
 
-/// A schema's title as OpenAI takes it, or ADK's name for one without.
+/// A schema's title in a form that OpenAI accepts, or ADK's name for a schema without one.
 fn schema_name(schema: &Value) -> String {
     let title = schema["title"].as_str().filter(|title| !title.is_empty()).unwrap_or("response");
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     title.chars().take(64).map(plain).collect()
 }
 
-/// How much the model is to think.
+/// How much the model thinks.
 pub(super) struct Thinking {
     pub(super) level: Option<ReasoningEffort>,
-    /// In tokens: 0 for none, less for as many as the model chooses.
+    /// In tokens. 0 means no thinking, and a negative number lets the model choose.
     pub(super) budget: Option<i64>,
     include: Option<bool>,
 }
@@ -133,28 +133,33 @@ impl Thinking {
         self.level.is_some() || self.budget.is_some_and(|budget| budget != 0)
     }
 
-    fn tell(&self, dialect: &Dialect, options: &mut ChatOptions, extra: &mut Map<String, Value>) -> Result<()> {
-        // Summaries of thoughts come from OpenAI and Anthropic only where they are asked for.
-        let anthropic = dialect.wire == Wire::Anthropic;
+    fn apply(
+        &self,
+        profile: &ProviderProfile,
+        options: &mut ChatOptions,
+        extra: &mut Map<String, Value>,
+    ) -> Result<()> {
+        // OpenAI and Anthropic return summaries of thoughts only if they are requested.
+        let anthropic = profile.wire == Wire::Anthropic;
         options.capture_reasoning_content = Some(self.include == Some(true) || anthropic);
         if self.level.is_some() {
             options.reasoning_effort.clone_from(&self.level);
         } else if anthropic {
             extra.extend(self.for_anthropic()?.map(|thinking| ("thinking".to_owned(), thinking)));
         } else {
-            // A budget is told as ADK's `LiteLlm` tells it.
+            // A budget is translated as ADK's `LiteLlm` does it.
             options.reasoning_effort = match self.budget {
                 Some(0) => Some(ReasoningEffort::Zero),
                 Some(1..=1024) => Some(ReasoningEffort::Low),
                 Some(1025..=2048) => Some(ReasoningEffort::Medium),
                 Some(2049..) => Some(ReasoningEffort::High),
-                Some(_) | None => dialect.keep_name(),
+                Some(_) | None => profile.keep_name(),
             };
         }
         Ok(())
     }
 
-    /// As ADK's `AnthropicLlm` tells it.
+    /// The setting as ADK's `AnthropicLlm` sends it.
     fn for_anthropic(&self) -> Result<Option<Value>> {
         match self.budget {
             None if self.include == Some(true) => Err(Error::invalid(
@@ -183,7 +188,7 @@ fn mode(config: &GenerateContentConfig) -> Option<String> {
     calling(config)?.get("mode")?.as_str().map(str::to_ascii_uppercase)
 }
 
-/// The only functions that may be called, which Gemini knows for the mode ANY.
+/// The only functions that may be called, which Gemini supports for the mode ANY.
 fn allowed_names(config: &GenerateContentConfig) -> Option<&Vec<Value>> {
     let names = calling(config).filter(|_| mode(config).as_deref() == Some("ANY"))?;
     let names = names.get("allowedFunctionNames").or_else(|| names.get("allowed_function_names"))?.as_array()?;
@@ -198,7 +203,7 @@ fn tool_choice(config: &GenerateContentConfig) -> Option<ToolChoice> {
     }
 }
 
-/// A number that providers want without a fraction.
+/// A number that providers want as an integer.
 #[expect(clippy::cast_possible_truncation, reason = "a float beyond all integers becomes the last of them")]
 pub(super) fn whole(number: f64) -> Value {
     (number as i64).into()

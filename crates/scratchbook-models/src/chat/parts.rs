@@ -1,56 +1,56 @@
-//! Parts of the conversation as each provider takes them.
+//! Parts of the conversation in each provider's form.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use genai::chat::{Binary, ContentPart, CustomPart};
 use serde_json::{Value, json};
 
-use super::{Dialect, Wire};
+use super::{ProviderProfile, Wire};
 use scratchbook_core::content::{Blob, FileData, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// What becomes of data that a provider does not take.
+/// What happens to data that a provider does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// It is an error: the user is to know that the model does not see it.
+    /// It is an error, so that the user learns that the model does not see the data.
     Refused,
-    /// It is only named: nobody can do anything about it any more, and the conversation is not to end over it.
+    /// A text names it. Older data can no longer be changed, and must not end the conversation.
     Named,
 }
 
-/// What a user said. Text that follows text is one text, for providers that would join it in other ways.
-pub(super) fn user(parts: &[Part], dialect: &Dialect, not_taken: NotTaken) -> Result<Vec<ContentPart>> {
+/// The user's parts. Consecutive texts become one, since providers would join them differently.
+pub(super) fn user(parts: &[Part], profile: &ProviderProfile, not_taken: NotTaken) -> Result<Vec<ContentPart>> {
     let mut content = Vec::new();
     for part in parts.iter().filter(|part| part.thought != Some(true)) {
         if let Some(text) = words(part) {
-            say(&mut content, text, dialect);
+            say(&mut content, text, profile);
             continue;
         }
         if let Some(text) = part.inline_data.as_deref().and_then(as_text) {
-            say(&mut content, text, dialect);
+            say(&mut content, text, profile);
             continue;
         }
         let data = match (&part.inline_data, &part.file_data) {
-            (Some(blob), _) => inline(blob, dialect),
-            (None, Some(file)) => by_uri(file, dialect).map(Some),
+            (Some(blob), _) => inline(blob, profile),
+            (None, Some(file)) => by_uri(file, profile).map(Some),
             (None, None) => Ok(None),
         };
         match data {
             Ok(data) => content.extend(data),
             Err(error) if not_taken == NotTaken::Refused => return Err(error),
-            Err(_) => say(&mut content, not_shown(part), dialect),
+            Err(_) => say(&mut content, not_shown(part), profile),
         }
     }
     Ok(content)
 }
 
-/// What the model said. No provider takes media back from it.
-pub(super) fn model(parts: &[Part], dialect: &Dialect) -> Vec<ContentPart> {
+/// The model's parts. No provider accepts media from it.
+pub(super) fn model(parts: &[Part], profile: &ProviderProfile) -> Vec<ContentPart> {
     let mut content = Vec::new();
     let calls = parts.iter().any(|part| part.function_call.is_some());
     for part in parts {
         if part.thought == Some(true) {
-            content.extend(thought(part, calls, dialect));
+            content.extend(thought(part, calls, profile));
         } else if let Some(call) = &part.function_call {
             content.push(ContentPart::ToolCall(genai::chat::ToolCall {
                 call_id: call.id.clone().unwrap_or_default(),
@@ -59,24 +59,24 @@ pub(super) fn model(parts: &[Part], dialect: &Dialect) -> Vec<ContentPart> {
                 thought_signatures: None,
             }));
         } else if let Some(text) = words(part) {
-            say(&mut content, text, dialect);
+            say(&mut content, text, profile);
         }
     }
     content
 }
 
-/// A block of a message in Anthropic's own words, for what genai has none.
+/// A block of a message in Anthropic's form, which genai has no type for.
 pub(super) fn block(data: Value) -> ContentPart {
     ContentPart::Custom(CustomPart { model_iden: None, data })
 }
 
-/// Media that a tool gave. What the provider does not take is only named: whoever wrote the tool may know nothing of the
-/// provider, and the conversation is not to end over it.
-pub(super) fn media(part: &Part, dialect: &Dialect) -> Vec<ContentPart> {
-    user(std::slice::from_ref(part), dialect, NotTaken::Named).unwrap_or_default()
+/// Media that a tool returned. Media that the provider does not accept is only named: the tool's author may not know
+/// the provider, and the conversation must not end for that.
+pub(super) fn media(part: &Part, profile: &ProviderProfile) -> Vec<ContentPart> {
+    user(std::slice::from_ref(part), profile, NotTaken::Named).unwrap_or_default()
 }
 
-/// Media that a tool gave, as a block of Anthropic's.
+/// Media that a tool returned, as one of Anthropic's blocks.
 pub(super) fn media_block(part: &Part) -> Value {
     let blob = part.inline_data.clone().unwrap_or_default();
     let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(&blob)));
@@ -94,14 +94,14 @@ fn not_shown(part: &Part) -> String {
     format!("(data of type '{}', which cannot be shown)", mime_type(kind).escape_debug())
 }
 
-fn say(content: &mut Vec<ContentPart>, text: String, dialect: &Dialect) {
-    // It would refuse the whole conversation.
-    if dialect.wire == Wire::Anthropic && text.trim().is_empty() {
+fn say(content: &mut Vec<ContentPart>, text: String, profile: &ProviderProfile) {
+    // Anthropic would refuse the whole conversation for an empty text.
+    if profile.wire == Wire::Anthropic && text.trim().is_empty() {
         return;
     }
     match content.last_mut() {
-        // As ADK's `LiteLlm` joins it.
-        Some(ContentPart::Text(said)) if dialect.wire != Wire::Anthropic => {
+        // Joined as ADK's `LiteLlm` does it.
+        Some(ContentPart::Text(said)) if profile.wire != Wire::Anthropic => {
             said.push('\n');
             said.push_str(&text);
         }
@@ -109,7 +109,7 @@ fn say(content: &mut Vec<ContentPart>, text: String, dialect: &Dialect) {
     }
 }
 
-/// What is text, or is told as text: code that was run on the model's side, in the words ADK has for it.
+/// The text of a part. Code that ran on the model's side becomes text, in ADK's form.
 fn words(part: &Part) -> Option<String> {
     if let Some(text) = part.text.as_ref().filter(|text| !text.is_empty()) {
         return Some(text.clone());
@@ -121,22 +121,22 @@ fn words(part: &Part) -> Option<String> {
     Some(format!("Execution Result:```code_output\n{}\n```", result.output.as_deref().unwrap_or_default()))
 }
 
-/// A thought of the model, where it has to come back.
+/// A thought of the model, if it has to be sent back.
 ///
-/// Anthropic takes back what it has signed, and needs it beside calls; its signatures are ASCII, which those of Gemini are not.
-/// Some others want the thoughts that led to a call. The rest think anew.
-fn thought(part: &Part, calls: bool, dialect: &Dialect) -> Vec<ContentPart> {
+/// Anthropic accepts thoughts that it has signed, and needs them with calls; its signatures are ASCII, and Gemini's are
+/// not. Some other providers need the thoughts that led to a call. For the rest, thoughts are dropped.
+fn thought(part: &Part, calls: bool, profile: &ProviderProfile) -> Vec<ContentPart> {
     let text = part.text.as_deref().unwrap_or_default();
     let signature = part.thought_signature.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
     let signature = signature.filter(|signature| signature.is_ascii() && !signature.is_empty());
-    match (dialect.wire, signature) {
+    match (profile.wire, signature) {
         (Wire::Anthropic, Some(data)) if text.is_empty() => {
             vec![block(json!({"type": "redacted_thinking", "data": data}))]
         }
         (Wire::Anthropic, Some(signature)) => {
             vec![block(json!({"type": "thinking", "thinking": text, "signature": signature}))]
         }
-        (Wire::Chat | Wire::Ollama, _) if calls && dialect.wants_thoughts() && !text.is_empty() => {
+        (Wire::Chat | Wire::Ollama, _) if calls && profile.wants_thoughts() && !text.is_empty() => {
             vec![ContentPart::ReasoningContent(text.to_owned())]
         }
         _ => Vec::new(),
@@ -150,25 +150,25 @@ fn as_text(blob: &Blob) -> Option<String> {
     text.then(|| String::from_utf8_lossy(bytes(blob)).into_owned())
 }
 
-fn inline(blob: &Blob, dialect: &Dialect) -> Result<Option<ContentPart>> {
+fn inline(blob: &Blob, profile: &ProviderProfile) -> Result<Option<ContentPart>> {
     if bytes(blob).is_empty() {
         return Ok(None);
     }
     let kind = mime_type(blob.mime_type.as_deref());
     let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
-    let taken = match dialect.wire {
-        Wire::Anthropic => return anthropic_takes(&kind).map(|()| Some(binary(blob, kind, dialect))),
+    let taken = match profile.wire {
+        Wire::Anthropic => return anthropic_takes(&kind).map(|()| Some(binary(blob, kind, profile))),
         Wire::Chat => image || pdf || kind.starts_with("audio/") || kind.starts_with("video/"),
         Wire::Responses => image || pdf,
         Wire::Ollama => image,
     };
-    if taken { Ok(Some(binary(blob, kind, dialect))) } else { Err(not_taken(&kind, dialect.provider())) }
+    if taken { Ok(Some(binary(blob, kind, profile))) } else { Err(not_taken(&kind, profile.provider())) }
 }
 
-fn binary(blob: &Blob, kind: String, dialect: &Dialect) -> ContentPart {
+fn binary(blob: &Blob, kind: String, profile: &ProviderProfile) -> ContentPart {
     // OpenAI refuses files without a name.
     let name = blob.display_name.clone().or_else(|| {
-        let nameless = dialect.wire == Wire::Chat && kind == "application/pdf";
+        let nameless = profile.wire == Wire::Chat && kind == "application/pdf";
         nameless.then(|| "document.pdf".to_owned())
     });
     ContentPart::Binary(Binary::from_base64(kind, STANDARD.encode(bytes(blob)), name))
@@ -181,7 +181,7 @@ fn anthropic_takes(kind: &str) -> Result<()> {
     }
 }
 
-fn by_uri(file: &FileData, dialect: &Dialect) -> Result<ContentPart> {
+fn by_uri(file: &FileData, profile: &ProviderProfile) -> Result<ContentPart> {
     let uri = file.file_uri.as_deref().unwrap_or_default();
     let kind = match file.mime_type.as_deref() {
         Some(kind) => mime_type(Some(kind)),
@@ -190,15 +190,15 @@ fn by_uri(file: &FileData, dialect: &Dialect) -> Result<ContentPart> {
     let web = uri.starts_with("https://") || uri.starts_with("http://");
     let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
     let url = || ContentPart::Binary(Binary::from_url(kind.clone(), uri, file.display_name.clone()));
-    match dialect.wire {
+    match profile.wire {
         Wire::Chat if web && (image || kind.starts_with("video/")) => Ok(url()),
         Wire::Responses if web && (image || pdf) => Ok(url()),
         Wire::Anthropic if web && image => Ok(block(json!({"type": "image", "source": {"type": "url", "url": uri}}))),
         Wire::Anthropic if web && pdf => Ok(url()),
-        // The address is not repeated: it may hold a secret.
+        // The address is not repeated, since it may contain a secret.
         _ => Err(Error::new(
             ErrorKind::Unsupported,
-            format!("{} takes no file of type '{kind}' by its address; send its bytes", dialect.provider()),
+            format!("{} takes no file of type '{kind}' by its address; send its bytes", profile.provider()),
         )),
     }
 }
@@ -216,7 +216,7 @@ fn mime_type(of: Option<&str>) -> String {
     of.and_then(|of| of.split(';').next()).unwrap_or("application/octet-stream").trim().to_ascii_lowercase()
 }
 
-/// What an address says of its file.
+/// The MIME type for the ending of an address.
 fn by_ending(uri: &str) -> &'static str {
     let path = uri.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
     match path.rsplit('.').next().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! A request as genai's, which puts it into each provider's words.
+//! A request in genai's types, which genai translates for each provider.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,26 @@ use serde_json::json;
 
 use super::history::{self, Reply, Turn, turns};
 use super::parts::NotTaken;
-use super::{Dialect, Wire, options, parts};
+use super::{ProviderProfile, Wire, options, parts};
 use scratchbook_agent::model::{FunctionDeclaration, LlmRequest};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 
-/// What is asked where nobody has said anything yet, in ADK's words.
+/// The message of an empty conversation, in ADK's words.
 const BEGIN: &str = "Handle the requests as specified in the System Instruction.";
 
-/// What is asked where the model has had the last word, in ADK's words.
+/// The message after the model's last words, in ADK's words.
 const GO_ON: &str = "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are \
                      needed.";
 
-/// How long the name of a tool may be with OpenAI; with Anthropic, it is no shorter.
+/// The maximum length of a tool's name with OpenAI; Anthropic's is not shorter.
 const LONGEST_NAME: usize = 64;
 
-/// The conversation and the tools of a request. How the model is to answer is in [`options`].
-pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatRequest> {
+/// The conversation and the tools of a request. [`options`] has the configuration of the answer.
+pub(super) fn chat(request: &LlmRequest, profile: &ProviderProfile) -> Result<ChatRequest> {
     let mut messages = Vec::new();
-    let mut turns = turns(&request.contents, dialect.kind);
-    if dialect.wire != Wire::Ollama {
+    let mut turns = turns(&request.contents, profile.kind);
+    if profile.wire != Wire::Ollama {
         let declared: BTreeSet<_> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
         turns.iter_mut().flat_map(history::names).filter(|name| !declared.contains(name.as_str())).for_each(make_plain);
     }
@@ -35,10 +35,10 @@ pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatReques
         match turn {
             Turn::User(said) => {
                 let not_taken = if Some(n) == asked { NotTaken::Refused } else { NotTaken::Named };
-                push(&mut messages, ChatMessage::user, parts::user(&said, dialect, not_taken)?);
+                push(&mut messages, ChatMessage::user, parts::user(&said, profile, not_taken)?);
             }
-            Turn::Model(said) => push(&mut messages, ChatMessage::assistant, parts::model(&said, dialect)),
-            Turn::Answers(replies) => answers(&mut messages, replies, dialect),
+            Turn::Model(said) => push(&mut messages, ChatMessage::assistant, parts::model(&said, profile)),
+            Turn::Answers(replies) => answers(&mut messages, replies, profile),
         }
     }
     match messages.last() {
@@ -46,18 +46,18 @@ pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatReques
         Some(last) if last.role == ChatRole::Assistant => messages.push(ChatMessage::user(GO_ON)),
         Some(_) => {}
     }
-    if dialect.wire == Wire::Anthropic {
+    if profile.wire == Wire::Anthropic {
         messages = alternating(messages);
     }
     let mut chat = ChatRequest::new(messages);
-    chat.system = system(request, dialect);
-    let tools: Vec<_> = options::tools(request, dialect).map(|declared| tool(declared, dialect)).collect();
+    chat.system = system(request, profile);
+    let tools: Vec<_> = options::tools(request, profile).map(|declared| tool(declared, profile)).collect();
     chat.tools = (!tools.is_empty()).then_some(tools);
     Ok(chat)
 }
 
-/// Makes a name one that every provider takes. Of another agent's or another provider's tools there may be others in the
-/// conversation; what the request declares is left to the provider.
+/// Makes a name valid for every provider. The conversation may contain names of tools of other agents or providers;
+/// names that the request declares are left to the provider.
 fn make_plain(name: &mut String) {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     *name = name.chars().map(plain).take(LONGEST_NAME).collect();
@@ -72,11 +72,12 @@ fn push(messages: &mut Vec<ChatMessage>, message: fn(MessageContent) -> ChatMess
     }
 }
 
-/// The answers to calls. Media goes into the answer with Anthropic, and after all answers with others, as the user's.
-fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, dialect: &Dialect) {
+/// The responses to calls. Media goes into the response with Anthropic, and after all responses, as the user's, with
+/// others.
+fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, profile: &ProviderProfile) {
     let (mut content, mut media): (Vec<ContentPart>, Vec<Part>) = (Vec::new(), Vec::new());
     for Reply { id, name, text, media: beside } in replies {
-        if dialect.wire == Wire::Anthropic && !beside.is_empty() {
+        if profile.wire == Wire::Anthropic && !beside.is_empty() {
             let mut blocks = vec![json!({"type": "text", "text": text})];
             blocks.extend(beside.iter().map(parts::media_block));
             content.push(parts::block(json!({"type": "tool_result", "content": blocks, "tool_use_id": id})));
@@ -85,16 +86,16 @@ fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, dialect: &Diale
             content.push(ContentPart::ToolResponse(ToolResponse::new(id, text).with_fn_name(name)));
         }
     }
-    if dialect.wire == Wire::Ollama {
-        // One answer a message, or the last would be the only one.
+    if profile.wire == Wire::Ollama {
+        // One response per message, since Ollama would read only the last.
         content.into_iter().for_each(|answer| push(messages, ChatMessage::tool, vec![answer]));
     } else {
         push(messages, ChatMessage::tool, content);
     }
-    push(messages, ChatMessage::user, media.iter().flat_map(|part| parts::media(part, dialect)).collect());
+    push(messages, ChatMessage::user, media.iter().flat_map(|part| parts::media(part, profile)).collect());
 }
 
-/// The same messages, the user's first and none twice in a row from one side; answers to calls are the user's.
+/// The same messages with alternating sides, the user's first. Responses to calls count as the user's.
 fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     let mut all: Vec<ChatMessage> = Vec::new();
     for mut message in messages {
@@ -110,21 +111,21 @@ fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     all
 }
 
-/// The instruction, with the schema of the answer where the provider has no other place for it.
-fn system(request: &LlmRequest, dialect: &Dialect) -> Option<String> {
-    let told = request.output_schema.as_ref().filter(|_| !dialect.takes_schema());
-    let schema =
-        told.map(|schema| format!("Answer with JSON that has this JSON Schema, and with nothing else:\n{schema}"));
+/// The instruction, with the answer's schema if the provider has no other place for it.
+fn system(request: &LlmRequest, profile: &ProviderProfile) -> Option<String> {
+    let in_instruction = request.output_schema.as_ref().filter(|_| !profile.takes_schema());
+    let schema = in_instruction
+        .map(|schema| format!("Answer with JSON that has this JSON Schema, and with nothing else:\n{schema}"));
     let texts: Vec<_> = request.system_instruction.clone().into_iter().chain(schema).collect();
     Some(texts.join("\n\n")).filter(|text| !text.is_empty())
 }
 
-fn tool(declaration: &FunctionDeclaration, dialect: &Dialect) -> Tool {
+fn tool(declaration: &FunctionDeclaration, profile: &ProviderProfile) -> Tool {
     let schema = &declaration.parameters_json_schema;
-    // Providers want an object, also where there are no arguments.
+    // Providers require an object even if there are no arguments.
     let schema = if schema.is_object() { schema.clone() } else { json!({"type": "object", "properties": {}}) };
     let tool =
         Tool::new(declaration.name.as_str()).with_description(declaration.description.as_str()).with_schema(schema);
-    // Left to itself, OpenAI would make optional arguments of a schema required.
-    if dialect.wire == Wire::Responses { tool.with_strict(false) } else { tool }
+    // By default, OpenAI would make optional arguments of a schema required.
+    if profile.wire == Wire::Responses { tool.with_strict(false) } else { tool }
 }

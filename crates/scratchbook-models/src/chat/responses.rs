@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use super::call::{Call, Finish};
+use super::call::{Finish, PartialCall};
 
-/// Reads an event of a stream. Deltas are shown; what is kept are the items, which come whole after their deltas.
+/// Reads an event of a stream. Deltas are shown; items, which arrive whole after their deltas, are kept.
 pub(super) fn event(event: &Value, answer: &mut Answer) {
     let delta = event["delta"].as_str().unwrap_or_default();
     match event["type"].as_str().unwrap_or_default() {
@@ -14,7 +14,7 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
         "response.output_item.done" => item(&event["item"], answer),
         "response.completed" | "response.incomplete" | "response.failed" => response(&event["response"], answer),
         "error" => {
-            // Some servers nest it as other answers of theirs do.
+            // Some servers nest the error as in their other responses.
             let error = event.get("error").filter(|error| error.is_object()).unwrap_or(event);
             answer.fail(error["code"].as_str(), error["message"].as_str());
         }
@@ -22,7 +22,7 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
     }
 }
 
-/// The status of a complaint that comes in place of an answer.
+/// The status of an error that comes in place of an answer.
 pub(super) fn complaint(frame: &Value) -> Option<u16> {
     let nested = frame.get("error").is_some_and(Value::is_object) && frame.get("output").is_none();
     let own = frame["type"] == "error" && !nested;
@@ -66,18 +66,18 @@ fn item(item: &Value, answer: &mut Answer) {
             let thoughts = pieces("summary").chain(pieces("content")).filter_map(|piece| piece["text"].as_str());
             thoughts.for_each(|thought| answer.keep_thought(thought, ""));
         }
-        "function_call" => answer.start_call(Call {
+        "function_call" => answer.start_call(PartialCall {
             id: word("call_id").to_owned(),
             name: word("name").to_owned(),
             text: word("arguments").to_owned(),
-            ..Call::default()
+            ..PartialCall::default()
         }),
-        // Tools on OpenAI's side, which no request of ours declares.
+        // Tools on OpenAI's side, which our requests never declare.
         _ => {}
     }
 }
 
-/// The counts, as ADK's `LiteLlm` gives those of Chat Completions.
+/// The counts, in the form of ADK's `LiteLlm` for Chat Completions.
 pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());

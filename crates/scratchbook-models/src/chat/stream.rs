@@ -1,11 +1,11 @@
-//! The way of a request to its answer: sent, tried again, and read while it comes.
+//! Sends a request, retries it, and reads the answer while it arrives.
 
 use async_stream::try_stream;
 use serde_json::Value;
 
 use super::answer::{Answer, Thoughts};
-use super::frames::{Frames, Sent};
-use super::{Dialect, Wire, anthropic, ollama, openai, options, request, responses};
+use super::frames::{Frames, ProviderRequest};
+use super::{ProviderProfile, Wire, anthropic, ollama, openai, options, request, responses};
 use crate::client::Call;
 use crate::retry::Failure;
 use scratchbook_agent::model::{LlmRequest, LlmResponse, LlmStream};
@@ -13,12 +13,12 @@ use scratchbook_core::error::Result;
 
 pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
     Box::pin(try_stream! {
-        let asked = Asked::new(call, &request)?;
+        let asked = PreparedRequest::new(call, &request)?;
         if !request.stream {
             yield asked.whole().await?;
             return;
         }
-        let (mut frames, first) = asked.call.patience.attempt(|| asked.begin()).await?;
+        let (mut frames, first) = asked.call.retry_policy.attempt(|| asked.begin()).await?;
         let mut answer = Answer::default();
         let mut next = Some(first);
         while let Some(read) = next.take() {
@@ -44,30 +44,30 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
     })
 }
 
-/// A request in the provider's words, and how to read what comes back.
-struct Asked {
+/// A request in the provider's form, and how its answer is read.
+struct PreparedRequest {
     call: Call,
     wire: Wire,
-    sent: Sent,
+    sent: ProviderRequest,
     thoughts: Thoughts,
 }
 
-impl Asked {
+impl PreparedRequest {
     fn new(call: Call, request: &LlmRequest) -> Result<Self> {
-        let dialect = Dialect::new(call.target.provider, &call.target.model);
-        options::refuse(&request.config, &dialect)?;
-        let chat = request::chat(request, &dialect)?;
-        let sent = match dialect.wire {
-            Wire::Ollama => Sent::Ollama(ollama::request_body(request, chat, &dialect.model)?),
-            _ => Sent::Genai(chat, Box::new(options::options(request, &dialect)?)),
+        let profile = ProviderProfile::new(call.target.provider, &call.target.model);
+        options::refuse(&request.config, &profile)?;
+        let chat = request::chat(request, &profile)?;
+        let sent = match profile.wire {
+            Wire::Ollama => ProviderRequest::Ollama(ollama::request_body(request, chat, &profile.model)?),
+            _ => ProviderRequest::Genai(chat, Box::new(options::options(request, &profile)?)),
         };
-        Ok(Self { call, wire: dialect.wire, sent, thoughts: options::thoughts(&request.config) })
+        Ok(Self { call, wire: profile.wire, sent, thoughts: options::thoughts(&request.config) })
     }
 
-    /// The answer in one piece.
+    /// The answer, not streamed.
     async fn whole(&self) -> Result<LlmResponse> {
         let attempt = || async { self.no_complaint(self.sent.whole(&self.call).await?) };
-        let body = self.call.patience.attempt(attempt).await?;
+        let body = self.call.retry_policy.attempt(attempt).await?;
         let mut answer = Answer::default();
         match self.wire {
             Wire::Chat => openai::whole(&body, &mut answer),
@@ -81,13 +81,14 @@ impl Asked {
         Ok(self.response(answer))
     }
 
-    /// Sends the request until an answer begins. What fails up to here was not seen by anybody, so it is as if refused.
+    /// Sends the request and waits for the first frame. An error up to here can be retried, since nothing was shown
+    /// yet.
     async fn begin(&self) -> Result<(Frames, Vec<String>), Failure> {
         let mut frames = self.sent.frames(&self.call).await?;
         while let Some(first) = frames.next(&self.call).await? {
             let said = first.iter().find(|frame| !frame.trim().is_empty());
             if let Some(frame) = said {
-                // What cannot be read is told when it is read.
+                // A malformed frame is reported when it is read.
                 self.no_complaint(serde_json::from_str(frame).unwrap_or_default())?;
                 return Ok((frames, first));
             }
@@ -95,7 +96,7 @@ impl Asked {
         Ok((frames, Vec::new()))
     }
 
-    /// What is said in place of an answer has the meaning of the status it stands for.
+    /// Returns an error if the body is an error response, by the status that it stands for.
     fn no_complaint(&self, body: Value) -> Result<Value, Failure> {
         let status = match self.wire {
             Wire::Chat | Wire::Ollama => openai::complaint(&body),
@@ -108,9 +109,9 @@ impl Asked {
         }
     }
 
-    /// Further frames; none at the end. What goes wrong after the answer is whole does not matter to it.
+    /// Further frames; `None` at the end. Errors after the answer is complete are ignored.
     async fn more(&self, frames: &mut Frames, answer: &Answer) -> Result<Option<Vec<String>>> {
-        match self.call.patience.in_time(frames.next(&self.call)).await {
+        match self.call.retry_policy.in_time(frames.next(&self.call)).await {
             Err(_) if answer.has_ended() => Ok(None),
             next => next.map_err(|failure| failure.error),
         }

@@ -1,20 +1,20 @@
-//! Server-sent events as the Gemini API sends them: one JSON text each. A complaint in the middle of a stream may come as
-//! plain JSON, so what is no field of an event is taken for its data.
+//! Server-sent events of the Gemini API, each with one JSON text. An error in the middle of a stream may be plain JSON,
+//! so a line that is not a field of an event is read as data.
 
-/// Cuts a stream of bytes into the data of its events. Lines end with LF or CR LF.
+/// Splits a stream of bytes into the data of its events. Lines end with LF or CR LF.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct SseFrames {
     buffer: Vec<u8>,
-    /// How much of the buffer is taken.
+    /// How much of the buffer has been consumed.
     taken: usize,
-    /// How much of the buffer is known to hold no end of a line.
+    /// How much of the buffer is known to contain no end of a line.
     searched: usize,
-    /// The lines of the event that is being read.
+    /// The lines of the current event.
     data: Vec<u8>,
 }
 
-impl Frames {
-    /// More bytes of the stream.
+impl SseFrames {
+    /// Adds bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.taken);
         self.searched -= self.taken;
@@ -22,7 +22,7 @@ impl Frames {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event that is whole.
+    /// The next complete event.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         while let Some(found) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') {
             let end = self.searched + found;
@@ -37,7 +37,7 @@ impl Frames {
         None
     }
 
-    /// What is left when the stream is over.
+    /// The rest after the end of the stream.
     pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
         let end = self.buffer.len();
         let frame = self.line(self.taken, end);

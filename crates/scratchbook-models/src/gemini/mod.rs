@@ -1,5 +1,5 @@
-//! Models of the Gemini API. [`Content`](scratchbook_core::content::Content) is the API's own type, so requests and answers are its
-//! JSON, field by field; nothing in between could lose any.
+//! Models of the Gemini API. [`Content`](scratchbook_core::content::Content) is the API's own type, so requests and
+//! answers are converted as JSON, field by field, and nothing is lost in between.
 
 mod frames;
 mod path;
@@ -12,12 +12,12 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Response, Url};
 use serde_json::{Map, Value};
 
-use self::frames::Frames;
+use self::frames::SseFrames;
 use self::response::answer;
 use self::stream::Aggregator;
-use super::body::{self, Room};
+use super::body::{self, SizeLimit};
 use super::client::Call;
-use super::retry::{Again, Failure};
+use super::retry::{Failure, RetryAdvice};
 use scratchbook_agent::model::{LlmRequest, LlmResponse, LlmStream};
 use scratchbook_core::error::{Error, Result};
 
@@ -26,28 +26,28 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
         let body = serde_json::to_vec(&request::request_body(&request)?)
             .map_err(|error| Error::internal("a request cannot be written").with_source(error))?;
         if !request.stream {
-            yield call.patience.attempt(|| whole(&call, &body)).await?;
+            yield call.retry_policy.attempt(|| whole(&call, &body)).await?;
             return;
         }
-        let (mut pieces, first) = call.patience.attempt(|| first_piece(&call, &body)).await?;
+        let (mut pieces, first) = call.retry_policy.attempt(|| first_piece(&call, &body)).await?;
         let mut aggregator = Aggregator::default();
         let mut next = Some(first);
         while let Some(piece) = next {
             if let Some(complaint) = piece.get("error") {
-                yield told(&call, complaint);
+                yield error_response(&call, complaint);
                 return;
             }
             let answer = answer(piece).map_err(|error| call.unreadable(&error.to_string()))?;
             if let Some(shown) = answer.and_then(|answer| aggregator.take(answer)) {
                 yield shown;
             }
-            next = call.patience.in_time(pieces.next()).await.map_err(|failure| failure.error)?;
+            next = call.retry_policy.in_time(pieces.next()).await.map_err(|failure| failure.error)?;
         }
         yield aggregator.finish().ok_or_else(|| call.broken_off())?;
     })
 }
 
-/// An answer in one piece.
+/// An answer that is not streamed.
 async fn whole(call: &Call, sent: &[u8]) -> Result<LlmResponse, Failure> {
     let response = send(call, "generateContent", sent).await?;
     let text = body::whole(call, response).await?;
@@ -59,15 +59,15 @@ async fn whole(call: &Call, sent: &[u8]) -> Result<LlmResponse, Failure> {
     answer.map(|answer| answer.response).ok_or_else(|| call.unreadable("no first candidate").into())
 }
 
-/// The begin of an answer in pieces. What fails up to here was not seen by anybody, so it is as if refused.
+/// The first piece of a streamed answer. An error up to here can be retried, since nothing was shown yet.
 async fn first_piece<'a>(call: &'a Call, body: &[u8]) -> Result<(Pieces<'a>, Map<String, Value>), Failure> {
     let response = send(call, "streamGenerateContent", body).await?;
-    let mut pieces = Pieces { call, response, frames: Frames::default(), room: Room::default() };
+    let mut pieces = Pieces { call, response, frames: SseFrames::default(), limit: SizeLimit::default() };
     let first = pieces.next().await?.ok_or_else(|| nothing(call))?;
     Ok((pieces, no_complaint(call, first)?))
 }
 
-/// What is said in place of an answer has the meaning of the status it names.
+/// Returns an error if the body is an error response, by the status that it names.
 fn no_complaint(call: &Call, body: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
     let Some(complaint) = body.get("error") else {
         return Ok(body);
@@ -109,12 +109,12 @@ fn url(call: &Call, method: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// The pieces of an answer, as they come.
+/// The pieces of a streamed answer.
 struct Pieces<'a> {
     call: &'a Call,
     response: Response,
-    frames: Frames,
-    room: Room,
+    frames: SseFrames,
+    limit: SizeLimit,
 }
 
 impl Pieces<'_> {
@@ -125,10 +125,10 @@ impl Pieces<'_> {
             }
             match self.response.chunk().await.map_err(|error| self.call.unreached(error))? {
                 Some(bytes) => {
-                    self.room.take(self.call, bytes.len())?;
+                    self.limit.take(self.call, bytes.len())?;
                     self.frames.push(&bytes);
                 }
-                // What ends in the middle of a piece is not malformed, but cut off.
+                // A stream that ends within a piece was interrupted; the piece is not malformed.
                 None => match self.frames.rest() {
                     Some(rest) => return object(self.call, &rest).map(Some).map_err(|_| self.call.broken_off().into()),
                     None => return Ok(None),
@@ -142,13 +142,13 @@ fn object(call: &Call, text: &[u8]) -> Result<Map<String, Value>> {
     scratchbook_core::json::from_slice(text).map_err(|error| call.unreadable(&error.to_string()))
 }
 
-/// An answer of nothing at all, as some proxies give it.
+/// The failure for an empty response, which some proxies send.
 fn nothing(call: &Call) -> Failure {
-    Failure { error: call.unreadable("nothing"), again: Again::Later }
+    Failure { error: call.unreadable("nothing"), retry: RetryAdvice::Later }
 }
 
-/// What the model says of its own failure, after pieces of its answer.
-fn told(call: &Call, complaint: &Value) -> LlmResponse {
+/// The response for an error that the provider reports after pieces of its answer.
+fn error_response(call: &Call, complaint: &Value) -> LlmResponse {
     let text = |name: &str| complaint.get(name).and_then(Value::as_str).map(str::to_owned);
     LlmResponse {
         error_code: text("status").or_else(|| complaint.get("code").map(Value::to_string)),

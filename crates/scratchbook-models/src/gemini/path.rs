@@ -1,17 +1,17 @@
-//! Where in the arguments of a call a streamed piece belongs: JSON paths such as `$.route.stops[2].name`.
+//! JSON paths such as `$.route.stops[2].name`, which locate streamed pieces in the arguments of a call.
 
 use serde_json::{Map, Value};
 
 use scratchbook_core::json::MAX_DEPTH;
 
-/// A step from a value to one in it.
+/// A step from a value to one inside it.
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
     Key(String),
     Index(usize),
 }
 
-/// Finds the value at a path.
+/// Returns the value at a path.
 pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     let steps = parse(path)?;
     let (Step::Key(first), rest) = steps.split_first()? else {
@@ -23,8 +23,8 @@ pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Va
     })
 }
 
-/// Puts a value at a path, making what leads there. A path that contradicts what is there changes nothing, nor does one that
-/// leads deeper than values go.
+/// Sets the value at a path and creates the values on the way. A path that contradicts the existing values, or that is
+/// deeper than values may be, changes nothing.
 pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
     let steps = parse(path).unwrap_or_default();
     let Some((Step::Key(first), rest)) = steps.split_first() else {
@@ -40,7 +40,7 @@ pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
         }
         place = match (step, place) {
             (Step::Key(key), Value::Object(fields)) => fields.entry(key.as_str()).or_insert(Value::Null),
-            // Items come in order. Room for more than the next would let a few bytes of path take megabytes.
+            // Items arrive in order. Allowing gaps would let a few bytes of path allocate megabytes.
             (Step::Index(index), Value::Array(items)) if *index <= items.len() => {
                 if items.len() == *index {
                     items.push(Value::Null);
@@ -53,8 +53,8 @@ pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
     *place = value;
 }
 
-/// Reads `$.name`, `[0]`, `['name']` and `["name"]`, one after the other; `None` for more steps than a value has levels: dropping
-/// what they would make takes stack at each.
+/// Parses a sequence of `$.name`, `[0]`, `['name']` and `["name"]`. `None` if there are more steps than a value may
+/// have levels, since dropping a deep value uses stack for each level.
 fn parse(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();
@@ -69,7 +69,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// A step in brackets, and what follows it.
+/// A step in brackets, and the rest of the path.
 fn bracket(text: &str) -> Option<(Option<Step>, &str)> {
     let inner = text.strip_prefix('[')?;
     let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'));
@@ -104,10 +104,10 @@ fn escaped(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
     })
 }
 
-/// A step by a plain name, and what follows it.
+/// A step by a plain name, and the rest of the path.
 fn name(text: &str) -> (Option<Step>, &str) {
     let text = text.strip_prefix('.').unwrap_or(text);
-    // What is no bracket's begin is skipped, so that every path has an end.
+    // Stray brackets are skipped, so that parsing always ends.
     let from = text.find(|c| !matches!(c, '[' | ']')).filter(|from| *from > 0).map_or(text, |from| &text[from..]);
     let end = from.find(['.', '[', ']']).unwrap_or(from.len());
     let key = &from[..end];

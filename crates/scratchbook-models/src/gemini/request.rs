@@ -1,4 +1,4 @@
-//! What is sent to the Gemini API: the body that google-adk sends there for the same request, field by field.
+//! The body that is sent to the Gemini API: the same as google-adk sends for the request, field by field.
 
 use std::borrow::Cow;
 
@@ -12,20 +12,21 @@ use scratchbook_core::content::{Blob, Content, Part};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json::camel_case;
 
-/// What a model is told where the conversation is empty. Of google-adk, to the letter, as the next one.
+/// The message of an empty conversation. This text and the next are google-adk's.
 const BEGIN: &str = "Handle the requests as specified in the System Instruction.";
 
-/// What a model is told where it was the last to speak.
+/// The message after the model's last words.
 const GO_ON: &str =
     "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are needed.";
 
-/// Of images, the kinds that are text, which is how the API takes them.
+/// Image types that are text, which is how the API accepts them.
 const IMAGES_OF_TEXT: [&str; 3] = ["image/svg", "image/svg+xml", "image/xml"];
 
-/// Other kinds of data that are text.
+/// Other types of data that are text.
 const TEXTS: [&str; 4] = ["application/csv", "application/json", "application/svg+xml", "application/xml"];
 
-/// Signatures of other providers are longer than this; bytes of the API's own that are as many look like base64 by no chance.
+/// The minimum length of other providers' signatures. The API's own signatures of this length do not look like base64
+/// by chance.
 const SHORTEST_FOREIGN: usize = 16;
 
 /// The body of a request, streamed or not.
@@ -34,13 +35,13 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     let contents = request.contents.iter().filter_map(|said| content(said).transpose());
     let mut contents = contents.collect::<Result<Vec<_>>>()?;
     match request.contents.last() {
-        None => contents.push(told(BEGIN)),
-        Some(last) if last.role.as_deref() != Some("user") => contents.push(told(GO_ON)),
+        None => contents.push(user_text(BEGIN)),
+        Some(last) if last.role.as_deref() != Some("user") => contents.push(user_text(GO_ON)),
         Some(_) => {}
     }
     body.insert("contents".to_owned(), contents.into());
     if let Some(instruction) = &request.system_instruction {
-        body.insert("systemInstruction".to_owned(), told(instruction));
+        body.insert("systemInstruction".to_owned(), user_text(instruction));
     }
     if !request.tools.is_empty() {
         let declarations = request.tools.iter().map(declaration).collect::<Result<Vec<_>>>()?;
@@ -49,7 +50,7 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     let Value::Object(mut config) = documented(value(&request.config)?) else {
         return Err(Error::internal("a config is no object"));
     };
-    // The API for keys has no bills to label.
+    // The API with keys has no labels for billing.
     config.remove("labels");
     for name in ["safetySettings", "toolConfig"] {
         body.extend(config.remove_entry(name));
@@ -74,7 +75,7 @@ fn value(part: &impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(part).map_err(|error| Error::internal("a request cannot be written").with_source(error))
 }
 
-/// Settings with their fields as the API spells them: who writes an agent's file writes `thinking_budget`.
+/// Settings with the API's field names, since an agent's file may use `thinking_budget`.
 fn documented(settings: Value) -> Value {
     match settings {
         Value::Array(items) => items.into_iter().map(documented).collect(),
@@ -85,7 +86,7 @@ fn documented(settings: Value) -> Value {
     }
 }
 
-fn told(text: &str) -> Value {
+fn user_text(text: &str) -> Value {
     json!({"parts": [{"text": text}], "role": "user"})
 }
 
@@ -97,7 +98,7 @@ fn declaration(tool: &FunctionDeclaration) -> Result<Value> {
     Ok(declaration)
 }
 
-/// What was said; `None` where nothing of it is for the API, which refuses names that it does not know.
+/// A content for the API, which refuses unknown fields; `None` if nothing is left of it.
 fn content(content: &Content) -> Result<Option<Value>> {
     let mut fields = Map::new();
     if let Some(parts) = &content.parts {
@@ -112,7 +113,7 @@ fn content(content: &Content) -> Result<Option<Value>> {
     Ok(Some(fields.into()))
 }
 
-/// A part without unknown fields; `None` where nothing is left of it.
+/// A part without unknown fields; `None` if nothing is left of it.
 fn known(part: &Part) -> Option<Cow<'_, Part>> {
     if part.check_known().is_ok() {
         return Some(Cow::Borrowed(part));
@@ -122,14 +123,15 @@ fn known(part: &Part) -> Option<Cow<'_, Part>> {
     (known != Part::default()).then_some(Cow::Owned(known))
 }
 
-/// Whether a part is a thought that only the provider can read that made it.
+/// Whether a part is a thought that only the provider that made it can read.
 fn is_sealed(part: &Part) -> bool {
     let is_empty = part.text.as_deref().is_none_or(str::is_empty) && part.function_call.is_none();
     part.thought == Some(true) && is_empty && has_foreign_signature(part)
 }
 
-/// Whether a thought was signed by another provider, whose signature the API would refuse: Anthropic's are the text of base64,
-/// where the API's own are bytes of all kinds. The words by which the API lets a signature be left out are no base64.
+/// Whether another provider signed the thought, whose signature the API would refuse. Anthropic's signatures are base64
+/// text, and the API's own are arbitrary bytes. The placeholders that the API accepts instead of a signature are not
+/// base64.
 fn has_foreign_signature(part: &Part) -> bool {
     let signature = part.thought_signature.as_deref().unwrap_or_default();
     signature.len() >= SHORTEST_FOREIGN && STANDARD.decode(signature).is_ok()
@@ -151,12 +153,12 @@ fn part(part: &Part) -> Result<Value> {
             data.remove("displayName");
         }
     }
-    // `IMAGE/PNG` is not taken.
+    // The API refuses `IMAGE/PNG`.
     if let (Some(mime_type), Some(data)) = (mime_type, sent.get_mut("inlineData")) {
         let (kind, parameters) = mime_type.split_at(mime_type.find(';').unwrap_or(mime_type.len()));
         data["mimeType"] = format!("{}{parameters}", kind.trim().to_ascii_lowercase()).into();
     }
-    // What only other APIs of Google stream, and none takes back.
+    // Fields that only other APIs of Google stream and that no API accepts in a request.
     if let Some(call) = sent.get_mut("functionCall").and_then(Value::as_object_mut) {
         call.remove("partialArgs");
         call.remove("willContinue");
@@ -170,13 +172,13 @@ fn essence(mime_type: &str) -> Cow<'_, str> {
     if kind.bytes().any(|b| b.is_ascii_uppercase()) { kind.to_ascii_lowercase().into() } else { kind.into() }
 }
 
-/// Whether the API takes data of this kind as it is.
+/// Whether the API accepts data of this type.
 fn is_media(mime_type: &str) -> bool {
     let is_known = ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind));
     (is_known && !IMAGES_OF_TEXT.contains(&mime_type)) || mime_type == "application/pdf"
 }
 
-/// Data that the API does not take, as text; in google-adk's words, which have no name for the data.
+/// Text for data that the API does not accept, in google-adk's words, which have no name for the data.
 fn in_words(blob: &Blob) -> String {
     let mime_type = essence(blob.mime_type.as_deref().unwrap_or_default());
     let is_text = mime_type.starts_with("text/")

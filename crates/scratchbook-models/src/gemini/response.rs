@@ -1,4 +1,4 @@
-//! What the Gemini API answers, as a response: as google-adk reads it.
+//! A response of the Gemini API as an [`LlmResponse`], read as google-adk reads it.
 
 use serde_json::{Map, Value};
 
@@ -8,19 +8,19 @@ use scratchbook_core::error::{Error, Result};
 
 /// A `GenerateContentResponse`, or a piece of one.
 #[derive(Debug)]
-pub(super) struct Answer {
-    /// The first candidate, or what is said in place of one.
+pub(super) struct GeminiAnswer {
+    /// The first candidate, or the response without one.
     pub(super) response: LlmResponse,
     /// Whether there was a candidate.
     pub(super) has_candidate: bool,
 }
 
-/// Reads an answer; `None` for one that has only other candidates than the first.
+/// Reads a response; `None` if it has only candidates other than the first.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for what is no answer of the API.
-pub(super) fn answer(mut body: Map<String, Value>) -> Result<Option<Answer>> {
+/// `InvalidArgument` if the body is not a response of the API.
+pub(super) fn answer(mut body: Map<String, Value>) -> Result<Option<GeminiAnswer>> {
     let mut response = LlmResponse {
         usage_metadata: taken(&mut body, "usageMetadata"),
         model_version: text(&mut body, "modelVersion"),
@@ -36,10 +36,10 @@ pub(super) fn answer(mut body: Map<String, Value>) -> Result<Option<Answer>> {
                 response.error_code = text(&mut feedback, "blockReason");
                 response.error_message = text(&mut feedback, "blockReasonMessage");
             }
-            // Nothing to say is no failure.
+            // An empty answer is not a failure.
             _ => response.content = Some(Content::new("model", Vec::new())),
         }
-        return Ok(Some(Answer { response, has_candidate: false }));
+        return Ok(Some(GeminiAnswer { response, has_candidate: false }));
     }
     let mut objects = candidates.into_iter().filter_map(|candidate| match candidate {
         Value::Object(fields) => Some(fields),
@@ -67,15 +67,15 @@ pub(super) fn answer(mut body: Map<String, Value>) -> Result<Option<Answer>> {
         response.error_code = response.finish_reason.clone();
         response.error_message = text(&mut candidate, "finishMessage");
     }
-    Ok(Some(Answer { response, has_candidate: true }))
+    Ok(Some(GeminiAnswer { response, has_candidate: true }))
 }
 
-/// Whether an answer ended neither where the model wanted nor at the limit of tokens: it was blocked, or is malformed.
+/// Whether an answer was blocked or is malformed: it ended neither normally nor at the token limit.
 pub(super) fn ended_badly(response: &LlmResponse) -> bool {
     response.finish_reason.as_deref().is_some_and(|reason| !matches!(reason, "STOP" | "MAX_TOKENS"))
 }
 
-/// Takes the calls out of what is not to be acted on; whether there were any.
+/// Removes the calls of an answer that must not be acted on. Returns whether there were any.
 pub(super) fn drop_calls(content: &mut Option<Content>) -> bool {
     let Some(parts) = content.as_mut().and_then(|content| content.parts.as_mut()) else {
         return false;
@@ -100,7 +100,7 @@ fn text(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
     }
 }
 
-/// The API's sources are the citations of events.
+/// The API's citation sources are the citations of events.
 fn citations(mut metadata: Value) -> Value {
     if let Some(fields) = metadata.as_object_mut()
         && let Some(sources) = fields.remove("citationSources")
@@ -110,7 +110,7 @@ fn citations(mut metadata: Value) -> Value {
     metadata
 }
 
-/// Content without what only later versions of the API know; a part of which nothing is left is left out.
+/// The content without fields of later API versions. Parts that are then empty are removed.
 fn content(content: Value) -> Result<Content> {
     let mut content: Content =
         serde_json::from_value(content).map_err(|error| Error::invalid(scratchbook_core::json::describe(&error)))?;

@@ -1,12 +1,12 @@
-//! A JSON Schema as the schema of an answer that the Gemini API takes, which is OpenAPI's: without references, without the
-//! type `null`, and with the order of properties. As google-genai makes it for google-adk.
+//! Converts a JSON Schema to the Gemini API's schema of an answer, which follows OpenAPI: without references and the
+//! type `null`, and with an order of properties. The result is that of google-genai for google-adk.
 
 use serde_json::{Map, Value};
 
-/// What only explains.
+/// Keywords that only explain.
 const REMARKS: [&str; 7] = ["$comment", "$id", "$schema", "deprecated", "examples", "readOnly", "writeOnly"];
 
-/// What is taken over as it is.
+/// Keywords that are copied unchanged.
 const KEPT: [&str; 10] = [
     "default",
     "description",
@@ -20,7 +20,7 @@ const KEPT: [&str; 10] = [
     "pattern",
 ];
 
-/// The schema as the API takes it; `None` where it says what OpenAPI cannot.
+/// The schema in the API's form; `None` if OpenAPI cannot express it.
 pub(super) fn response_schema(schema: &Value) -> Option<Value> {
     let empty = Map::new();
     let definitions = match schema.get("$defs") {
@@ -32,7 +32,7 @@ pub(super) fn response_schema(schema: &Value) -> Option<Value> {
 
 struct Reduction<'a> {
     definitions: &'a Map<String, Value>,
-    /// The definitions that what is being read is part of: a schema that holds itself has no end.
+    /// The definitions around the current value: a schema that contains itself has no end.
     open: Vec<&'a str>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Reduction<'a> {
         for (name, value) in fields {
             self.field(name, value, &mut reduced)?;
         }
-        // An order is only worth telling where there are two.
+        // An order is only needed for two or more properties.
         if let Some(properties) = reduced.get("properties").and_then(Value::as_object).filter(|all| all.len() > 1)
             && !reduced.contains_key("propertyOrdering")
         {
@@ -84,12 +84,12 @@ impl<'a> Reduction<'a> {
             "nullable" => value.is_boolean().then(|| value.clone())?,
             "required" | "propertyOrdering" => value.is_array().then(|| value.clone())?,
             "title" => value.is_string().then(|| value.clone())?,
-            // That anything more may come is what is said anyway, but of what kind cannot be said.
+            // Allowing any further property is the default; restricting their type cannot be expressed.
             "additionalProperties" => match value {
                 Value::Bool(false) => value.clone(),
                 _ => return None,
             },
-            // Others are refused.
+            // Other formats are refused by the API.
             "format" => match value.as_str()? {
                 "date-time" | "double" | "enum" | "float" | "int32" | "int64" => value.clone(),
                 _ => return Some(()),
@@ -100,7 +100,7 @@ impl<'a> Reduction<'a> {
         Some(())
     }
 
-    /// One of several, where one may be null; what is left of two is the other.
+    /// One of several schemas, one of which may be null. If only one other is left, it is used directly.
     fn any_of(&mut self, choices: &'a [Value], reduced: &mut Map<String, Value>) -> Option<()> {
         let is_null = |choice: &Value| choice.get("type").is_some_and(|kind| kind == "null");
         let rest: Vec<_> = choices.iter().filter(|choice| !is_null(choice)).collect();
@@ -124,7 +124,7 @@ impl<'a> Reduction<'a> {
     }
 }
 
-/// `string` is `STRING`, `["string", "null"]` one that may be null.
+/// `string` becomes `STRING`, and `["string", "null"]` becomes a nullable `STRING`.
 fn kind(value: &Value, reduced: &mut Map<String, Value>) -> Option<()> {
     let kinds = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     let (nulls, others): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| *kind == "null");

@@ -1,5 +1,5 @@
-//! The pieces of a streamed answer, and the whole they are: parts in order, text that belongs together in one part, calls
-//! whose arguments came in pieces as one. As google-adk puts them together.
+//! Puts the pieces of a streamed answer together as google-adk does: parts in order, consecutive text in one part, and
+//! calls whose arguments came in pieces as one call.
 
 use std::collections::BTreeSet;
 
@@ -8,36 +8,36 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::path;
-use super::response::{Answer, drop_calls, ended_badly};
+use super::response::{GeminiAnswer, drop_calls, ended_badly};
 use scratchbook_agent::model::LlmResponse;
 use scratchbook_core::content::{Content, FunctionCall, Part};
 
-/// Ids of calls that are not the model's own begin so.
+/// The prefix of call ids that the model did not generate.
 const OWN_ID: &str = "adk-";
 
-/// What has come so far.
+/// The answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Aggregator {
-    /// `None` is the place of the call that is still coming.
+    /// `None` is the place of the call that is still arriving.
     parts: Vec<Option<Part>>,
     text: Option<Part>,
     call: Option<StreamedCall>,
-    /// What the whole will say beside its parts.
+    /// The fields of the whole answer beside its parts.
     whole: LlmResponse,
-    seen: Seen,
+    state: StreamState,
 }
 
-/// What tells a whole stream from one that broke off.
+/// Distinguishes a complete stream from an interrupted one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Seen {
+enum StreamState {
     #[default]
-    Nothing,
-    /// A candidate, without a reason why it would end.
+    Empty,
+    /// A candidate without a finish reason.
     Candidate,
-    End,
+    Ended,
 }
 
-/// A call whose arguments come in pieces.
+/// A call whose arguments arrive in pieces.
 #[derive(Debug)]
 struct StreamedCall {
     /// Its place among the parts.
@@ -45,15 +45,15 @@ struct StreamedCall {
     id: String,
     name: Option<String>,
     args: Map<String, Value>,
-    /// Texts by their paths, put together at the end.
+    /// Texts by their paths, inserted at the end.
     texts: IndexMap<String, String>,
     thought_signature: Option<Vec<u8>>,
 }
 
 impl Aggregator {
-    /// Takes a piece, and gives it back as it is to be shown; `None` where it has nothing to show.
-    pub(super) fn take(&mut self, answer: Answer) -> Option<LlmResponse> {
-        let Answer { mut response, has_candidate } = answer;
+    /// Adds a piece, and returns it as it is shown; `None` if it shows nothing.
+    pub(super) fn take(&mut self, answer: GeminiAnswer) -> Option<LlmResponse> {
+        let GeminiAnswer { mut response, has_candidate } = answer;
         for part in response.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
             self.part(part);
         }
@@ -68,23 +68,23 @@ impl Aggregator {
             whole.error_code.clone_from(&response.error_code);
         }
         if response.finish_reason.is_some() || response.error_code.is_some() {
-            self.seen = Seen::End;
-        } else if has_candidate && self.seen == Seen::Nothing {
-            self.seen = Seen::Candidate;
+            self.state = StreamState::Ended;
+        } else if has_candidate && self.state == StreamState::Empty {
+            self.state = StreamState::Candidate;
         }
         response.partial = Some(true);
         (response.content.is_some() || response.error_code.is_some()).then_some(response)
     }
 
-    /// The whole; `None` where the stream broke off before its end.
+    /// The whole answer; `None` if the stream was interrupted.
     pub(super) fn finish(mut self) -> Option<LlmResponse> {
-        if self.seen == Seen::Candidate {
+        if self.state == StreamState::Candidate {
             return None;
         }
         self.end_text();
         self.end_call();
         let mut ids = BTreeSet::new();
-        // A call that is told again is the same call.
+        // A call that is repeated is the same call.
         let mut parts: Vec<_> = self.parts.into_iter().flatten().collect();
         parts.retain(|part| match part.function_call.as_ref().and_then(|call| call.id.as_deref()) {
             Some(id) if !id.is_empty() && !id.starts_with(OWN_ID) => ids.insert(id.to_owned()),
@@ -104,7 +104,7 @@ impl Aggregator {
         Some(whole)
     }
 
-    /// Takes a part; a call gets the id that it will have in the whole.
+    /// Adds a part; a call gets the id that it will have in the whole.
     fn part(&mut self, part: &mut Part) {
         if part.text.as_deref().is_some_and(|text| !text.is_empty()) {
             self.text(part);
@@ -126,7 +126,7 @@ impl Aggregator {
         }
     }
 
-    /// Adds text to the text before it, unless only one of them is a thought. The first signature stays.
+    /// Appends text to the previous text, unless only one of them is a thought. The first signature is kept.
     fn text(&mut self, part: &Part) {
         let is_thought = part.thought == Some(true);
         if self.text.as_ref().is_some_and(|text| (text.thought == Some(true)) != is_thought) {
@@ -147,7 +147,7 @@ impl Aggregator {
         self.parts.extend(self.text.take().map(Some));
     }
 
-    /// Whether a call is a piece of one.
+    /// Whether a call is a piece of a streamed call.
     fn is_streamed(&self, call: &FunctionCall) -> bool {
         call.partial_args.as_ref().is_some_and(|pieces| !pieces.is_empty())
             || call.will_continue.is_some()
@@ -197,7 +197,7 @@ impl Aggregator {
 }
 
 impl StreamedCall {
-    /// Takes a piece of an argument. One without a value stands for an empty list or object, which it does not say.
+    /// Adds a piece of an argument. A piece without a value is an empty list or object of unknown type, and is ignored.
     fn arg(&mut self, arg: &Value) {
         let Some(path) = arg.get("jsonPath").and_then(Value::as_str).filter(|path| !path.is_empty()) else {
             return;
@@ -223,7 +223,7 @@ impl StreamedCall {
         path::set(&mut self.args, path, value);
     }
 
-    /// The call; `None` for one that was never named.
+    /// The call; `None` if it never had a name.
     fn into_part(mut self) -> Option<Part> {
         let name = self.name.filter(|name| !name.is_empty())?;
         for (path, text) in self.texts {
@@ -238,7 +238,7 @@ impl StreamedCall {
     }
 }
 
-/// The same id in the pieces and in the whole.
+/// Generates an id, which is the same in the pieces and in the whole.
 fn own_id(call: &mut FunctionCall) {
     if call.id.as_deref().is_none_or(str::is_empty) {
         call.id = Some(format!("{OWN_ID}{}", Uuid::new_v4()));

@@ -139,7 +139,7 @@ struct Count {
 }
 
 /// Counts, and tells what the tool sees then.
-fn count_tool() -> FunctionTool<Count> {
+fn count_tool() -> FunctionTool {
     FunctionTool::new("count", "Counts.", |args: Count, context: ToolContext| async move {
         let state = context.state();
         state.increment("user:n", args.by)?;

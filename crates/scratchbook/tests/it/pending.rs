@@ -72,7 +72,7 @@ fn copies(name: &str, from: &'static str, to: &'static str) -> LlmAgent {
 }
 
 /// A tool that writes and answers, after a while each.
-fn writer(name: &'static str, before: u64, between: u64) -> FunctionTool<Args> {
+fn writer(name: &'static str, before: u64, between: u64) -> FunctionTool {
     FunctionTool::new(name, "Writes.", move |_: Args, context: ToolContext| async move {
         wait(before).await;
         context.state().set("who", name)?;
@@ -166,7 +166,7 @@ async fn of_parallel_calls_that_have_returned_others_see_what_will_be_committed(
     assert_eq!(*seen.lock().unwrap(), [json!("second")], "the later in call order, not in time");
 }
 
-fn saver(name: &'static str, before: u64) -> FunctionTool<Args> {
+fn saver(name: &'static str, before: u64) -> FunctionTool {
     FunctionTool::new(name, "Saves.", move |_: Args, context: ToolContext| async move {
         wait(before).await;
         Ok(json!({"version": context.save_artifact("note.txt", Part::text(name)).await?}))

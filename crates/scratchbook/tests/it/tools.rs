@@ -25,7 +25,7 @@ struct Add {
 struct Nothing {}
 
 /// Adds an item and tells what the tool saw of the others.
-fn add_tool() -> FunctionTool<Add> {
+fn add_tool() -> FunctionTool {
     FunctionTool::new("add", "Adds an item.", |args: Add, context: ToolContext| async move {
         let state = context.state();
         state.set(format!("item:{}", args.item), true)?;

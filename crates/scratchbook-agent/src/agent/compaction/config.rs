@@ -1,20 +1,20 @@
-//! When a conversation is summed up, and by whom.
+//! When a conversation is summarized, and by which summarizer.
 
 use std::sync::Arc;
 
 use super::EventsSummarizer;
 use scratchbook_core::error::{Error, Result};
 
-/// When the events of a session are summed up, so that requests stay within what a model can bear. The events stay in the
-/// session; requests have the summary in their place.
+/// When the events of a session are summarized, so that requests stay within a model's limits. The events stay in the
+/// session; requests contain the summary instead.
 ///
-/// One of the two rules is needed, or both:
+/// At least one of two rules is needed:
 ///
-/// - [By tokens](Self::by_tokens): when a request has become too long, all but the last events are summed up, together with
-///   the summaries before them. There is one summary at a time, and both requests and what a run reads of the session stay as
-///   long as they are.
-/// - [By invocations](Self::by_invocations): after so many invocations, these are summed up, with some before them for the
-///   thread. Each summary stays in the requests.
+/// - [By tokens](Self::by_tokens): when a request has become too long, all events but the last ones are summarized,
+///   together with earlier summaries. There is one summary at a time, so neither requests nor what a run reads of the
+///   session grows any further.
+/// - [By invocations](Self::by_invocations): after a number of invocations, these are summarized together with a few
+///   earlier ones for context. Every summary stays in the requests.
 ///
 /// ```
 /// use scratchbook::{EventsCompactionConfig, InMemorySessionService, LlmAgent, Runner, ScriptedLlm};
@@ -28,33 +28,34 @@ use scratchbook_core::error::{Error, Result};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EventsCompactionConfig {
-    /// How many new invocations are summed up at a time.
+    /// After how many new invocations they are summarized.
     pub compaction_interval: Option<usize>,
-    /// How many invocations before them are summed up once more.
+    /// How many earlier invocations are summarized again with them.
     pub overlap_size: Option<usize>,
-    /// From how many tokens in a request on the events before it are summed up: as the model has counted them last, else
-    /// four characters a token.
+    /// The number of tokens in a request from which the events before it are summarized. The model's last count is
+    /// used, or else an estimate of four characters per token.
     pub token_threshold: Option<u64>,
-    /// How many of the last events stay as they are; more where a call and its response would be parted.
+    /// How many of the last events are kept; more if a call would be separated from its response.
     pub event_retention_size: Option<usize>,
-    /// Who sums up; by default an [`LlmEventsSummarizer`](crate::agent::LlmEventsSummarizer) with the root agent's model.
+    /// The summarizer; by default an [`LlmEventsSummarizer`](crate::agent::LlmEventsSummarizer) with the root agent's
+    /// model.
     pub summarizer: Option<Arc<dyn EventsSummarizer>>,
 }
 
 impl EventsCompactionConfig {
-    /// Before a model call, and after an invocation, where the request has so many tokens.
+    /// Summarizes before a model call, or after an invocation, if the request has this many tokens.
     #[must_use]
     pub fn by_tokens(token_threshold: u64, event_retention_size: usize) -> Self {
         Self::default().with_tokens(token_threshold, event_retention_size)
     }
 
-    /// After so many invocations, together with so many before them.
+    /// Summarizes after this many invocations, together with `overlap_size` earlier ones.
     #[must_use]
     pub fn by_invocations(compaction_interval: usize, overlap_size: usize) -> Self {
         Self { compaction_interval: Some(compaction_interval), overlap_size: Some(overlap_size), ..Self::default() }
     }
 
-    /// By tokens as well; this rule goes first.
+    /// Adds the rule by tokens, which is checked first.
     #[must_use]
     pub fn with_tokens(mut self, token_threshold: u64, event_retention_size: usize) -> Self {
         self.token_threshold = Some(token_threshold);
@@ -62,14 +63,14 @@ impl EventsCompactionConfig {
         self
     }
 
-    /// Summed up by this.
+    /// Uses this summarizer.
     #[must_use]
     pub fn with_summarizer(mut self, summarizer: impl EventsSummarizer) -> Self {
         self.summarizer = Some(Arc::new(summarizer));
         self
     }
 
-    /// The two rules, as far as they are given.
+    /// The rules that are set.
     pub(super) fn rules(&self) -> Result<(Option<TokenRule>, Option<InvocationRule>)> {
         let tokens = match (self.token_threshold, self.event_retention_size) {
             (Some(0), _) => return Err(Error::invalid("token_threshold is 0; it has to be at least 1")),

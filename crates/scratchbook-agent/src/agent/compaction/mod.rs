@@ -1,7 +1,8 @@
-//! Summaries in place of events, so that requests stay within what a model can bear: when, of which events, by whom.
+//! Summaries in place of events, so that requests stay within a model's limits: when they are made, of which events and
+//! by which summarizer.
 //!
-//! What a summary stands for, and how requests show it, is in `history/`. The rules are ADK's, but for what the documents
-//! list.
+//! `history/` decides which events a summary stands for and how requests show it. The rules are ADK's, except for the
+//! differences that the documentation lists.
 
 mod config;
 mod open_calls;
@@ -15,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::drive::catch_panic;
+use super::agent_turn::catch_panic;
 use super::history::{compacted, live_backward};
 use super::{Agent, InvocationContext};
 use scratchbook_core::error::{Error, Result};
@@ -26,11 +27,11 @@ pub use config::EventsCompactionConfig;
 pub use summarizer::{EventsSummarizer, EventsSummary, LlmEventsSummarizer};
 
 use config::{InvocationRule, TokenRule};
-use plan::{Log, Plan};
+use plan::{SessionLog, SummaryPlan};
 
 pub(super) use tokens::estimated;
 
-/// Sums up the events of the sessions of an app.
+/// Summarizes the events of an app's sessions.
 #[derive(Debug)]
 pub(crate) struct Compactor {
     tokens: Option<TokenRule>,
@@ -41,7 +42,7 @@ pub(crate) struct Compactor {
 impl Compactor {
     /// # Errors
     ///
-    /// `InvalidArgument` for a configuration that says nothing or half of something, and where nobody is there to sum up.
+    /// `InvalidArgument` if the configuration has no complete rule, or if there is no summarizer.
     pub(crate) fn new(config: EventsCompactionConfig, root: &dyn Agent) -> Result<Self> {
         let (tokens, invocations) = config.rules()?;
         let of_root = || Some(Arc::new(LlmEventsSummarizer::new(Arc::clone(root.as_llm_agent()?.model()?))) as Arc<_>);
@@ -52,57 +53,58 @@ impl Compactor {
         Ok(Self { tokens, invocations, summarizer })
     }
 
-    /// How many invocations before the last summary a run needs to know. `None` where there are always several summaries,
-    /// none of which stands for all before it.
+    /// How many invocations before the last summary a run has to read. `None` if there can be several summaries, none
+    /// of which covers everything before it.
     pub(crate) fn overlap(&self) -> Option<usize> {
         self.tokens.map(|_| self.invocations.map_or(0, |rule| rule.overlap))
     }
 }
 
-/// What one run does about summaries.
+/// The summaries of one run.
 #[derive(Debug)]
-pub(crate) struct Compacting {
+pub(crate) struct RunCompaction {
     compactor: Arc<Compactor>,
     busy: AtomicBool,
-    /// A summarizer that has failed is not asked again and again.
+    /// Whether a summarizer failed; it is not called again in this run.
     failed: AtomicBool,
     planned: AtomicU64,
-    /// How many events the run knew then.
+    /// How many events the run knew when the last summary was planned.
     known: AtomicUsize,
 }
 
-/// Keeps other branches of the run from summing up the same.
+/// Keeps other branches of the run from summarizing the same events.
 #[derive(Debug)]
-pub(super) struct Busy<'a>(&'a AtomicBool);
+pub(super) struct SummaryPermit<'a>(&'a AtomicBool);
 
-impl Drop for Busy<'_> {
+impl Drop for SummaryPermit<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
 }
 
-impl Compacting {
+impl RunCompaction {
     pub(crate) fn new(compactor: Arc<Compactor>) -> Self {
         Self { compactor, busy: false.into(), failed: false.into(), planned: 0.into(), known: 0.into() }
     }
 
-    /// The number of the last event that was there when the last summary was asked for.
+    /// The number of the last event that existed when the last summary was planned.
     pub(crate) fn planned(&self) -> u64 {
         self.planned.load(Ordering::Relaxed)
     }
 
-    /// How many events the run's copy of the session had then.
+    /// How many events the run's copy of the session had when the last summary was planned.
     pub(crate) fn known(&self) -> usize {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// The event of the summary that is due before an agent asks its model, and what keeps others from making it again
-    /// until it is committed. `estimate` is how many tokens the request has, for where nobody has counted.
+    /// The event of the summary that is due before an agent calls its model, and a permit that keeps other branches
+    /// from making the same summary until it is committed. `estimate` returns the request's tokens if no model has
+    /// counted them.
     pub(super) async fn before_model(
         &self,
         context: &InvocationContext,
         estimate: impl Fn() -> u64 + Send,
-    ) -> Option<(Event, Busy<'_>)> {
+    ) -> Option<(Event, SummaryPermit<'_>)> {
         let rule = self.compactor.tokens?;
         let busy = self.begin()?;
         let plan = by_tokens(rule, context, Some(context.agent_name()), estimate)?;
@@ -118,14 +120,14 @@ impl Compacting {
         self.summary(plan, context).await
     }
 
-    /// Nothing where a summary is under way, on another branch of the run.
-    fn begin(&self) -> Option<Busy<'_>> {
+    /// `None` if another branch of the run is making a summary.
+    fn begin(&self) -> Option<SummaryPermit<'_>> {
         let free = !self.failed.load(Ordering::Relaxed) && !self.busy.swap(true, Ordering::AcqRel);
-        free.then(|| Busy(&self.busy))
+        free.then(|| SummaryPermit(&self.busy))
     }
 
-    /// Asks for a summary. Where there is none to be had, the events stay as they are and the run goes on.
-    async fn summary(&self, plan: Plan, context: &InvocationContext) -> Option<Event> {
+    /// Calls the summarizer. If there is no summary, the events stay and the run goes on.
+    async fn summary(&self, plan: SummaryPlan, context: &InvocationContext) -> Option<Event> {
         let (last, known) = {
             let session = context.session();
             (session.events().last().and_then(|event| event.seq), session.events().len())
@@ -136,24 +138,24 @@ impl Compacting {
         let asked = catch_panic("the summarizer", self.compactor.summarizer.summarize_events(&plan.events)).await;
         let says_something = |summary: &EventsSummary| !summary.content.text().trim().is_empty();
         let Some(summary) = asked
-            // The error's words may be the model's, about what was said.
+            // The error's text may be the model's and repeat the conversation.
             .inspect_err(|error| {
                 tracing::warn!(events, kind = error.kind().as_str(), "events could not be summed up");
             })
             .unwrap_or_default()
             .filter(says_something)
         else {
-            tracing::warn!(events, "no summary; the events stay in the requests");
+            tracing::warn!(events, "there is no summary; the events stay in the requests");
             self.failed.store(true, Ordering::Relaxed);
             return None;
         };
-        tracing::debug!(events, "events summed up");
+        tracing::debug!(events, "events were summarized");
         Some(event(plan, summary, context))
     }
 }
 
-/// The event that carries a summary, as google-adk makes it.
-fn event(plan: Plan, summary: EventsSummary, context: &InvocationContext) -> Event {
+/// The event that carries a summary, in google-adk's form.
+fn event(plan: SummaryPlan, summary: EventsSummary, context: &InvocationContext) -> Event {
     let mut compacted_content = summary.content;
     compacted_content.role = Some("model".to_owned());
     let compaction = EventCompaction::new(plan.start, plan.end, compacted_content);
@@ -167,13 +169,14 @@ fn event(plan: Plan, summary: EventsSummary, context: &InvocationContext) -> Eve
     }
 }
 
-/// What is due by the count of tokens: of an agent's requests before it asks, of anybody's after a run.
+/// The summary that is due by the token rule: for one agent's requests before a model call, for any agent's after a
+/// run.
 fn by_tokens(
     rule: TokenRule,
     context: &InvocationContext,
     agent: Option<&str>,
     estimate: impl Fn() -> u64,
-) -> Option<Plan> {
+) -> Option<SummaryPlan> {
     let session = context.session();
     let tokens = tokens::counted(live_backward(session.events()), agent).unwrap_or_else(estimate);
     (tokens >= rule.threshold).then(|| in_log(context, |log| log.all_but(rule.retention, agent.is_some())))?
@@ -185,10 +188,10 @@ fn estimated_of(context: &InvocationContext) -> u64 {
     estimated(shown.iter().filter_map(|event| event.content.as_ref()))
 }
 
-fn in_log<T>(context: &InvocationContext, plan: impl FnOnce(Log<'_, '_>) -> Option<T>) -> Option<T> {
+fn in_log<T>(context: &InvocationContext, plan: impl FnOnce(SessionLog<'_, '_>) -> Option<T>) -> Option<T> {
     let session = context.session();
     let begun = session.events().get(0)?.timestamp.unwrap_or_default();
-    plan(Log::new(&live(&session), session.seq(), begun))
+    plan(SessionLog::new(&live(&session), session.seq(), begun))
 }
 
 fn live(session: &Session) -> Vec<&Arc<Event>> {

@@ -1,4 +1,4 @@
-//! Where events can be cut so that no call is parted from its response, and none that waits is summed up.
+//! Where events can be cut without separating a call from its response and without summarizing a call that waits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::agent::history::CallKey;
 use scratchbook_core::content::FunctionCall;
 use scratchbook_core::event::Event;
 
-/// Calls between a program and its user, made by the framework: a later invocation leaves them behind.
+/// Calls from a program to its user, made by the framework. A later invocation abandons them.
 const OF_CLIENT: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
 
 fn calls(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
@@ -18,14 +18,14 @@ fn responses(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
     event.function_responses().filter_map(CallKey::of_response)
 }
 
-/// What an event asks of the user: confirmations and credentials, by the ids of the calls that need them.
+/// The confirmations and credentials that an event requests, by the ids of the calls that need them.
 fn requested(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
     let actions = &event.actions;
     let ids = actions.requested_tool_confirmations.keys().chain(actions.requested_auth_configs.keys());
     ids.map(|id| CallKey::Id(id))
 }
 
-/// At most so many of the events, and fewer where the rest begins with a response to a call among them.
+/// At most this many of the events, or fewer if the rest would begin with a response to a call among them.
 pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     if most >= events.len() {
         return most;
@@ -43,12 +43,12 @@ pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     0
 }
 
-/// How many of the events can be summed up at most: everything that was called or asked for among them has been answered
-/// among them, and the cut there is a clean one. The rule is ADK's.
+/// How many of the events can be summarized at most: every call and request among them is answered among them, and the
+/// events can be cut there. The rule is ADK's.
 ///
-/// A call that can never be answered, because the process that ran it is gone, would be in the way for ever. It is passed
-/// over where it is known to be dead: no tool that answers later, of an earlier invocation than the last, and answered
-/// nowhere in the session.
+/// A call that can never be answered, because the process that ran it is gone, would block summaries for ever. It is
+/// ignored if it is known to be dead: its tool is not long-running, it belongs to an earlier invocation than the last,
+/// and no event of the session answers it.
 pub(super) fn longest_closed(events: &[&Event], all: &[&Arc<Event>], is_clean: impl Fn(usize) -> bool) -> usize {
     let longest = |dead: &HashSet<CallKey<'_>>| {
         let (mut open, mut longest) = (HashSet::new(), 0);
@@ -91,7 +91,7 @@ fn dead_calls<'a>(events: &[&'a Event], all: &[&'a Arc<Event>]) -> HashSet<CallK
         if is_newest(event) {
             alive.extend(requested(event));
         }
-        // A response that asks for a confirmation is none yet.
+        // A response that asks for a confirmation does not answer its call.
         let asked: HashSet<_> = requested(event).collect();
         answered.extend(responses(event).filter(|response| !asked.contains(response)));
     }

@@ -1,4 +1,4 @@
-//! Which events are summed up next.
+//! Which events are summarized next.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,30 +12,31 @@ use scratchbook_core::content::Content;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::micros_of_seconds;
 
-/// Events to be summed up, and what the summary is to say of itself.
+/// Events to summarize, and the time range of their summary.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    /// What goes into the summary: events, and summaries that it is to replace as words of `model`.
+pub(super) struct SummaryPlan {
+    /// The summarizer's input: events, and summaries that the new one replaces, as events of `model`.
     pub(super) events: Vec<Arc<Event>>,
     pub(super) start: f64,
     pub(super) end: f64,
 }
 
-/// A session as it is to be summed up.
+/// A session's events, prepared for planning a summary.
 #[derive(Debug)]
-pub(super) struct Log<'e, 'a> {
+pub(super) struct SessionLog<'e, 'a> {
     live: &'e [&'a Arc<Event>],
     seen: u64,
     begun: f64,
     summaries: Vec<Summary<'a>>,
     covered: Vec<bool>,
-    /// Where each time is found first and last.
+    /// The first and the last place of each time.
     times: HashMap<i64, (usize, usize)>,
 }
 
-impl<'e, 'a> Log<'e, 'a> {
-    /// The events that count, oldest first; the number up to which all events are known, since others that were appended
-    /// after it would be covered unread; and the time of the first event of all, be it taken back.
+impl<'e, 'a> SessionLog<'e, 'a> {
+    /// `live` has the events that are not rewound, oldest first. `seen` is the number up to which all events are known;
+    /// events appended after it would be covered without being read. `begun` is the time of the session's first event,
+    /// even if it was rewound.
     pub(super) fn new(live: &'e [&'a Arc<Event>], seen: u64, begun: f64) -> Self {
         let summaries = summaries(live, |_| true);
         let covered = covered(&summaries, live.len());
@@ -46,9 +47,9 @@ impl<'e, 'a> Log<'e, 'a> {
         Self { live, seen, begun, summaries, covered, times }
     }
 
-    /// All but the last so many events that no summary stands for, with the summaries among them. Where an agent is to
-    /// answer, what it answers stays as well.
-    pub(super) fn all_but(&self, retention: usize, before_answer: bool) -> Option<Plan> {
+    /// All events that no summary covers except the last `retention` ones, with the summaries among them. Before an
+    /// agent answers, the message it answers is kept as well.
+    pub(super) fn all_but(&self, retention: usize, before_answer: bool) -> Option<SummaryPlan> {
         let places: Vec<_> = self.originals(0..self.live.len()).filter(|place| !self.covered[*place]).collect();
         let to_answer = match before_answer {
             true => places.iter().rposition(|place| self.live[*place].content.is_some()).unwrap_or_default(),
@@ -58,7 +59,7 @@ impl<'e, 'a> Log<'e, 'a> {
         let most = without_parting_calls(&self.events(&places), most);
         let places = self.closed(&places[..most]);
         let (first, last) = (*places.first()?, *places.last()?);
-        // Nothing that is covered is among the places, so a summary is before the last of them as a whole, or after it.
+        // No covered event is among the places, so each summary lies entirely before the last place or after it.
         let replaced = || self.summaries.iter().filter(move |summary| summary.covers.end <= last);
         let seeds = replaced().map(|summary| (summary.covers.start, as_words(summary)));
         let mut events: Vec<_> =
@@ -73,11 +74,11 @@ impl<'e, 'a> Log<'e, 'a> {
         };
         let from = oldest.map_or(first, |summary| summary.covers.start);
         let events = events.into_iter().map(|(_, event)| event).collect();
-        self.is_worth(from..last + 1).then(|| Plan { events, start, end: self.time(last) })
+        self.is_worth(from..last + 1).then(|| SummaryPlan { events, start, end: self.time(last) })
     }
 
     /// The invocations since the last summary, if they are enough, with some before them.
-    pub(super) fn invocations(&self, rule: InvocationRule) -> Option<Plan> {
+    pub(super) fn invocations(&self, rule: InvocationRule) -> Option<SummaryPlan> {
         let after = self.summaries.iter().map(|summary| summary.covers.end).max().unwrap_or_default();
         let invocations = self.by_invocation();
         let is_new = |places: &&Range<usize>| places.end > after;
@@ -87,16 +88,16 @@ impl<'e, 'a> Log<'e, 'a> {
         }
         let first_new = invocations.iter().position(|places| is_new(&places))?;
         let first = invocations[first_new.saturating_sub(rule.overlap)].start;
-        // The summary will begin where its start time is found first.
+        // The summary will begin at the first event with its start time.
         let first = self.times.get(&time_key(self.live[first])).map_or(first, |(earliest, _)| *earliest);
         let places: Vec<_> = self.originals(first..end).collect();
         let places = self.closed(&places);
         let last = *places.last()?;
         let events = places.iter().map(|place| Arc::clone(self.live[*place])).collect();
-        self.is_worth(first..last + 1).then(|| Plan { events, start: self.time(first), end: self.time(last) })
+        self.is_worth(first..last + 1).then(|| SummaryPlan { events, start: self.time(first), end: self.time(last) })
     }
 
-    /// From the first to the last event of each invocation, in the order in which they began.
+    /// The range of each invocation's events, in the order in which the invocations began.
     fn by_invocation(&self) -> Vec<Range<usize>> {
         let mut index: HashMap<&str, usize> = HashMap::new();
         let mut invocations: Vec<Range<usize>> = Vec::new();
@@ -114,8 +115,8 @@ impl<'e, 'a> Log<'e, 'a> {
         invocations
     }
 
-    /// As many of the places as can be summed up: known, with no call among them that waits, and ending at a time that no
-    /// later event has, which would be covered as well.
+    /// As many of the places as can be summarized: known, without a waiting call among them, and ending at a time that
+    /// no later event has, since that event would be covered as well.
     fn closed<'p>(&self, places: &'p [usize]) -> &'p [usize] {
         let is_known = |place: &&usize| self.live[**place].seq.is_none_or(|seq| seq <= self.seen);
         let places = &places[..places.iter().take_while(is_known).count()];
@@ -126,8 +127,8 @@ impl<'e, 'a> Log<'e, 'a> {
         &places[..longest_closed(&self.events(places), self.live, is_clean)]
     }
 
-    /// Whether a summary of these places can make requests shorter, by ADK's rule: they take more than the last summary,
-    /// since the next one will be about as long.
+    /// Whether a summary of these places can shorten requests. By ADK's rule they must be longer than the last summary,
+    /// since the next one will have about the same length.
     fn is_worth(&self, places: Range<usize>) -> bool {
         let Some(last) = self.summaries.last() else {
             return true;
@@ -147,10 +148,10 @@ impl<'e, 'a> Log<'e, 'a> {
         places.iter().map(|place| self.live[*place].as_ref()).collect()
     }
 
-    /// The time to begin a summary with that begins at a place: a wanted one, unless it is found elsewhere.
+    /// The start time for a summary that begins at a place: the wanted time, unless an event elsewhere has it.
     ///
-    /// Where the first events of all were taken back, their time is wanted for what comes after them: then a summary is seen
-    /// to stand for all there is. So is the time that the summary before began with.
+    /// If the session's first events were rewound, their time is wanted for the events after them, so that the summary
+    /// is seen to cover everything. The same holds for the start time of the previous summary.
     fn start(&self, place: usize, wanted: f64) -> f64 {
         match self.times.get(&micros_of_seconds(wanted)) {
             Some((earliest, _)) if *earliest != place => self.time(place),
@@ -167,7 +168,7 @@ fn content_of<'a>(summary: &Summary<'a>) -> &'a Content {
     &summary.compaction.compacted_content
 }
 
-/// A summary among the events of the next one.
+/// A summary as one of the events that the next summary is made of.
 fn as_words(summary: &Summary<'_>) -> Arc<Event> {
     let event = Event::new("model").with_content(content_of(summary).clone());
     let event = event.with_timestamp(summary.compaction.start_timestamp);

@@ -1,4 +1,4 @@
-//! Who sums up events.
+//! Summarizers of events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 
-/// Sums up events.
+/// Summarizes events.
 #[async_trait]
 pub trait EventsSummarizer: fmt::Debug + Send + Sync + 'static {
-    /// The summary of events, oldest first; earlier summaries among them are events of `model`. `None` where there is
-    /// nothing to say: then the events stay in the requests.
+    /// Summarizes events, oldest first; earlier summaries among them are events of `model`. `None` means that there is
+    /// no summary, and the events stay in the requests.
     ///
     /// # Errors
     ///
-    /// Whatever kept it from summing up. The run goes on with the events as they are.
+    /// Any error. The run goes on with the events unchanged.
     async fn summarize_events(&self, events: &[Arc<Event>]) -> Result<Option<EventsSummary>>;
 }
 
@@ -33,24 +33,24 @@ impl<S: EventsSummarizer + ?Sized> EventsSummarizer for Arc<S> {
     }
 }
 
-/// What stands for events.
+/// A summary of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct EventsSummary {
     /// The summary, as words of the agent.
     pub content: Content,
-    /// How many tokens it took.
+    /// The tokens that the summarizer used.
     pub usage_metadata: Option<Value>,
 }
 
 impl EventsSummary {
-    /// A summary of these words.
+    /// A summary with this content.
     #[must_use]
     pub fn new(content: Content) -> Self {
         Self { content, usage_metadata: None }
     }
 
-    /// With what it took.
+    /// Sets the tokens that the summarizer used.
     #[must_use]
     pub fn with_usage_metadata(mut self, usage: Value) -> Self {
         self.usage_metadata = Some(usage);
@@ -58,7 +58,7 @@ impl EventsSummary {
     }
 }
 
-/// Asks a model for the summary, in the words that ADK asks in.
+/// Summarizes by asking a model, with ADK's prompt.
 ///
 /// ```
 /// use scratchbook::{EventsCompactionConfig, LlmEventsSummarizer, ScriptedLlm};
@@ -71,13 +71,13 @@ impl EventsSummary {
 #[derive(Clone, Debug)]
 pub struct LlmEventsSummarizer {
     model: Arc<dyn Llm>,
-    /// What stands before the history, and what after it.
+    /// The prompt before the history and after it.
     prompt: (String, String),
 }
 
 const PLACEHOLDER: &str = "{conversation_history}";
 
-/// The wording is ADK's, which models have been tuned on.
+/// ADK's wording, which models have been tuned for.
 const PROMPT: &str = "The following is a conversation history between a user and an AI agent. It may or may not start \
     from a compacted history. Please identify and reiterate the user request, summarize the context so far, focusing on \
     key decisions made and information obtained, as well as any unresolved questions or tasks. CRITICAL INSTRUCTIONS: \
@@ -86,24 +86,24 @@ const PROMPT: &str = "The following is a conversation history between a user and
     maintain tool grounding. The rest of the summary should be concise and capture the essence of the \
     interaction.\n\n";
 
-/// How many characters of a call's arguments, and of a response, are shown.
+/// How many characters of a call's arguments or of a response are shown.
 const MOST_OF_TOOL: usize = 2000;
 
-/// Calls between a program and its user about credentials; they are no conversation.
+/// Calls about credentials between a program and its user, which are not part of the conversation.
 const OF_CREDENTIALS: &str = "adk_request_credential";
 
 impl LlmEventsSummarizer {
-    /// Summaries by this model.
+    /// Summarizes with this model.
     #[must_use]
     pub fn new(model: impl Llm) -> Self {
         Self { model: Arc::new(model), prompt: (PROMPT.to_owned(), String::new()) }
     }
 
-    /// Asked for in other words, with `{conversation_history}` where the events go.
+    /// Uses another prompt, in which `{conversation_history}` is replaced by the events.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where there is no place for the events.
+    /// `InvalidArgument` if the prompt has no `{conversation_history}`.
     pub fn with_prompt_template(mut self, template: &str) -> Result<Self> {
         let Some((before, after)) = template.split_once(PLACEHOLDER) else {
             return Err(Error::invalid(format!("the prompt has no place for the events; write {PLACEHOLDER} there")));
@@ -147,15 +147,15 @@ fn history(events: &[Arc<Event>]) -> String {
     let mut lines = Vec::new();
     for event in events.iter().filter(|event| !is_of_credentials(event)) {
         let parts = event.content.as_ref().map(Content::parts).unwrap_or_default();
-        parts.iter().for_each(|part| tell(event, part, &mut lines));
+        parts.iter().for_each(|part| add_lines(event, part, &mut lines));
     }
     lines.join("\n")
 }
 
-fn tell(event: &Event, part: &Part, lines: &mut Vec<String>) {
+fn add_lines(event: &Event, part: &Part, lines: &mut Vec<String>) {
     let author = &event.author;
     match part.text.as_deref().filter(|text| !text.is_empty()) {
-        // What a summary was thought of is not thought of again.
+        // Thoughts of an earlier summary are left out.
         Some(_) if part.thought == Some(true) && event.actions.compaction.is_some() => {}
         Some(text) if part.thought == Some(true) => lines.push(format!("{author} (thought): {text}")),
         Some(text) => lines.push(format!("{author}: {text}")),
@@ -171,7 +171,7 @@ fn tell(event: &Event, part: &Part, lines: &mut Vec<String>) {
     }
 }
 
-/// A value as JSON, as far as it is not too long.
+/// A value as JSON, truncated if it is too long.
 fn shortened(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_default();
     match text.char_indices().nth(MOST_OF_TOOL) {

@@ -1,4 +1,4 @@
-//! Random logs against a model that remembers which events went into which summary.
+//! Compares summaries of random logs with a model that records which events went into which summary.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use proptest::prelude::*;
 use serde_json::Map;
 
 use super::config::InvocationRule;
-use super::plan::{Log, Plan};
+use super::plan::{SessionLog, SummaryPlan};
 use crate::agent::history::{compacted, live_backward};
 use scratchbook_core::content::{Content, FunctionResponse, Part};
 use scratchbook_core::event::{Event, EventActions, EventCompaction};
 use scratchbook_core::session::Events;
 
-/// What happens to a session.
+/// A change of a session.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The clock goes on by so many ticks, or back, and an event comes, on a branch or none.
+    /// The clock moves by this many ticks, forward or back, and an event is appended, with or without a branch.
     Append(i64, Option<&'static str>, What),
     Rewind(usize),
     ByTokens {
@@ -24,7 +24,7 @@ enum Step {
         before_answer: bool,
     },
     ByInvocations(usize, usize),
-    /// google-adk sums up some events in a row, whatever they are.
+    /// google-adk summarizes some consecutive events, whatever they are.
     ByAnother(usize, usize),
 }
 
@@ -36,7 +36,7 @@ enum What {
     Call {
         long_running: bool,
     },
-    /// To one of the calls made last.
+    /// A response to one of the last calls.
     Response(usize),
 }
 
@@ -58,12 +58,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// As `step`, and now and then somebody else sums up.
+/// Like `step`, and sometimes another program makes a summary.
 fn shared_step() -> impl Strategy<Value = Step> {
     prop_oneof![9 => step(), 1 => (0..30_usize, 0..8_usize).prop_map(|(from, more)| Step::ByAnother(from, more))]
 }
 
-/// A session, and for each summary the ids of the events that went into it, by the way of other summaries, too.
+/// A session, and for each summary the ids of the events that went into it, directly or through other summaries.
 #[derive(Default)]
 struct Model {
     events: Vec<Arc<Event>>,
@@ -96,14 +96,14 @@ impl Model {
         model
     }
 
-    fn log<T>(&self, plan: impl FnOnce(Log<'_, '_>) -> T) -> T {
+    fn log<T>(&self, plan: impl FnOnce(SessionLog<'_, '_>) -> T) -> T {
         let live = self.live();
         let begun = self.events.first().and_then(|event| event.timestamp).unwrap_or_default();
-        plan(Log::new(&live.iter().collect::<Vec<_>>(), u64::MAX, begun))
+        plan(SessionLog::new(&live.iter().collect::<Vec<_>>(), u64::MAX, begun))
     }
 
-    /// Some events in a row, where the times of the first and the last are those of no others.
-    fn in_a_row(&self, from: usize, more: usize) -> Option<Plan> {
+    /// Some consecutive events, if no other event has the time of the first or the last.
+    fn in_a_row(&self, from: usize, more: usize) -> Option<SummaryPlan> {
         let originals: Vec<_> = self.live().into_iter().filter(|event| event.actions.compaction.is_none()).collect();
         let events = originals.get(from..=from + more)?.to_vec();
         let [first, .., last] = &events[..] else {
@@ -112,7 +112,7 @@ impl Model {
         let is_named_once =
             |one: &Event| originals.iter().filter(|event| event.timestamp == one.timestamp).count() == 1;
         let (start, end) = (first.timestamp?, last.timestamp?);
-        (is_named_once(first) && is_named_once(last)).then_some(Plan { events, start, end })
+        (is_named_once(first) && is_named_once(last)).then_some(SummaryPlan { events, start, end })
     }
 
     fn push(&mut self, event: Event) {
@@ -159,8 +159,8 @@ impl Model {
         self.push(Event { actions, ..Event::new("user").with_invocation_id("rewind") });
     }
 
-    fn sum_up(&mut self, plan: Option<Plan>) {
-        let Some(Plan { events, start, end }) = plan else {
+    fn sum_up(&mut self, plan: Option<SummaryPlan>) {
+        let Some(SummaryPlan { events, start, end }) = plan else {
             return;
         };
         let name = format!("summary-{}", self.summed_up.len());
@@ -178,7 +178,7 @@ impl Model {
         self.push(Event { actions, ..Event::new("user").with_invocation_id("summary") });
     }
 
-    /// The events that count, by the plain reading of what a rewind does.
+    /// The events that are not rewound, by the definition of a rewind.
     fn live(&self) -> Vec<Arc<Event>> {
         let mut dead = vec![false; self.events.len()];
         let mut end = self.events.len();
@@ -218,8 +218,8 @@ fn responses(event: &Event) -> impl Iterator<Item = &str> {
 }
 
 proptest! {
-    /// Every event that counts is in the request, or in a summary that is in the request; and never in both, unless it is
-    /// a call whose response is there.
+    /// Every event that is not rewound is in the request, or in a summary that is in the request, and never in both,
+    /// unless it is a call whose response is there.
     #[test]
     fn no_event_is_lost_that_no_summary_covers(steps in proptest::collection::vec(shared_step(), 1..60)) {
         let model = Model::run(steps);
@@ -244,7 +244,7 @@ proptest! {
         }
     }
 
-    /// A response never stands without its call, and a call that somebody still works on is never summed up.
+    /// A response is never shown without its call, and a call that is still running is never summarized.
     #[test]
     fn calls_and_responses_stay_together(steps in proptest::collection::vec(step(), 1..60)) {
         let model = Model::run(steps);

@@ -1,4 +1,4 @@
-//! How long a request is, in tokens: as counted by the model, or estimated as ADK does.
+//! The length of a request in tokens, as counted by the model or as estimated by ADK's rule.
 
 use std::io;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use scratchbook_core::content::Content;
 use scratchbook_core::event::Event;
 
-/// How many tokens the last request had that was made since the last summary, by the model's count; of one agent, or of
-/// any. The events come latest first.
+/// The prompt tokens of the last request since the last summary, as the model counted them; of one agent's requests, or
+/// of any agent's. The events come latest first.
 pub(super) fn counted<'a>(live: impl Iterator<Item = &'a Arc<Event>>, agent: Option<&str>) -> Option<u64> {
-    // What was counted before a summary was of another request.
+    // Counts from before a summary belong to a different request.
     let since = live.filter(|event| event.isolation_scope.is_none());
     let mut since = since.take_while(|event| event.actions.compaction.is_none());
     since.find_map(|event| {
@@ -21,7 +21,7 @@ pub(super) fn counted<'a>(live: impl Iterator<Item = &'a Arc<Event>>, agent: Opt
     })
 }
 
-/// How many tokens contents may be, at four characters each.
+/// Estimates the tokens of contents, at four characters each.
 pub(in crate::agent) fn estimated<'a>(contents: impl Iterator<Item = &'a Content>) -> u64 {
     let characters: usize = contents
         .flat_map(Content::parts)
@@ -48,7 +48,7 @@ fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// How long JSON is in ADK's form: a blank after each comma and colon, nothing beyond ASCII.
+/// The length of JSON as Python writes it: a space after each comma and colon, and ASCII only.
 fn of_value(value: &Value) -> usize {
     match value {
         Value::Null => 4,

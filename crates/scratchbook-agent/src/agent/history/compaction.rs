@@ -1,4 +1,4 @@
-//! Events with summaries in place of those they stand for.
+//! Conversations in which summaries replace the events they cover.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::summaries::{Summary, summaries};
 use scratchbook_core::content::{FunctionCall, FunctionResponse};
 use scratchbook_core::event::Event;
 
-/// Of the events that count, those from a place on that are seen, in the order of the log: each summary as words of the
-/// agent's own, where the last of its events was, and none of its events.
+/// The events from a place on that `sees` accepts, in the order of the log. Events that a summary covers are replaced
+/// by the summary as the agent's own words, at the place of its last event.
 ///
-/// The call of a response that is left is shown, too, be it covered. A summary of what is all before the place is not
-/// shown.
+/// If a response is kept, its call is kept as well, even if it is covered. A summary that covers only events before the
+/// place is left out.
 pub(in crate::agent) fn compacted(
     live: &[&Arc<Event>],
     from: usize,
@@ -24,7 +24,7 @@ pub(in crate::agent) fn compacted(
         return live[from..].iter().filter(|event| is_seen(event)).map(|event| Arc::clone(event)).collect();
     }
     let covered = covered(&summaries, live.len());
-    // Stable: where two stand at one place, they stand in the order of the log.
+    // The sort is stable: summaries with the same end stay in the order of the log.
     summaries.sort_by_key(|summary| summary.covers.end);
     let mut waiting = summaries.iter().filter(|summary| from == 0 || summary.covers.end > from).peekable();
     let (mut shown, mut hidden) = (Vec::new(), false);
@@ -48,7 +48,7 @@ pub(in crate::agent) fn compacted(
     shown.into_iter().map(|(_, event)| event).collect()
 }
 
-/// Which places are covered by any of the summaries.
+/// Marks the places that any of the summaries covers.
 pub(in crate::agent) fn covered(summaries: &[Summary<'_>], count: usize) -> Vec<bool> {
     let mut covered = vec![false; count];
     let mut ranges: Vec<_> = summaries.iter().map(|summary| summary.covers.clone()).collect();
@@ -75,11 +75,11 @@ fn words(summary: &Summary<'_>, agent: &str) -> Event {
     }
 }
 
-/// Puts back the calls that are covered while a response to them is not, right before the first such response, with the
-/// responses to the other calls of the same event.
+/// Adds back each covered call whose response is not covered, right before the first such response, with the responses
+/// to the other calls of the same event.
 ///
-/// This is where a long-running tool has given a first answer, which was covered with the call, and a later one. A
-/// response belongs to the last call of its id before it, since ids may be used again.
+/// This happens if a long-running tool has given a first response, which is covered with its call, and a later one. A
+/// response belongs to the last call with its id before it, since ids may be reused.
 fn with_calls(shown: Vec<(usize, Arc<Event>)>, seen: &[usize], live: &[&Arc<Event>]) -> Vec<(usize, Arc<Event>)> {
     let present: HashSet<usize> = shown.iter().map(|(place, _)| *place).collect();
     let mut last_call: HashMap<&str, usize> = HashMap::new();

@@ -1,43 +1,43 @@
-//! What an event adds to a conversation.
+//! The content that an event adds to a conversation.
 
 use super::CLIENT_ID_PREFIX;
 use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
 use scratchbook_core::event::Event;
 
-/// One content to come.
+/// One content of the conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     role: Option<&'a str>,
-    said: Said<'a>,
-    /// The event it is of; another agent's words have none.
+    said: EntryParts<'a>,
+    /// The event it comes from; `None` for a report of another agent's words.
     event: Option<&'a Event>,
 }
 
 #[derive(Clone, Debug)]
-enum Said<'a> {
+enum EntryParts<'a> {
     /// All parts of an event.
     Whole(&'a [Part]),
-    /// Some of its parts, or of several events.
+    /// Some of its parts, or parts of several events.
     Picked(Vec<&'a Part>),
-    /// Words about an event; no calls, no answers.
-    Told(Vec<Part>),
+    /// A report about an event, without calls and responses.
+    Quoted(Vec<Part>),
 }
 
 impl<'a> Entry<'a> {
     pub(super) fn of(event: &'a Event, content: &'a Content) -> Self {
-        Self { role: content.role.as_deref(), said: Said::Whole(content.parts()), event: Some(event) }
+        Self { role: content.role.as_deref(), said: EntryParts::Whole(content.parts()), event: Some(event) }
     }
 
-    pub(super) fn told(parts: Vec<Part>) -> Self {
-        Self { role: Some("user"), said: Said::Told(parts), event: None }
+    pub(super) fn quoted(parts: Vec<Part>) -> Self {
+        Self { role: Some("user"), said: EntryParts::Quoted(parts), event: None }
     }
 
     /// The same entry with these parts.
     pub(super) fn with_parts(&self, parts: Vec<&'a Part>) -> Self {
-        Self { role: self.role, said: Said::Picked(parts), event: self.event }
+        Self { role: self.role, said: EntryParts::Picked(parts), event: self.event }
     }
 
-    /// The same entry with the parts that are wanted; itself where that is all, nothing where it is none.
+    /// The entry with the accepted parts; `None` if none is accepted.
     pub(super) fn retain(self, mut wanted: impl FnMut(&'a Part) -> bool) -> Option<Self> {
         let kept: Vec<_> = self.parts().filter(|part| wanted(part)).collect();
         if kept.len() == self.parts().count() {
@@ -46,12 +46,12 @@ impl<'a> Entry<'a> {
         (!kept.is_empty()).then(|| self.with_parts(kept))
     }
 
-    /// The parts of its event; of words about one, none.
+    /// The parts of its event; none for a report about one.
     pub(super) fn parts(&self) -> impl Iterator<Item = &'a Part> + use<'a, '_> {
         let (whole, picked): (&'a [Part], &[&'a Part]) = match &self.said {
-            Said::Whole(parts) => (parts, &[]),
-            Said::Picked(parts) => (&[], parts),
-            Said::Told(_) => (&[], &[]),
+            EntryParts::Whole(parts) => (parts, &[]),
+            EntryParts::Picked(parts) => (&[], parts),
+            EntryParts::Quoted(_) => (&[], &[]),
         };
         whole.iter().chain(picked.iter().copied())
     }
@@ -80,13 +80,13 @@ impl<'a> Entry<'a> {
         self.role
     }
 
-    /// The content, which is the model's own to keep; without ids that were made here, unless these are wanted.
+    /// The content. Ids that were generated here are removed unless `client_ids` is set.
     pub(super) fn into_content(self, client_ids: bool) -> Content {
         let own = |part: &Part| if client_ids { part.clone() } else { without_client_id(part) };
         let parts = match self.said {
-            Said::Whole(parts) => parts.iter().map(own).collect(),
-            Said::Picked(parts) => parts.into_iter().map(own).collect(),
-            Said::Told(parts) => parts,
+            EntryParts::Whole(parts) => parts.iter().map(own).collect(),
+            EntryParts::Picked(parts) => parts.into_iter().map(own).collect(),
+            EntryParts::Quoted(parts) => parts,
         };
         Content { role: self.role.map(str::to_owned), parts: Some(parts), ..Content::default() }
     }

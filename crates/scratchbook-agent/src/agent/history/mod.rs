@@ -1,13 +1,13 @@
-//! The conversation as one agent's model is shown it: which events, in whose words, in which order. The rules are ADK's.
+//! The conversation as one agent's model sees it: which events, in whose words and in which order. The rules are ADK's.
 //!
-//! Events are shared until the last step, which makes each content that is sent once. Every step looks at each event a
-//! fixed number of times.
+//! Events are shared until the last step, which builds each content once. Every step visits each event a fixed number
+//! of times.
 
 mod calls;
 mod compaction;
 mod current_turn;
 mod entry;
-mod late_answer;
+mod late_responses;
 mod pairs;
 mod quote;
 mod rewinds;
@@ -31,18 +31,18 @@ pub(crate) use summaries::{covered_from_the_beginning, ends_at_time_of};
 use calls::{author_of_calls, call_ids};
 use visible::Viewer;
 
-/// Ids that begin so were made here; models that do not match answers by id are not sent them.
+/// Prefix of ids that were generated here. Models that do not match responses by id are not sent them.
 pub(super) const CLIENT_ID_PREFIX: &str = "adk-";
 
-/// How a conversation is to be shown.
+/// How a conversation is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HistoryOptions {
     pub(super) include: IncludeContents,
-    /// Whether ids that were made here are sent, too.
+    /// Whether ids that were generated here are sent as well.
     pub(super) client_ids: bool,
 }
 
-/// The contents for an agent's next request.
+/// The contents of an agent's next request.
 pub(super) fn contents(context: &InvocationContext, options: HistoryOptions) -> Vec<Content> {
     let session = context.session();
     let mut live: Vec<&Arc<Event>> = live_backward(session.events()).collect();
@@ -61,7 +61,7 @@ pub(super) fn contents(context: &InvocationContext, options: HistoryOptions) -> 
     let authors = author_of_calls(&events);
     let entries = events.iter().filter_map(|event| quote::entry(event, &viewer, &authors)).collect();
     let entries = pairs::without_orphaned_responses(entries);
-    let entries = late_answer::beside_their_calls(entries);
+    let entries = late_responses::beside_their_calls(entries);
     let entries = pairs::responses_after_calls(entries);
     let entries = pairs::without_orphaned_calls(entries);
     entries.into_iter().map(|entry| entry.into_content(options.client_ids)).collect()

@@ -1,4 +1,4 @@
-//! Calls and answers side by side: models refuse a call without its answer, and an answer without its call.
+//! Pairs calls and responses: models refuse a call without its response, and a response without its call.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,12 +6,12 @@ use super::entry::Entry;
 use scratchbook_core::content::{FunctionCall, FunctionResponse, Part};
 use scratchbook_core::event::Event;
 
-/// Without answers to calls that were not made before them; one without id is matched by its tool's name.
+/// Removes responses whose call does not come before them. A response without an id is matched by its tool's name.
 pub(super) fn without_orphaned_responses(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let mut made: HashSet<CallKey<'_>> = HashSet::new();
     let mut kept = Vec::with_capacity(entries.len());
     for entry in entries {
-        // What it calls itself it does not answer.
+        // An entry does not answer its own calls.
         let calls: Vec<_> = entry.calls().filter_map(CallKey::of_call).collect();
         let entry = entry.retain(|part| {
             let Some(response) = &part.function_response else {
@@ -19,7 +19,7 @@ pub(super) fn without_orphaned_responses(entries: Vec<Entry<'_>>) -> Vec<Entry<'
             };
             let known = CallKey::of_response(response).is_some_and(|key| made.contains(&key));
             if !known {
-                tracing::debug!(id = response.id, "an answer to no call is left out of the request");
+                tracing::debug!(id = response.id, "a response without its call is left out of the request");
             }
             known
         });
@@ -29,7 +29,7 @@ pub(super) fn without_orphaned_responses(entries: Vec<Entry<'_>>) -> Vec<Entry<'
     kept
 }
 
-/// Which call an answer belongs to: by its id, or without one by its tool's name.
+/// Identifies the call of a response: by id, or by the tool's name if there is no id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::agent) enum CallKey<'a> {
     Id(&'a str),
@@ -51,7 +51,7 @@ impl<'a> CallKey<'a> {
     }
 }
 
-/// Without calls that nobody has answered, unless they are answered later: a run was interrupted there.
+/// Removes calls without a response, unless it comes later: a run was interrupted there.
 pub(super) fn without_orphaned_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let mut answered: HashSet<&str> = HashSet::new();
     for entry in &entries {
@@ -64,23 +64,23 @@ pub(super) fn without_orphaned_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
         let Some(id) = id.filter(|id| !answered.contains(id)) else {
             return true;
         };
-        tracing::debug!(id, "a call without an answer is left out of the request");
+        tracing::debug!(id, "a call without a response is left out of the request");
         false
     };
     entries.into_iter().filter_map(|entry| entry.retain(is_answered)).collect()
 }
 
-/// Each answer after its call, wherever it came; of several to one call the last. What a model said between two answers to
-/// one call is left out: it was said without the second.
+/// Moves each response after its call; of several responses to one call the last is kept. A model's words between two
+/// responses to one call are left out, since the model did not know the second one.
 pub(super) fn responses_after_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
-    let Some(answers) = Answers::of(&entries) else {
+    let Some(answers) = ResponseIndex::of(&entries) else {
         return entries;
     };
     let outdated = answers.outdated(&entries);
     let mut arranged = Vec::with_capacity(entries.len());
     let mut entries: Vec<_> = entries.into_iter().map(Some).collect();
     for place in 0..entries.len() {
-        // Answers stay where they are found: one event may answer calls of several.
+        // Responses are emitted with their calls: one event may answer calls of several events.
         let Some(entry) = entries[place].take_if(|entry| !entry.has_responses()).filter(|_| !outdated[place]) else {
             continue;
         };
@@ -93,7 +93,7 @@ pub(super) fn responses_after_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     arranged
 }
 
-/// Several entries of answers as one: a later answer to a call takes the earlier one's place, all else is added.
+/// Merges entries of responses: a later response to a call replaces the earlier one, other parts are added.
 pub(super) fn merged<'a>(entries: &[&Entry<'a>]) -> Option<Entry<'a>> {
     let (first, later) = entries.split_first()?;
     if later.is_empty() {
@@ -112,14 +112,14 @@ pub(super) fn merged<'a>(entries: &[&Entry<'a>]) -> Option<Entry<'a>> {
     Some(first.with_parts(parts))
 }
 
-/// Which entries answer which calls. An id may be given twice: an answer belongs to the last call before it.
-struct Answers<'a> {
-    /// By id and place of the call, the places of its answers.
+/// The entries that answer each call. An id may be used twice; a response belongs to the last call before it.
+struct ResponseIndex<'a> {
+    /// The places of the responses, by id and place of the call.
     by_call: HashMap<(Option<&'a str>, usize), Vec<usize>>,
 }
 
-impl<'a> Answers<'a> {
-    /// `None` where there are no answers at all.
+impl<'a> ResponseIndex<'a> {
+    /// `None` if there are no responses.
     fn of(entries: &[Entry<'a>]) -> Option<Self> {
         if !entries.iter().any(Entry::has_responses) {
             return None;
@@ -136,7 +136,7 @@ impl<'a> Answers<'a> {
         for (place, entry) in entries.iter().enumerate() {
             if entry.has_responses() {
                 for id in entry.responses().map(|response| response.id.as_deref()) {
-                    // One that comes before every call of its id belongs to the first.
+                    // A response before every call of its id belongs to the first call.
                     if let Some(call) = last.get(&id).or_else(|| first.get(&id)) {
                         by_call.entry((id, *call)).or_default().push(place);
                     }
@@ -148,7 +148,7 @@ impl<'a> Answers<'a> {
         Some(Self { by_call })
     }
 
-    /// Marks what a model said between two answers to one call of one run.
+    /// Marks a model's words between two responses to one call of one run.
     fn outdated(&self, entries: &[Entry<'_>]) -> Vec<bool> {
         let ends = ends_of_replies(entries);
         let mut outdated = vec![false; entries.len()];
@@ -170,7 +170,8 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// For each place, where the replies of one run that stand there end: the place itself where none stands there.
+/// For each place, where the sequence of one run's replies that starts there ends; the place itself if none starts
+/// there.
 fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
     let mut ends: Vec<usize> = (0..entries.len()).collect();
     for place in (0..entries.len()).rev().filter(|place| is_reply(&entries[*place])) {
@@ -181,7 +182,7 @@ fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
     ends
 }
 
-/// Whether a model said it, without calling.
+/// Whether a model said it without making a call.
 fn is_reply(entry: &Entry<'_>) -> bool {
     let of_model = |event: &Event| event.author != "user" && event.actions.compaction.is_none();
     entry.role() == Some("model")

@@ -1,4 +1,4 @@
-//! Events that a rewind has taken back are no part of the conversation any more.
+//! Removes events that a rewind has taken back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::Events;
 
-/// The events that count, latest first. A rewind takes back itself and all since the first event of the run it names; one
-/// that names a run which is not here takes back itself alone.
+/// The events that are not rewound, latest first. A rewind removes itself and every event since the first one of the
+/// run it names. If that run is not in the log, only the rewind itself is removed.
 pub(crate) fn live_backward(events: &Events) -> impl Iterator<Item = &Arc<Event>> + Clone {
     LiveBackward { events, end: events.len(), first_of_run: None }
 }
@@ -17,7 +17,7 @@ struct LiveBackward<'a> {
     events: &'a Events,
     /// The events before this place are still to come.
     end: usize,
-    /// Where each run begins; looked up once a rewind is met.
+    /// The first place of each run; computed at the first rewind.
     first_of_run: Option<HashMap<&'a str, usize>>,
 }
 

@@ -1,9 +1,9 @@
-//! Which events a summary stands for.
+//! Which events a summary covers.
 //!
-//! A summary names its events by the times of the first and the last of them, and google-adk takes every event of that time
-//! as covered. Clocks repeat and go backwards, so here it is taken by place: a summary stands for the events before it in
-//! the log, from the first that has its start time to the last that has its end time. What was appended later is never
-//! covered, whatever its time.
+//! A summary names its events by the times of the first and the last one, and google-adk covers every event in that
+//! time range. Clocks repeat and go backwards, so places are used here: a summary covers the events before it in the
+//! log, from the first with its start time to the last with its end time. Events appended later are never covered,
+//! whatever their time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -13,23 +13,23 @@ use std::sync::Arc;
 use scratchbook_core::event::{Event, EventCompaction};
 use scratchbook_core::session::{Events, micros_of_seconds};
 
-/// A summary, and the events it stands for: their places among the events that count.
+/// A summary, and the places of the events that it covers.
 #[derive(Clone, Debug)]
 pub(in crate::agent) struct Summary<'a> {
     pub(in crate::agent) event: &'a Arc<Event>,
     pub(in crate::agent) compaction: &'a EventCompaction,
-    /// May be empty: then its events are not here any more, and it stands before the first of these places.
+    /// May be empty: its events are not in the log any more, and it stands before the first of these places.
     pub(in crate::agent) covers: Range<usize>,
     place: usize,
-    first: Border,
-    last: Border,
+    first: RangeEnd,
+    last: RangeEnd,
 }
 
-/// One end of a stretch: a place, or a time before all places.
+/// One end of a range: a place, or a time before all places.
 #[derive(Clone, Copy, Debug)]
-struct Border(Option<usize>, f64);
+struct RangeEnd(Option<usize>, f64);
 
-impl Border {
+impl RangeEnd {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.0, other.0) {
             (None, None) => self.1.total_cmp(&other.1),
@@ -38,18 +38,18 @@ impl Border {
     }
 }
 
-/// The summaries among the events that count that are seen and not contained in another one, in the order of the log. Of two
-/// that stand for the same, the later counts.
+/// The summaries that are visible and not contained in another one, in the order of the log. If two cover the same
+/// events, the later one counts.
 pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Event) -> bool) -> Vec<Summary<'a>> {
     let found: Vec<_> = live.iter().enumerate().filter(|(_, event)| is_summary(event) && sees(event)).collect();
     if found.is_empty() {
         return Vec::new();
     }
-    let places = Places::of(live, found.iter().filter_map(|(_, event)| event.actions.compaction.as_deref()));
+    let places = TimeIndex::of(live, found.iter().filter_map(|(_, event)| event.actions.compaction.as_deref()));
     let mut summaries: Vec<_> = found.into_iter().filter_map(|(place, event)| places.resolve(place, event)).collect();
-    // Whatever contains a summary comes before it.
+    // A summary that contains another comes before it.
     summaries.sort_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)).then(b.place.cmp(&a.place)));
-    let mut reach: Option<Border> = None;
+    let mut reach: Option<RangeEnd> = None;
     summaries.retain(|summary| {
         let reaches_further = reach.is_none_or(|reach| summary.last.cmp(&reach).is_gt());
         if reaches_further {
@@ -61,12 +61,12 @@ pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Ev
     summaries
 }
 
-/// The place, among all events that are here, of the last one that a summary stands for together with all before it, be
-/// they here; `first` is the session's first event. Of several summaries the last counts.
+/// The place of the last event that the latest summary from the beginning of the session covers, if that event is here.
+/// `first` is the session's first event.
 pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Option<usize> {
     let starts_there = |summary: &EventCompaction| match first.seq {
         Some(1) => micros_of_seconds(summary.start_timestamp) == time_key(first),
-        // The event that it began with was pruned.
+        // The event with which the summary began was pruned.
         _ => summary.start_timestamp <= first.timestamp.unwrap_or_default(),
     };
     let end_of = |event: &Event| {
@@ -78,36 +78,36 @@ pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Opti
     backward.find(|(_, event)| is_original(event) && time_key(event) == end).map(|(place, _)| place)
 }
 
-/// Whether an event and the last that a summary stands for have one time.
+/// Whether an event has the end time of a summary.
 pub(crate) fn ends_at_time_of(summary: &Event, event: &Event) -> bool {
     let end = summary.actions.compaction.as_ref().map(|compaction| micros_of_seconds(compaction.end_timestamp));
     end == Some(time_key(event))
 }
 
-/// Whether an event is of the conversation itself, and no summary of it.
+/// Whether an event belongs to the conversation itself and is not a summary.
 pub(in crate::agent) fn is_original(event: &Event) -> bool {
     event.actions.compaction.is_none() && event.isolation_scope.is_none()
 }
 
-/// A summary of an isolated conversation is none of this one.
+/// A summary of an isolated conversation does not belong to this one.
 fn is_summary(event: &Event) -> bool {
     event.actions.compaction.is_some() && event.isolation_scope.is_none()
 }
 
-/// An event's time as it is compared: to the microsecond, which is what google-adk's databases keep of it.
+/// An event's time as it is compared: to the microsecond, which is the precision of google-adk's databases.
 pub(in crate::agent) fn time_key(event: &Event) -> i64 {
     micros_of_seconds(event.timestamp.unwrap_or_default())
 }
 
-/// Where the times that summaries name are found.
-struct Places<'e, 'a> {
+/// The places of the events that have the times which summaries name.
+struct TimeIndex<'e, 'a> {
     live: &'e [&'a Arc<Event>],
     at: HashMap<i64, Vec<usize>>,
-    /// Whether the log begins with other events than the session did.
+    /// Whether the log begins later than the session did.
     cut: bool,
 }
 
-impl<'e, 'a> Places<'e, 'a> {
+impl<'e, 'a> TimeIndex<'e, 'a> {
     fn of<'c>(live: &'e [&'a Arc<Event>], named: impl Iterator<Item = &'c EventCompaction>) -> Self {
         let times = named.flat_map(|compaction| [compaction.start_timestamp, compaction.end_timestamp]);
         let mut at: HashMap<i64, Vec<usize>> = times.map(|time| (micros_of_seconds(time), Vec::new())).collect();
@@ -125,7 +125,8 @@ impl<'e, 'a> Places<'e, 'a> {
         let (start, end) = (compaction.start_timestamp, compaction.end_timestamp);
         let last = self.named(end).iter().copied().rfind(|last| *last < place);
         let first = self.named(start).iter().copied().find(|first| *first <= last.unwrap_or(place));
-        // A log that was cut has lost what it lacks. A whole one has a summary by somebody who rounds: time has to do.
+        // In a cut log the missing event was removed. In a complete log another program rounded the time, so events are
+        // compared by time.
         let from = match first {
             Some(first) => first,
             None if self.cut => 0,
@@ -137,17 +138,17 @@ impl<'e, 'a> Places<'e, 'a> {
             None => self.until(from..place, |time| time <= end),
         };
         let covers = from.min(to)..to;
-        let first = Border(first.or((!self.cut).then_some(from)), start);
-        let last = Border(covers.end.checked_sub(1).filter(|_| last.is_some() || !self.cut), end);
+        let first = RangeEnd(first.or((!self.cut).then_some(from)), start);
+        let last = RangeEnd(covers.end.checked_sub(1).filter(|_| last.is_some() || !self.cut), end);
         Some(Summary { event, compaction, covers, place, first, last })
     }
 
-    /// The places of the events that have a named time.
+    /// The places of the events with a time.
     fn named(&self, time: f64) -> &[usize] {
         self.at.get(&micros_of_seconds(time)).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The first of these places whose event does not have such a time, or their end.
+    /// The first of these places whose event does not satisfy the condition on its time, or their end.
     fn until(&self, mut places: Range<usize>, such: impl Fn(f64) -> bool) -> usize {
         let end = places.end;
         let time = |place: usize| self.live.get(place).and_then(|event| event.timestamp);

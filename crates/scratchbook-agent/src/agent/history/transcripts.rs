@@ -1,4 +1,4 @@
-//! What was spoken in a live session, as text.
+//! Speech of a live session, as text.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use scratchbook_core::content::Content;
 use scratchbook_core::event::Event;
 
-/// Events without content that hold a transcription become text; pieces that follow each other become one.
+/// Turns transcriptions of events without content into text; consecutive pieces are joined.
 pub(super) fn as_contents(events: Vec<Arc<Event>>) -> Vec<Arc<Event>> {
     if events.iter().all(|event| event.content.is_some()) {
         return events;

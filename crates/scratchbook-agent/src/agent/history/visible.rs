@@ -1,19 +1,19 @@
-//! Which events an agent's model is shown.
+//! Which events an agent's model sees.
 
 use std::collections::HashSet;
 
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::event::Event;
 
-/// Calls that are between a program and its user; models are not told of them.
+/// Calls between a program and its user, which models are not shown.
 const OF_FRAMEWORK: [&str; 3] = ["adk_framework", "adk_request_credential", "adk_request_confirmation"];
 
-/// Who looks at a conversation, and from where.
+/// The agent that looks at a conversation, and its position in the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Viewer<'a> {
     pub(super) agent: &'a str,
     pub(super) branch: Option<&'a str>,
-    /// Where among the turns of the run the agent's turn stands.
+    /// The node path of the agent's turn.
     pub(super) node: Option<&'a str>,
     /// The ids of all calls in the conversation.
     pub(super) calls: &'a HashSet<&'a str>,
@@ -31,14 +31,14 @@ impl Viewer<'_> {
             && !self.is_inside_tool(event)
     }
 
-    /// Whether another agent said it. What an agent itself said in a live session is told as another's, too: its roles are
-    /// not those of a conversation by turns.
+    /// Whether another agent said it. The agent's own words in a live session count as another's, too, since their
+    /// roles are not those of alternating turns.
     pub(super) fn is_anothers(&self, event: &Event) -> bool {
         event.author != "user" && (event.live_session_id.is_some() || event.author != self.agent)
     }
 
-    /// Whether a tool said it to the user while it ran; the model gets the tool's answer. Such an event has a branch of
-    /// the tool's own, `TOOL@CALL`, below the agent's.
+    /// Whether a tool said it to the user while it ran; the model gets the tool's response. Such an event has a branch
+    /// of the tool's own, `TOOL@CALL`, below the agent's.
     pub(super) fn is_inside_tool(&self, event: &Event) -> bool {
         let Some(of_event) = event.branch.as_deref().filter(|branch| !branch.is_empty()) else {
             return false;
@@ -53,7 +53,7 @@ impl Viewer<'_> {
         })
     }
 
-    /// A branch sees itself, what led to it, and what belongs to no branch.
+    /// A branch sees itself, the branches that led to it, and events without a branch.
     fn is_of_branch(&self, event: &Event) -> bool {
         let branches = (event.branch.as_deref().unwrap_or_default(), self.branch.unwrap_or_default());
         match branches {
@@ -72,7 +72,7 @@ impl Viewer<'_> {
     }
 }
 
-/// Whether there is anything in it for a model. A summary's event is looked at for its summary.
+/// Whether it has content for a model. The event of a summary is judged by its summary.
 fn says_something(event: &Event) -> bool {
     let in_parts = |content: &Content| {
         content.role.as_deref().is_some_and(|role| !role.is_empty()) && content.parts().iter().any(is_visible)
@@ -83,7 +83,7 @@ fn says_something(event: &Event) -> bool {
         || event.output_transcription.is_some()
 }
 
-/// Calls and answers are always shown, even among thoughts, and so is what a model wants back as it was.
+/// Calls and responses are always shown, even among thoughts, and so are parts that a model needs back unchanged.
 fn is_visible(part: &Part) -> bool {
     let wanted_back = part.function_call.is_some()
         || part.function_response.is_some()

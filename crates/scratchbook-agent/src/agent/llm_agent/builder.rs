@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{IncludeContents, Inner, Instruction, LlmAgent, OutputSchema, StaticInstruction};
+use super::{IncludeContents, Instruction, LlmAgent, LlmAgentDefinition, OutputSchema, StaticInstruction};
 use crate::agent::Agent;
 use crate::agent::callback::{ToolCall, agent_callback_methods};
 use crate::agent::tree::check_agent_name;
@@ -23,24 +23,24 @@ use scratchbook_core::state::{Scope, check_key};
 /// Builds an [`LlmAgent`].
 #[derive(Debug)]
 pub struct LlmAgentBuilder {
-    inner: Inner,
-    /// Why there is no model, if one was asked for that there is not.
+    inner: LlmAgentDefinition,
+    /// Why the requested model is missing.
     model_error: Option<Error>,
 }
 
 impl LlmAgentBuilder {
     pub(super) fn new(name: String) -> Self {
-        Self { inner: Inner { name, ..Inner::default() }, model_error: None }
+        Self { inner: LlmAgentDefinition { name, ..LlmAgentDefinition::default() }, model_error: None }
     }
 
-    /// The model to ask. Without one, the agent asks the model of the agent above it.
+    /// Sets the model. An agent without one uses the model of the agent above it.
     #[must_use]
     pub fn model(self, model: impl Llm) -> Self {
         self.try_model(Ok(model))
     }
 
-    /// The model to ask, or the reason why there is none, which [`build`](Self::build) then returns: for what makes models
-    /// by their names, in a builder's chain.
+    /// Sets the model, or the error that [`build`](Self::build) returns: for functions that create models by name,
+    /// inside a builder's chain.
     #[must_use]
     pub fn try_model(mut self, model: Result<impl Llm>) -> Self {
         match model {
@@ -53,52 +53,52 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// What the agent is good at, for agents that may hand over to it.
+    /// Describes what the agent is good at, for agents that may hand over to it.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.inner.description = description.into();
         self
     }
 
-    /// What the model is told to be and do: a template, or an [`Instruction`].
+    /// Sets the model's instruction: a template, or an [`Instruction`].
     #[must_use]
     pub fn instruction(mut self, instruction: impl Into<Instruction>) -> Self {
         self.inner.instruction = Some(instruction.into());
         self
     }
 
-    /// What the models of all agents of the tree are told first. Only that of the root counts.
+    /// Sets an instruction that comes first for the models of all agents of the tree. Only the root's is used.
     #[must_use]
     pub fn global_instruction(mut self, instruction: impl Into<Instruction>) -> Self {
         self.inner.global_instruction = Some(instruction.into());
         self
     }
 
-    /// What the model is told in each request in the same words; nothing is filled in. The
-    /// [`instruction`](Self::instruction) then comes with the conversation, so that what is sent first stays the same, which
-    /// hosts of models keep and bill less for. Data in it is put before the conversation, and referred to.
+    /// Sets an instruction that is the same in every request, without placeholders. The
+    /// [`instruction`](Self::instruction) is then sent with the conversation, so that requests begin with the same
+    /// text, which providers can cache and bill less for. Data in it is placed before the conversation and referred to.
     #[must_use]
     pub fn static_instruction(mut self, instruction: impl Into<Content>) -> Self {
         self.inner.static_instruction = StaticInstruction::of(instruction.into());
         self
     }
 
-    /// How the model is to answer.
+    /// Sets how the model generates its answers.
     #[must_use]
     pub fn generate_content_config(mut self, config: GenerateContentConfig) -> Self {
         self.inner.generate_content_config = config;
         self
     }
 
-    /// How much of the conversation the model is shown.
+    /// Sets how much of the conversation the model sees.
     #[must_use]
     pub fn include_contents(mut self, include: IncludeContents) -> Self {
         self.inner.include_contents = include;
         self
     }
 
-    /// Keeps the agent from handing the conversation to the agent above it. It does not keep the conversation then: the
-    /// next message goes to an agent above.
+    /// Keeps the agent from handing the conversation to the agent above it. Such an agent does not keep the
+    /// conversation: the next message goes to an agent above it.
     #[must_use]
     pub fn disallow_transfer_to_parent(mut self) -> Self {
         self.inner.disallow_transfer_to_parent = true;
@@ -126,24 +126,24 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// The state key, of any scope, that the agent's final text goes to.
+    /// Sets the state key, of any scope, that receives the agent's final text.
     #[must_use]
     pub fn output_key(mut self, key: impl Into<String>) -> Self {
         self.inner.output_key = Some(key.into());
         self
     }
 
-    /// The type the agent's final answer must have; the model is shown its JSON Schema, and
-    /// [`output_key`](Self::output_key) gets the parsed value. An agent with tools whose model takes no schema beside tools
-    /// is given one more, `set_model_response`, that takes the answer.
+    /// Sets the type of the agent's final answer. The model is shown its JSON Schema, and
+    /// [`output_key`](Self::output_key) receives the parsed value. If the model does not support a schema together with
+    /// tools, an agent with tools gets one more tool, `set_model_response`, which takes the answer.
     #[must_use]
     pub fn output_type<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
         self.inner.output_schema = Some(OutputSchema::of_type::<T>());
         self
     }
 
-    /// As [`output_type`](Self::output_type), with a JSON Schema in place of a type. The model is to keep to it; what it
-    /// answers is parsed and not checked against it.
+    /// Like [`output_type`](Self::output_type), with a JSON Schema in place of a type. The answer is parsed, but not
+    /// validated against the schema.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.inner.output_schema = Some(OutputSchema::of_schema(schema));
@@ -152,9 +152,8 @@ impl LlmAgentBuilder {
 
     agent_callback_methods!(inner.agent_callbacks);
 
-    /// Adds a callback before each model call: it goes on with the request, changed or not
-    /// (`ControlFlow::Continue`), or answers in the model's place (`ControlFlow::Break`), which callbacks after the model do
-    /// not see.
+    /// Adds a callback before each model call. It continues with the request, changed or not (`ControlFlow::Continue`),
+    /// or answers in place of the model (`ControlFlow::Break`); callbacks after the model do not see that answer.
     #[must_use]
     pub fn before_model<F, Fut>(mut self, callback: F) -> Self
     where
@@ -166,7 +165,7 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback after each model response, which it gives back, changed or not.
+    /// Adds a callback after each model response. It returns the response, changed or not.
     #[must_use]
     pub fn after_model<F, Fut>(mut self, callback: F) -> Self
     where
@@ -178,8 +177,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback before each tool call: it goes on with the call, changed or not
-    /// (`ControlFlow::Continue`), or answers in the tool's place (`ControlFlow::Break`), which callbacks after the tool see.
+    /// Adds a callback before each tool call. It continues with the call, changed or not (`ControlFlow::Continue`), or
+    /// answers in place of the tool (`ControlFlow::Break`); callbacks after the tool see that answer.
     #[must_use]
     pub fn before_tool<F, Fut>(mut self, callback: F) -> Self
     where
@@ -191,7 +190,7 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback after each tool call that went well, or that a callback before it has answered; it gives back the
+    /// Adds a callback after each tool call that succeeded or that a callback before it answered. It returns the
     /// answer, changed or not.
     #[must_use]
     pub fn after_tool<F, Fut>(mut self, callback: F) -> Self
@@ -205,13 +204,14 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the name is no identifier or is `user`, if two tools have one name or that of a tool that agents
-    /// have by themselves (`transfer_to_agent`, with an output schema `set_model_response`), if the output key is invalid, and
-    /// if a number of the config is not finite; the error given to [`try_model`](Self::try_model).
+    /// `InvalidArgument` if the name is not an identifier or is `user`, if two tools have the same name or one has the
+    /// name of a built-in tool (`transfer_to_agent`, and `set_model_response` with an output schema), if the output key
+    /// is invalid, or if a number of the config is not finite. The error given to [`try_model`](Self::try_model) is
+    /// returned as it is.
     pub fn build(self) -> Result<LlmAgent> {
         let inner = self.inner;
         if let Some(error) = self.model_error {
@@ -225,7 +225,7 @@ impl LlmAgentBuilder {
     }
 }
 
-impl Inner {
+impl LlmAgentDefinition {
     fn check_output_key(&self) -> Result<()> {
         let Some(key) = &self.output_key else {
             return Ok(());

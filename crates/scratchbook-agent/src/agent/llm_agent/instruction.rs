@@ -1,4 +1,4 @@
-//! What a model is told to be and do.
+//! Instructions for a model.
 
 use std::fmt;
 use std::future::Future;
@@ -10,21 +10,21 @@ use crate::agent::ReadonlyContext;
 use crate::instruction::InstructionTemplate;
 use scratchbook_core::error::Result;
 
-/// A function that writes an agent's instruction for each model call; its text is used as it is.
+/// A function that writes an agent's instruction for each model call. Its text is used as it is.
 pub type InstructionProvider = Arc<dyn Fn(ReadonlyContext) -> BoxFuture<'static, Result<String>> + Send + Sync>;
 
-/// What a model is told to be and do.
+/// An instruction for a model.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Instruction {
     /// A template, filled from the state.
     Template(InstructionTemplate),
-    /// A function; nothing is filled in.
+    /// A function, whose text is used as it is.
     Provider(InstructionProvider),
 }
 
 impl Instruction {
-    /// An instruction from an async function; see [`inject_session_state`] for filling in values by hand.
+    /// An instruction from an async function. It can fill in values with [`inject_session_state`].
     #[must_use]
     pub fn provider<F, Fut>(function: F) -> Self
     where
@@ -34,7 +34,7 @@ impl Instruction {
         Self::Provider(Arc::new(move |context| Box::pin(function(context))))
     }
 
-    /// The text as it was written, before values are filled in; a function has none.
+    /// The template's text before values are filled in; `None` for a function.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
         match self {
@@ -48,7 +48,7 @@ impl Instruction {
         self.render_as("instruction", context).await
     }
 
-    /// The same; what it is called in an error.
+    /// The same, with the name that errors give the instruction.
     pub(in crate::agent) async fn render_as(&self, what: &str, context: ReadonlyContext) -> Result<String> {
         match self {
             Self::Template(template) => render(what, template, &context).await,
@@ -84,7 +84,7 @@ impl fmt::Debug for Instruction {
     }
 }
 
-/// Fills a template from the state, as an [`InstructionProvider`] may want to.
+/// Fills a template from the state, for use in an [`InstructionProvider`].
 ///
 /// ```
 /// use scratchbook::{Instruction, inject_session_state};
@@ -96,9 +96,10 @@ impl fmt::Debug for Instruction {
 ///
 /// # Errors
 ///
-/// `NotFound` names a key or artifact that is missing; `FailedPrecondition` where an artifact is asked for and
-/// the runner has no artifact service; `PermissionDenied` names a key that is [marked as secret](scratchbook_core::session::SecretKeys),
-/// unless the run [allows it](crate::runner::RunConfig::with_secrets_in_templates).
+/// `NotFound` names a missing key or artifact; `FailedPrecondition` if the template uses an artifact and the runner has
+/// no artifact service; `PermissionDenied` names a key that is [marked as
+/// secret](scratchbook_core::session::SecretKeys), unless the run [allows
+/// it](crate::runner::RunConfig::with_secrets_in_templates).
 pub async fn inject_session_state(template: &str, context: &ReadonlyContext) -> Result<String> {
     render("instruction", &InstructionTemplate::parse(template), context).await
 }

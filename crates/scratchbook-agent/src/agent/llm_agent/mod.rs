@@ -1,4 +1,4 @@
-//! An agent that asks a model, calls the tools it names, and asks again until it has an answer.
+//! An agent that calls a model, runs the tools that it asks for, and calls it again until it has an answer.
 
 mod builder;
 mod instruction;
@@ -8,9 +8,9 @@ mod static_instruction;
 use std::fmt;
 use std::sync::Arc;
 
+use super::agent_turn::{AgentTurn, drive};
 use super::callback::{AgentCallbacks, ModelCallbacks};
 use super::context::InvocationContext;
-use super::drive::{Turn, drive};
 use super::{Agent, EventStream, step};
 use crate::model::{GenerateContentConfig, Llm};
 use crate::tool::Tool;
@@ -21,9 +21,9 @@ pub use instruction::{Instruction, InstructionProvider, inject_session_state};
 pub(super) use output_schema::{OutputSchema, without_code_fence};
 pub(super) use static_instruction::StaticInstruction;
 
-/// An agent that asks a model.
+/// An agent that calls a model.
 ///
-/// What it was built from can be read: its name, description and sub-agents as any [`Agent`]'s, and the rest here.
+/// Its parts can be read: name, description and sub-agents through [`Agent`], and the rest through the methods here.
 ///
 /// ```
 /// use scratchbook::{InMemorySessionService, LlmAgent, Runner, ScriptedLlm};
@@ -42,15 +42,15 @@ pub(super) use static_instruction::StaticInstruction;
 /// ```
 #[derive(Clone)]
 pub struct LlmAgent {
-    pub(super) inner: Arc<Inner>,
+    pub(super) inner: Arc<LlmAgentDefinition>,
 }
 
-/// What an agent is made of; shared with its running turns.
+/// The parts of an agent, shared with its running turns.
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(super) struct LlmAgentDefinition {
     pub(super) name: String,
     pub(super) description: String,
-    /// `None` for that of the agent above.
+    /// `None` for the model of the agent above.
     pub(super) model: Option<Arc<dyn Llm>>,
     pub(super) global_instruction: Option<Instruction>,
     pub(super) static_instruction: Option<StaticInstruction>,
@@ -67,43 +67,43 @@ pub(super) struct Inner {
     sub_agents: Vec<Arc<dyn Agent>>,
 }
 
-/// How much of the conversation an agent's model is shown.
+/// How much of the conversation an agent's model sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IncludeContents {
     /// The history that the agent's branch sees.
     #[default]
     Default,
-    /// The current turn alone: what the user or another agent said last, and the calls and answers since.
+    /// The current turn alone: the last words of the user or of another agent, and the calls and responses since.
     None,
 }
 
 impl LlmAgent {
-    /// Begins an agent of this name.
+    /// Starts building an agent with this name.
     #[must_use]
     pub fn builder(name: impl Into<String>) -> LlmAgentBuilder {
         LlmAgentBuilder::new(name.into())
     }
 
-    /// The model it asks; `None` where it asks the model of the agent above it.
+    /// Its model; `None` if it uses the model of the agent above it.
     #[must_use]
     pub fn model(&self) -> Option<&Arc<dyn Llm>> {
         self.inner.model.as_ref()
     }
 
-    /// What the model is told to be and do.
+    /// The model's instruction.
     #[must_use]
     pub fn instruction(&self) -> Option<&Instruction> {
         self.inner.instruction.as_ref()
     }
 
-    /// Its tools, in the order they were added. The one that hands over to other agents is not among them.
+    /// Its tools, in the order in which they were added, without the built-in ones.
     #[must_use]
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.inner.tools
     }
 
-    /// The state key that its final text goes to.
+    /// The state key that receives its final text.
     #[must_use]
     pub fn output_key(&self) -> Option<&str> {
         self.inner.output_key.as_deref()
@@ -120,10 +120,10 @@ impl LlmAgent {
     }
 
     /// The agent's turn in a run.
-    pub(super) fn turn(&self, context: &InvocationContext) -> Turn {
+    pub(super) fn turn(&self, context: &InvocationContext) -> AgentTurn {
         let context = context.for_turn(&self.inner.name);
         let events = step::turn(Arc::clone(&self.inner), context.clone());
-        Turn { callbacks: self.inner.agent_callbacks.clone(), context, events }
+        AgentTurn { callbacks: self.inner.agent_callbacks.clone(), context, events }
     }
 }
 

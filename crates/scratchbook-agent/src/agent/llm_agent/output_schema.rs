@@ -1,4 +1,4 @@
-//! The shape of an agent's answer.
+//! The schema of an agent's answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::tool::SetModelResponseTool;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 
-/// A JSON Schema, the check that a type of the caller's makes, and the tool that takes such an answer.
+/// A JSON Schema, the check that the caller's type makes, and the tool that takes such an answer.
 #[derive(Clone)]
 pub(in crate::agent) struct OutputSchema {
     pub(in crate::agent) schema: Value,
     pub(in crate::agent) check: fn(&Value) -> Result<()>,
-    /// For models that take no schema beside tools.
+    /// For models that do not support a schema together with tools.
     pub(in crate::agent) tool: Arc<SetModelResponseTool>,
 }
 
 impl OutputSchema {
-    /// Answers that are read as a type.
+    /// Answers that are parsed as a type.
     pub(super) fn of_type<T: JsonSchema + DeserializeOwned>() -> Self {
         let check = |value: &Value| match T::deserialize(value) {
             Ok(_) => Ok(()),
@@ -33,7 +33,7 @@ impl OutputSchema {
         Self::new(schema_for!(T).to_value(), check)
     }
 
-    /// Answers that the model holds to a schema; any JSON is taken.
+    /// Answers of a schema that only the model checks; any JSON is accepted.
     pub(super) fn of_schema(schema: Value) -> Self {
         Self::new(schema, |_| Ok(()))
     }
@@ -44,8 +44,8 @@ impl OutputSchema {
     }
 }
 
-/// An answer without the fence of a Markdown code block around it, which models write although they are asked for JSON alone;
-/// as ADK takes it off.
+/// Removes the Markdown code fence around an answer, which models write although JSON alone was requested; the rule is
+/// ADK's.
 pub(in crate::agent) fn without_code_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {

@@ -1,8 +1,8 @@
-//! An instruction that is the same in every request, so that models can keep what it means to them.
+//! An instruction that is the same in every request, so that providers can cache it.
 
 use scratchbook_core::content::{Content, Part};
 
-/// What goes into the system instruction, which is text alone, and what goes before the conversation.
+/// The text for the system instruction, and the data that is placed before the conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::agent) struct StaticInstruction {
     pub(in crate::agent) text: String,
@@ -11,7 +11,7 @@ pub(in crate::agent) struct StaticInstruction {
 }
 
 impl StaticInstruction {
-    /// `None` where there is nothing in it.
+    /// `None` if the content is empty.
     pub(super) fn of(content: Content) -> Option<Self> {
         let mut texts = Vec::new();
         let mut contents = Vec::new();
@@ -45,7 +45,7 @@ fn kind(mime_type: Option<&str>) -> Option<String> {
     mime_type.map(|kind| format!("type: {kind}"))
 }
 
-/// What is known of the data, in brackets.
+/// The known properties of the data, in parentheses.
 fn listed(about: impl IntoIterator<Item = Option<String>>) -> String {
     let known: Vec<_> = about.into_iter().flatten().collect();
     if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }

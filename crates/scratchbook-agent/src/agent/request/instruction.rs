@@ -1,9 +1,9 @@
-//! What a model is told to be and do. The wording is ADK's.
+//! The texts of a system instruction. The wording is ADK's.
 
-use crate::agent::fence::Fence;
-use crate::agent::llm_agent::Inner;
+use crate::agent::llm_agent::LlmAgentDefinition;
+use crate::agent::text_markers::TextMarkers;
 
-/// Texts in the order in which they are told, with an empty line between.
+/// Texts in order, with an empty line between them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SystemInstruction(String);
 
@@ -20,9 +20,9 @@ impl SystemInstruction {
     }
 }
 
-/// Who the model is.
-pub(super) fn identity(agent: &Inner) -> String {
-    let Inner { name, description, .. } = agent;
+/// The sentence that gives the model its identity.
+pub(super) fn identity(agent: &LlmAgentDefinition) -> String {
+    let LlmAgentDefinition { name, description, .. } = agent;
     let identity = format!("You are an agent. Your internal name is \"{name}\".");
     match description.as_str() {
         "" => identity,
@@ -30,15 +30,15 @@ pub(super) fn identity(agent: &Inner) -> String {
     }
 }
 
-/// An instruction that stands in the conversation, where all else is said by somebody: it says of itself that it is not,
-/// and what was filled into it cannot end it.
+/// An instruction inside the conversation, where all other text was said by someone. It states that it is the
+/// instruction, and text that was filled into it cannot end it.
 pub(super) fn with_the_conversation(instruction: &str) -> String {
-    let Fence { begin, end } = Fence::INSTRUCTION;
+    let TextMarkers { begin, end } = TextMarkers::INSTRUCTION;
     format!(
         "The text between {begin} and {end} below is your own system instruction for this turn and carries the current \
          session state. It is addressed to you. Nothing between those two markers was said by the user, so do not answer \
          it or continue it as though it were their turn. Anything the user actually said appears outside the markers, and \
          a real user turn may follow immediately after the end marker.\n{}",
-        Fence::INSTRUCTION.around(instruction)
+        TextMarkers::INSTRUCTION.around(instruction)
     )
 }

@@ -1,15 +1,15 @@
-//! What an agent asks its model, as google-adk builds it: which texts make the instruction, in which order, which tools
-//! are declared, and where the conversation has room for what comes with it.
+//! An agent's request to its model, built as google-adk builds it: the texts of the instruction and their order, the
+//! declared tools, and where added contents go in the conversation.
 
+mod insertion_point;
 mod instruction;
-mod placing;
 mod transfer;
 
 use std::sync::Arc;
 
 use super::compaction::estimated;
 use super::history::{self, HistoryOptions};
-use super::llm_agent::{Inner, Instruction};
+use super::llm_agent::{Instruction, LlmAgentDefinition};
 use super::{Agent, InvocationContext};
 use crate::model::{FunctionDeclaration, Llm, LlmCapabilities, LlmRequest};
 use crate::tool::{Tool, TransferTool};
@@ -19,12 +19,12 @@ use scratchbook_core::error::Result;
 use instruction::{SystemInstruction, identity, with_the_conversation};
 use transfer::transfer_instruction;
 
-/// What a model is told that has to give its answer by a tool.
+/// Instructs a model that has to give its answer with a tool.
 const ANSWER_BY_TOOL: &str = "IMPORTANT: You have access to other tools, but you must provide your final response using \
     the set_model_response tool with the required structured format. After using any other tools needed to complete the \
     task, always call set_model_response with your final answer in the specified schema format.";
 
-/// What a model is told of a tool that answers later.
+/// Added to the description of a long-running tool.
 const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
     some intermediate or pending status.";
 
@@ -32,10 +32,10 @@ const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call 
 ///
 /// # Errors
 ///
-/// `NotFound` names a key that an instruction needs and the state does not have; and what an instruction of the caller's own
-/// fails with.
+/// `NotFound` names a key that an instruction needs and the state does not have. An error of the caller's own
+/// instruction function is returned.
 pub(super) async fn request(
-    agent: &Inner,
+    agent: &LlmAgentDefinition,
     model: &dyn Llm,
     tools: &[Arc<dyn Tool>],
     context: &InvocationContext,
@@ -70,9 +70,9 @@ pub(super) async fn request(
     }
     let mut contents = history::contents(context, history_options(agent, capabilities));
     let at = match agent.static_instruction.as_ref().is_some_and(|fixed| !fixed.contents.is_empty()) {
-        // What is the same in each request comes first in each.
+        // Content that is the same in every request comes first.
         true => 0,
-        false => placing::of_current_turn(&contents),
+        false => insertion_point::before_current_turn(&contents),
     };
     contents.splice(at..at, beside);
     let shown = agent.output_schema.as_ref().filter(|_| !answers_by_tool(agent, capabilities));
@@ -87,17 +87,17 @@ pub(super) async fn request(
     })
 }
 
-/// How many tokens the conversation in an agent's next request may be.
-pub(super) fn estimated_tokens(agent: &Inner, model: &dyn Llm, context: &InvocationContext) -> u64 {
+/// Estimates the tokens of the conversation in an agent's next request.
+pub(super) fn estimated_tokens(agent: &LlmAgentDefinition, model: &dyn Llm, context: &InvocationContext) -> u64 {
     estimated(history::contents(context, history_options(agent, model.capabilities())).iter())
 }
 
-fn history_options(agent: &Inner, capabilities: LlmCapabilities) -> HistoryOptions {
+fn history_options(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) -> HistoryOptions {
     HistoryOptions { include: agent.include_contents, client_ids: capabilities.call_ids }
 }
 
-/// The tools that a model may call: those that agents have by themselves, then the agent's own.
-pub(super) fn tools(agent: &Inner, model: &dyn Llm, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
+/// The tools that a model may call: the built-in ones, then the agent's own.
+pub(super) fn tools(agent: &LlmAgentDefinition, model: &dyn Llm, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(agent.tools.len() + 2);
     if let Some(output) = agent.output_schema.as_ref().filter(|_| answers_by_tool(agent, model.capabilities())) {
         tools.push(Arc::clone(&output.tool) as Arc<dyn Tool>);
@@ -111,7 +111,7 @@ pub(super) fn tools(agent: &Inner, model: &dyn Llm, context: &InvocationContext)
     tools
 }
 
-/// A tool as the model is told of it; one that answers later with a note, in ADK's words.
+/// A tool's declaration for the model; a long-running tool's has a note, in ADK's words.
 fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
     let mut declaration = tool.declaration().clone();
     if tool.is_long_running() {
@@ -122,12 +122,12 @@ fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
     declaration
 }
 
-/// Whether an answer that has a schema comes by a tool, since the model takes no schema beside tools.
-fn answers_by_tool(agent: &Inner, capabilities: LlmCapabilities) -> bool {
+/// Whether an answer with a schema is given with a tool, since the model does not support a schema together with tools.
+fn answers_by_tool(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) -> bool {
     agent.output_schema.is_some() && !agent.tools.is_empty() && !capabilities.output_schema_and_tools
 }
 
-/// What the root of the tree says to all its agents.
+/// The root's instruction for all agents of the tree.
 fn root_instruction(context: &InvocationContext) -> Option<&Instruction> {
     let root = context.tree().root().as_llm_agent()?;
     root.inner.global_instruction.as_ref().filter(|global| global.source() != Some(""))

@@ -1,18 +1,19 @@
-//! What a model is told of the agents it may hand the conversation to. The wording is ADK's.
+//! Describes the agents that a model may hand the conversation to. The wording is ADK's.
 
 use std::sync::Arc;
 
 use crate::agent::Agent;
 use crate::tool::TransferTool;
 
-/// The agents by name and description, and when to hand over. `parent` is the agent above, where it may be handed to.
+/// The agents by name and description, and when to hand over. `parent` is the agent above, if it may receive the
+/// conversation.
 pub(super) fn transfer_instruction(targets: &[&Arc<dyn Agent>], parent: Option<&str>) -> String {
     let tool = TransferTool::NAME;
-    let told: Vec<_> = targets
+    let described: Vec<_> = targets
         .iter()
         .map(|agent| format!("\nAgent name: {}\nAgent description: {}\n", agent.name(), agent.description()))
         .collect();
-    let told = told.join("\n");
+    let described = described.join("\n");
     let mut names: Vec<_> = targets.iter().map(|agent| agent.name()).collect();
     names.sort_unstable();
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -21,7 +22,7 @@ pub(super) fn transfer_instruction(targets: &[&Arc<dyn Agent>], parent: Option<&
         "
 You have a list of other agents to transfer to:
 
-{told}
+{described}
 
 If you are the best to answer the question according to your description,
 you can answer it.

@@ -1,5 +1,5 @@
-//! Models that Ollama runs, here or in its cloud. Without genai, which knows neither schemas of answers nor the names of tools
-//! that answered, and takes a stream that broke off for one that has ended.
+//! Models that Ollama runs, locally or in its cloud. They are called without genai, which supports neither schemas of
+//! answers nor the names of tools in responses, and which takes an interrupted stream for a complete one.
 
 mod read;
 mod request;
@@ -11,25 +11,25 @@ pub(super) use read::{read, usage};
 pub(super) use request::body as request_body;
 
 use crate::body;
-use crate::body::Room;
+use crate::body::SizeLimit;
 use crate::client::Call;
 use crate::retry::Failure;
 use scratchbook_core::error::{Error, Result};
 
-/// Where Ollama is, unless somebody says otherwise.
+/// Ollama's address, unless another is set.
 const LOCAL: &str = "http://localhost:11434/";
 const CLOUD: &str = "https://ollama.com/";
 
-/// The answer in one piece.
+/// The answer, not streamed.
 pub(super) async fn whole(call: &Call, asked: &Value) -> Result<Value, Failure> {
     let response = send(call, asked).await?;
     let text = body::whole(call, response).await?;
     Ok(scratchbook_core::json::from_slice(&text).map_err(|error| call.unreadable(&error.to_string()))?)
 }
 
-/// Sends the request; the answer comes as lines.
+/// Sends the request; the answer arrives as lines.
 pub(super) async fn lines(call: &Call, asked: &Value) -> Result<Lines, Failure> {
-    Ok(Lines { response: send(call, asked).await?, buffer: Vec::new(), searched: 0, room: Room::default() })
+    Ok(Lines { response: send(call, asked).await?, buffer: Vec::new(), searched: 0, limit: SizeLimit::default() })
 }
 
 async fn send(call: &Call, asked: &Value) -> Result<Response, Failure> {
@@ -53,26 +53,26 @@ fn url(call: &Call) -> Result<Url> {
     url.map_err(|error| Error::invalid("an endpoint is an address such as 'http://localhost:11434'").with_source(error))
 }
 
-/// An answer that comes line by line.
+/// An answer that arrives line by line.
 pub(super) struct Lines {
     response: Response,
     buffer: Vec<u8>,
-    /// How much of the buffer is known to hold no end of a line.
+    /// How much of the buffer is known to contain no end of a line.
     searched: usize,
-    room: Room,
+    limit: SizeLimit,
 }
 
 impl Lines {
-    /// The next lines that are whole; `None` at the end.
+    /// The next complete lines; `None` at the end.
     pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
         loop {
             match self.response.chunk().await.map_err(|error| call.unreached(error))? {
                 Some(bytes) => {
-                    self.room.take(call, bytes.len())?;
+                    self.limit.take(call, bytes.len())?;
                     self.buffer.extend_from_slice(&bytes);
                 }
                 None if self.buffer.is_empty() => return Ok(None),
-                // The last line may do without its end.
+                // The last line may lack its line end.
                 None => return text(call, std::mem::take(&mut self.buffer)).map(Some),
             }
             let end = self.buffer[self.searched..].iter().rposition(|byte| *byte == b'\n');

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::super::answer::Answer;
-use super::super::call::{Call, Finish};
+use super::super::call::{Finish, PartialCall};
 
-/// Reads a line of a stream or a whole answer, which look alike.
+/// Reads a line of a stream or a whole answer, which have the same form.
 pub(in super::super) fn read(line: &Value, answer: &mut Answer) {
     if let Some(error) = line.get("error") {
         return answer.fail(None, error.as_str());
@@ -16,12 +16,12 @@ pub(in super::super) fn read(line: &Value, answer: &mut Answer) {
     answer.text(message["content"].as_str().unwrap_or_default());
     for call in message["tool_calls"].as_array().into_iter().flatten() {
         let function = &call["function"];
-        answer.start_call(Call {
+        answer.start_call(PartialCall {
             id: call["id"].as_str().unwrap_or_default().to_owned(),
             name: function["name"].as_str().unwrap_or_default().to_owned(),
-            // Calls come whole, so none at all are an empty object.
+            // Calls arrive whole, so missing arguments are an empty object.
             whole: Some(function.get("arguments").cloned().unwrap_or_else(|| json!({}))),
-            ..Call::default()
+            ..PartialCall::default()
         });
     }
     if line["done"] == true {
@@ -35,11 +35,11 @@ pub(in super::super) fn read(line: &Value, answer: &mut Answer) {
     }
 }
 
-/// The counts as ADK's `LiteLlm` gives them.
+/// The counts in the form of ADK's `LiteLlm`.
 pub(in super::super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let answer = count("eval_count")?;
-    // Absent where the whole prompt was in the cache.
+    // Absent if the whole prompt was in the cache.
     let prompt = count("prompt_eval_count").unwrap_or(0);
     Some(json!({
         "promptTokenCount": prompt,

@@ -29,7 +29,7 @@ fn payer(lets: &Arc<Semaphore>, count: &Arc<AtomicUsize>) -> LlmAgent {
         let answered = last.function_responses().next().is_some();
         Ok(if answered { "Paid.".into() } else { LlmResponse::call("pay", json!({"amount": amount})) })
     });
-    let pay = pay.require_confirmation_if(|args| args["amount"].as_u64() > Some(100));
+    let pay = pay.require_confirmation_if(|args: &Map<String, Value>| args["amount"].as_u64() > Some(100));
     LlmAgent::builder("payer").model(model).tool(pay).build().unwrap()
 }
 

@@ -64,7 +64,7 @@ async fn only_calls_whose_arguments_say_so_are_asked_about() {
         FunctionTool::new("pay", "Pays.", |args: Pay, _: ToolContext| async move { Ok(json!({"paid": args.amount})) });
     let calls = [10, 1000].map(|amount| ("pay", json!({"amount": amount})));
     let agent = llm("agent", [LlmResponse::calls(calls), says("Done.")])
-        .tool(pay.require_confirmation_if(|args| args.amount > 100));
+        .tool(pay.require_confirmation_if(|args: &Pay| args.amount > 100));
     let runner = on(&app(), agent.build().unwrap());
     let events = run(&runner, "pay").await.unwrap();
     assert_eq!(requests(&events).len(), 1);
@@ -76,6 +76,20 @@ async fn only_calls_whose_arguments_say_so_are_asked_about() {
 }
 
 #[tokio::test]
+async fn arguments_that_the_condition_cannot_read_need_consent() {
+    #[derive(serde::Deserialize)]
+    struct Limit {
+        amount: u64,
+    }
+    let pay =
+        FunctionTool::new("pay", "Pays.", |args: Map<String, Value>, _: ToolContext| std::future::ready(Ok(args)));
+    let agent = llm("agent", [call("pay", json!({"amount": "much"})), says("Done.")])
+        .tool(pay.require_confirmation_if(|limit: &Limit| limit.amount > 100));
+    let events = run(&on(&app(), agent.build().unwrap()), "pay").await.unwrap();
+    assert_eq!(requests(&events).len(), 1);
+}
+
+#[tokio::test]
 async fn arguments_that_do_not_fit_are_told_and_not_asked_about() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Pay {
@@ -83,7 +97,7 @@ async fn arguments_that_do_not_fit_are_told_and_not_asked_about() {
     }
     let pay = FunctionTool::new("pay", "Pays.", |args: Pay, _: ToolContext| async move { Ok(args.amount) });
     let agent = llm("agent", [call("pay", json!({"amount": "much"})), says("Sorry.")])
-        .tool(pay.require_confirmation_if(|_| true));
+        .tool(pay.require_confirmation_if(|_: &Pay| true));
     let events = run(&on(&app(), agent.build().unwrap()), "pay").await.unwrap();
     assert!(told(&events)[1].contains("do not fit its schema"), "{:?}", told(&events));
 }
@@ -183,7 +197,7 @@ async fn a_double_click_is_one() {
 }
 
 /// A tool that takes its time, until it is let go.
-fn slow(count: &Count, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool<Args> {
+fn slow(count: &Count, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool {
     let (count, begun, go) = (count.clone(), Arc::clone(begun), Arc::clone(go));
     let tool = FunctionTool::new("pay", "Pays.", move |_: Args, _: ToolContext| {
         let (count, begun, go) = (count.clone(), Arc::clone(&begun), Arc::clone(&go));

@@ -15,7 +15,7 @@ use crate::database::{self, Database};
 const ID: &str = "e-killed";
 
 /// Two agents: the first is through, the second calls a tool. It goes by what it is shown, as a real model does.
-fn agents(tools: Vec<FunctionTool<Args>>) -> SequentialAgent {
+fn agents(tools: Vec<FunctionTool>) -> SequentialAgent {
     let first = LlmAgent::builder("first").model(ScriptedLlm::from_fn(|_| Ok(says("first done")))).build().unwrap();
     let model = ScriptedLlm::from_fn(|request| {
         let answered = request.contents.last().is_some_and(|content| content.function_responses().next().is_some());
@@ -109,7 +109,7 @@ async fn consent_that_was_given_before_a_crash_is_carried_out_after_it() {
     assert_eq!(count.get(), 1);
 }
 
-fn payer(pay: FunctionTool<Args>) -> LlmAgent {
+fn payer(pay: FunctionTool) -> LlmAgent {
     let model = ScriptedLlm::from_fn(|request| {
         let answered = request.contents.last().is_some_and(|content| content.function_responses().next().is_some());
         Ok(if answered { says("Paid.") } else { call("pay", json!({"amount": 5})) })

@@ -46,7 +46,7 @@ fn says(text: &str) -> LlmResponse {
 }
 
 /// Pays, when the user agrees.
-fn pay(count: &Count) -> FunctionTool<Args> {
+fn pay(count: &Count) -> FunctionTool {
     let count = count.clone();
     let tool = FunctionTool::new("pay", "Pays.", move |args: Args, context: ToolContext| {
         let count = count.clone();
@@ -60,7 +60,7 @@ fn pay(count: &Count) -> FunctionTool<Args> {
 }
 
 /// Has an answer at once.
-fn look(count: &Count) -> FunctionTool<Args> {
+fn look(count: &Count) -> FunctionTool {
     let count = count.clone();
     FunctionTool::new("look", "Looks.", move |args: Args, _: ToolContext| {
         count.add();
@@ -69,13 +69,13 @@ fn look(count: &Count) -> FunctionTool<Args> {
 }
 
 /// Has a first answer, and another later.
-fn ask() -> FunctionTool<Args> {
+fn ask() -> FunctionTool {
     FunctionTool::new("ask", "Asks.", |_: Args, _: ToolContext| async { Ok(json!({"status": "pending"})) })
         .long_running()
 }
 
 /// Has an answer later.
-fn wait(count: &Count) -> FunctionTool<Args> {
+fn wait(count: &Count) -> FunctionTool {
     let count = count.clone();
     let tool = FunctionTool::new("wait", "Waits.", move |_: Args, _: ToolContext| {
         count.add();

@@ -68,7 +68,7 @@ async fn exchange(runner: &Runner, message: &str, name: &str, answers: Vec<Value
 }
 
 /// Changes nothing, as the tool that was measured.
-fn plain_pay() -> FunctionTool<Args> {
+fn plain_pay() -> FunctionTool {
     let paid = |args: Args, _: ToolContext| async move { Ok(json!({"paid": args["amount"]})) };
     FunctionTool::new("pay", "Pays.", paid).require_confirmation()
 }

@@ -1,11 +1,11 @@
-//! What one invocation knows of its session: committed state, and writes that wait for their event.
+//! The state of one invocation: the committed state, and changes that wait for their event.
 //!
-//! Every callback and every tool call writes to a layer of its own. A callback's layer is seen by all at
-//! once; a tool call's when it has returned well. When the event that carries a layer has been committed, the
-//! layer is gone and the committed state shows it; where that never happens, nothing of it remains.
+//! Every callback and every tool call writes to a layer of its own. A callback's layer is visible to everyone at once,
+//! a tool call's layer when the call has succeeded. When the event that carries a layer is committed, the layer is
+//! removed and the committed state shows its changes. If the event is never committed, nothing of the layer remains.
 //!
-//! Of a key a layer sees its own change first, or else that of another layer of its event, such as that of an earlier
-//! callback; else the newest of what is committed and what others have pending.
+//! A layer reads its own change to a key first, then changes of other layers of the same event, such as an earlier
+//! callback's, and then the newest of the committed value and the changes that are pending for other events.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::layers::LayerGroup;
+use super::layer_group::LayerGroup;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::session::{Committed, Session};
 use scratchbook_core::state::{Change, Scope, StateDelta, StateMap, resolve};
 
 /// The state of a running invocation, shared by all its agents.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct InvocationState {
     inner: Mutex<Inner>,
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct Board {
 struct Inner {
     session: Session,
     layers: Vec<Layer>,
-    /// Counts writes, so that of two pending ones the later is read.
+    /// Counts writes, so that the later of two pending changes is read.
     writes: u64,
-    /// Counts layers.
+    /// The number of layers opened so far.
     opened: u64,
 }
 
@@ -39,39 +39,39 @@ struct Inner {
 struct Layer {
     id: LayerId,
     event_id: String,
-    changes: IndexMap<String, Pending>,
-    seen_by: Seen,
+    changes: IndexMap<String, PendingChange>,
+    visibility: Visibility,
     group: Option<Arc<LayerGroup>>,
 }
 
 /// A change that is not committed yet.
 #[derive(Debug)]
-struct Pending {
+struct PendingChange {
     change: Change,
-    /// When it was written.
+    /// The number of the write that made it.
     stamp: u64,
-    /// Whether a value was committed since: for other events that one is seen.
+    /// Whether a newer value has been committed since. Other events then see the committed value.
     is_outdated: bool,
 }
 
-impl Pending {
-    /// Whether it is seen for other events than its own. An operation is carried out on whatever is committed.
+impl PendingChange {
+    /// Whether events other than its own see it. An operation always counts, since it applies to whatever is committed.
     fn is_news(&self) -> bool {
         !self.is_outdated || self.change.operations().is_some()
     }
 }
 
-/// Who sees a layer's writes before they are committed.
+/// Which layers see the changes of a layer before they are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    ByAll,
-    ByItself,
+pub(crate) enum Visibility {
+    Everyone,
+    OwnLayer,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayerId(u64);
 
-impl Board {
+impl InvocationState {
     pub(crate) fn new(session: Session) -> Self {
         Self { inner: Mutex::new(Inner { session, layers: Vec::new(), writes: 0, opened: 0 }) }
     }
@@ -81,7 +81,7 @@ impl Board {
         self.lock().session.clone()
     }
 
-    /// The state as everybody sees it now.
+    /// The state as every reader sees it now.
     pub(crate) fn snapshot(&self) -> StateMap {
         self.lock().snapshot(None)
     }
@@ -91,52 +91,52 @@ impl Board {
         self.lock().snapshot(Some(layer))
     }
 
-    /// Opens a layer for writes that an event is going to carry. In a group that is closed it is gone at once.
-    pub(crate) fn open(&self, event_id: &str, seen_by: Seen, group: Option<&Arc<LayerGroup>>) -> LayerId {
+    /// Opens a layer for changes that an event will carry. In a closed group the layer is not kept.
+    pub(crate) fn open(&self, event_id: &str, visibility: Visibility, group: Option<&Arc<LayerGroup>>) -> LayerId {
         let mut inner = self.lock();
         inner.opened += 1;
         let id = LayerId(inner.opened);
         if group.is_none_or(|group| !group.is_closed()) {
             let (event_id, group) = (event_id.to_owned(), group.cloned());
-            inner.layers.push(Layer { id, event_id, changes: IndexMap::new(), seen_by, group });
+            inner.layers.push(Layer { id, event_id, changes: IndexMap::new(), visibility, group });
         }
         id
     }
 
-    /// Drops all layers of a group and of the groups within it; from now on none can be opened there.
+    /// Drops all layers of a group and of the groups inside it. No layer can be opened there any more.
     pub(crate) fn close(&self, group: &LayerGroup) {
         let mut inner = self.lock();
         group.close();
         inner.layers.retain(|layer| layer.group.as_ref().is_none_or(|group| !group.is_closed()));
     }
 
-    /// Lets everybody see a layer's writes.
+    /// Makes a layer's changes visible to everyone.
     pub(crate) fn publish(&self, layer: LayerId) {
         if let Some(layer) = self.lock().layer(layer) {
-            layer.seen_by = Seen::ByAll;
+            layer.visibility = Visibility::Everyone;
         }
     }
 
-    /// Lets another event carry a layer.
+    /// Moves a layer to another event.
     pub(crate) fn carry(&self, layer: LayerId, event_id: &str) {
         if let Some(layer) = self.lock().layer(layer) {
             event_id.clone_into(&mut layer.event_id);
         }
     }
 
-    /// Drops a layer and what was written to it.
+    /// Drops a layer and its changes.
     pub(crate) fn discard(&self, layer: LayerId) {
         self.lock().layers.retain(|other| other.id != layer);
     }
 
-    /// Drops what was written to a layer, not the layer.
+    /// Drops a layer's changes and keeps the layer.
     pub(crate) fn clear(&self, layer: LayerId) {
         if let Some(layer) = self.lock().layer(layer) {
             layer.changes.clear();
         }
     }
 
-    /// What was written to a layer.
+    /// The changes of a layer.
     pub(crate) fn delta(&self, layer: LayerId) -> Result<StateDelta> {
         let mut inner = self.lock();
         let mut delta = StateDelta::new();
@@ -148,18 +148,18 @@ impl Board {
         Ok(delta)
     }
 
-    /// Reads a key: the layer's own write, else what is written for its event, else the newest of what is committed and what
-    /// others have pending. An operation shows what it comes to on what lies below it.
+    /// Reads a key: the layer's own change, else the change of another layer of its event, else the newest of the
+    /// committed value and other events' pending changes. An operation shows its result on the value below it.
     pub(crate) fn get(&self, layer: LayerId, key: &str) -> Option<Value> {
         self.lock().value(Some(layer), key).map(Cow::into_owned)
     }
 
-    /// Writes to a layer, all of the delta or nothing.
+    /// Writes to a layer, either the whole delta or nothing.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where the layer is gone: its event is committed or dropped, or its call has failed. For
-    /// operations, what they give on what this layer sees.
+    /// `FailedPrecondition` if the layer is gone: its event is committed or dropped, or its call has failed. An
+    /// operation that does not apply to the value this layer sees fails with its own error.
     pub(crate) fn write(&self, layer: LayerId, delta: &StateDelta) -> Result<()> {
         let mut inner = self.lock();
         let mut changes = Vec::with_capacity(delta.len());
@@ -173,14 +173,14 @@ impl Board {
         };
         for (key, change) in changes {
             stamp += 1;
-            layer.changes.insert(key, Pending { change, stamp, is_outdated: false });
+            layer.changes.insert(key, PendingChange { change, stamp, is_outdated: false });
         }
         inner.writes = stamp;
         Ok(())
     }
 
-    /// A delta as a piece of a streamed answer shows it: with what its operations come to on what is committed so far.
-    /// What they really come to is known when the whole answer is committed.
+    /// The delta as a piece of a streamed answer shows it: with the results of its operations on the committed state.
+    /// Their final results are known when the whole answer is committed.
     pub(crate) fn shown(&self, delta: &StateDelta) -> Result<StateDelta> {
         let inner = self.lock();
         let mut shown = StateDelta::new();
@@ -194,7 +194,7 @@ impl Board {
         Ok(shown)
     }
 
-    /// Takes over a committed event, with its `temp:` changes, in place of the layers it carried.
+    /// Applies a committed event and its `temp:` changes, and removes the layers that it carried.
     pub(crate) fn committed(&self, committed: &Committed, temp: &StateDelta) {
         let mut inner = self.lock();
         inner.session.apply(committed, temp);
@@ -202,17 +202,17 @@ impl Board {
         inner.outdate(committed.event.actions.state_delta.iter().chain(temp.iter()).map(|(key, _)| key));
     }
 
-    /// Whether a layer has no changes but those of `temp:` keys.
+    /// Whether a layer has changes to `temp:` keys only.
     pub(crate) fn is_temp_alone(&self, layer: LayerId) -> bool {
         let mut inner = self.lock();
         inner.layer(layer).is_none_or(|layer| layer.changes.keys().all(|key| Scope::split(key).0 == Scope::Temp))
     }
 
-    /// Takes over a layer of `temp:` changes alone, which no event is to carry.
+    /// Applies a layer that has only `temp:` changes and that no event will carry.
     ///
     /// # Errors
     ///
-    /// What the operations among them give on what is there.
+    /// The error of an operation among them that does not apply.
     pub(crate) fn keep_temp(&self, layer: LayerId) -> Result<()> {
         let delta = self.delta(layer)?;
         let mut inner = self.lock();
@@ -223,7 +223,7 @@ impl Board {
         Ok(())
     }
 
-    /// A poisoned lock is still whole: nothing that holds it can panic half-way.
+    /// A poisoned lock can be used: no code panics halfway while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,7 +234,7 @@ impl Inner {
         self.layers.iter_mut().find(|layer| layer.id == id)
     }
 
-    /// Notes of pending changes that something newer is committed.
+    /// Marks pending changes of keys for which a newer value has been committed.
     fn outdate<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
         for key in keys {
             for layer in &mut self.layers {
@@ -251,15 +251,15 @@ impl Inner {
         layer.changes.get(key).map(|pending| &pending.change)
     }
 
-    /// The pending changes to a key that a layer sees, from everybody's oldest to its own. Those that one event carries are in
-    /// the order in which it will have them; those of the layer's own event come after all others, whatever is committed
-    /// meanwhile.
+    /// The pending changes to a key that a layer sees, from other events' oldest to its own. Changes of one event are
+    /// in the order in which the event will have them. Those of the layer's own event come after all others, whatever
+    /// is committed in the meantime.
     fn pending(&self, own: Option<LayerId>, key: &str) -> Vec<&Change> {
         let own = own.and_then(|own| self.layers.iter().find(|layer| layer.id == own));
         let mut others = Vec::new();
         let mut of_own_event = Vec::new();
         for layer in &self.layers {
-            if layer.seen_by != Seen::ByAll || own.is_some_and(|own| own.id == layer.id) {
+            if layer.visibility != Visibility::Everyone || own.is_some_and(|own| own.id == layer.id) {
                 continue;
             }
             let Some(pending) = layer.changes.get(key) else {
@@ -283,12 +283,12 @@ impl Inner {
         others.chain(own.and_then(|own| own.changes.get(key))).map(|pending| &pending.change).collect()
     }
 
-    /// What a layer, or everybody, sees under a key.
+    /// The value of a key as a layer sees it, or as everyone sees it.
     fn value(&self, own: Option<LayerId>, key: &str) -> Option<Cow<'_, Value>> {
         let mut value = self.session.state().get(key).map(Cow::Borrowed);
         for change in self.pending(own, key) {
             value = match change {
-                // What cannot be carried out any more, after what somebody else wrote, will be refused at its commit.
+                // An operation that no longer applies, after another writer's change, is refused when it is committed.
                 Change::Apply(operations) => match resolve(key, operations, value.as_deref()) {
                     Ok(Some(known)) => known.value().cloned().map(Cow::Owned),
                     Ok(None) | Err(_) => value,
@@ -299,7 +299,7 @@ impl Inner {
         value
     }
 
-    /// What there is to be in a layer after a change; operations have to be possible on what it sees.
+    /// The layer's change to a key after one more change. Operations must apply to the value that the layer sees.
     fn after(&self, layer: LayerId, key: &str, change: &Change) -> Result<Change> {
         if let Some(operations) = change.operations() {
             resolve(key, operations, self.value(Some(layer), key).as_deref())?;
@@ -312,7 +312,7 @@ impl Inner {
 
     fn snapshot(&self, own: Option<LayerId>) -> StateMap {
         let mut state = self.session.state().clone();
-        let seen = self.layers.iter().filter(|layer| layer.seen_by == Seen::ByAll || Some(layer.id) == own);
+        let seen = self.layers.iter().filter(|layer| layer.visibility == Visibility::Everyone || Some(layer.id) == own);
         let keys: BTreeSet<_> = seen.flat_map(|layer| layer.changes.keys()).collect();
         for key in keys {
             let change = self.value(own, key).map_or(Change::Remove, |value| Change::Set(value.into_owned()));

@@ -1,7 +1,7 @@
-//! Pieces of a streamed answer that show what the whole changes, where the whole is there already.
+//! Pieces of a streamed answer that show the changes of the whole answer, if the whole is already there.
 //!
-//! In ADK the pieces and the whole of an answer share one set of actions, so a client that reads a piece late finds
-//! in it what the whole has changed. Here a piece shows that where its whole is ready with it; nothing is waited for.
+//! In ADK the pieces and the whole of an answer share one set of actions, so a client that reads a piece late finds the
+//! changes of the whole in it. Here a piece shows them if the whole is ready at the same time; nothing is waited for.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -12,12 +12,12 @@ use super::EventStream;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 
-/// How many events are held at most while looking for the whole.
+/// How many events are held at most while the whole answer is looked for.
 const MOST: usize = 256;
 
-/// The same events in the same order. Pieces that are ready at once with their whole answer have its changes; others
-/// have their own.
-pub(super) fn look_ahead(mut events: EventStream) -> EventStream {
+/// The same events in the same order. Pieces that are ready together with their whole answer carry its changes; others
+/// carry their own.
+pub(super) fn with_changes_in_pieces(mut events: EventStream) -> EventStream {
     Box::pin(async_stream::try_stream! {
         while let Some(event) = events.next().await {
             let mut ready = vec![event];
@@ -39,7 +39,7 @@ fn is_piece(event: &Result<Event>) -> bool {
     event.as_ref().is_ok_and(Event::is_partial)
 }
 
-/// Gives the changes of a whole answer to the pieces before it. What else its actions say is said once.
+/// Copies the changes of a whole answer to the pieces before it. Its other actions stay with the whole.
 fn share_changes(events: &mut [Result<Event>]) {
     let Some((Ok(whole), pieces)) = events.split_last_mut() else {
         return;

@@ -1,4 +1,4 @@
-//! One run at a time per session, within a runner.
+//! Allows one run at a time per session, within a runner.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,54 +16,54 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::SessionKey;
 
 tokio::task_local! {
-    /// The innermost run that the code being polled is part of.
-    static CURRENT: Arc<Turn>;
+    /// The innermost run that the polled code is part of.
+    static CURRENT: Arc<RunPermit>;
 }
 
-/// Who may run next, session by session; a session nobody waits for takes no room.
+/// The locks of sessions. A session without runs takes no memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct SessionLocks {
     queues: Arc<Mutex<HashMap<SessionKey, Queue>>>,
 }
 
 #[derive(Debug)]
 struct Queue {
     semaphore: Arc<Semaphore>,
-    /// Runs that hold or await their turn.
+    /// Runs that hold the lock or wait for it.
     users: usize,
 }
 
-/// A run's turn on its session; it ends when the last copy is dropped.
+/// The permit of a run on its session, released when the last copy is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
-    /// Given back before the place in line is.
-    permit: Option<OwnedSemaphorePermit>,
-    place: Place,
+pub(crate) struct RunPermit {
+    /// Released before the queue entry.
+    semaphore_permit: Option<OwnedSemaphorePermit>,
+    entry: QueueEntry,
     outer: Option<Arc<Self>>,
 }
 
-/// A place in a session's line.
+/// An entry in a session's queue.
 #[derive(Debug)]
-struct Place {
-    turns: Turns,
+struct QueueEntry {
+    locks: SessionLocks,
     key: SessionKey,
 }
 
-impl Turns {
-    /// Waits for the session's turn, or refuses.
+impl SessionLocks {
+    /// Waits for the session's lock, or refuses.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` inside a run of the same session, which would wait for itself; `Conflict` while
-    /// another run goes on and waiting is not wanted.
-    pub(super) async fn begin(&self, key: &SessionKey, when_busy: WhenBusy) -> Result<Arc<Turn>> {
+    /// `FailedPrecondition` inside a run of the same session, which would wait for itself; `Conflict` if another run is
+    /// active and waiting is not wanted.
+    pub(super) async fn begin(&self, key: &SessionKey, when_busy: WhenBusy) -> Result<Arc<RunPermit>> {
         let outer = CURRENT.try_with(Arc::clone).ok();
         if self.is_inside(key, outer.as_ref()) {
             let message = format!("a run of {key} was started inside a run of the same session; use another session");
             return Err(Error::new(ErrorKind::FailedPrecondition, message));
         }
-        let (semaphore, place) = self.line_up(key);
-        let permit = match when_busy {
+        let (semaphore, entry) = self.enqueue(key);
+        let semaphore_permit = match when_busy {
             WhenBusy::Queue => semaphore.acquire_owned().await.ok(),
             WhenBusy::Refuse => match semaphore.try_acquire_owned() {
                 Ok(permit) => Some(permit),
@@ -73,26 +73,26 @@ impl Turns {
                 }
             },
         };
-        Ok(Arc::new(Turn { permit, place, outer }))
+        Ok(Arc::new(RunPermit { semaphore_permit, entry, outer }))
     }
 
-    fn is_inside(&self, key: &SessionKey, outer: Option<&Arc<Turn>>) -> bool {
+    fn is_inside(&self, key: &SessionKey, outer: Option<&Arc<RunPermit>>) -> bool {
         let mut at = outer;
-        while let Some(turn) = at {
-            if turn.place.key == *key && Arc::ptr_eq(&turn.place.turns.queues, &self.queues) {
+        while let Some(permit) = at {
+            if permit.entry.key == *key && Arc::ptr_eq(&permit.entry.locks.queues, &self.queues) {
                 return true;
             }
-            at = turn.outer.as_ref();
+            at = permit.outer.as_ref();
         }
         false
     }
 
-    fn line_up(&self, key: &SessionKey) -> (Arc<Semaphore>, Place) {
+    fn enqueue(&self, key: &SessionKey) -> (Arc<Semaphore>, QueueEntry) {
         let mut queues = self.lock();
         let new = || Queue { semaphore: Arc::new(Semaphore::new(1)), users: 0 };
         let queue = queues.entry(key.clone()).or_insert_with(new);
         queue.users += 1;
-        (Arc::clone(&queue.semaphore), Place { turns: self.clone(), key: key.clone() })
+        (Arc::clone(&queue.semaphore), QueueEntry { locks: self.clone(), key: key.clone() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Queue>> {
@@ -100,15 +100,15 @@ impl Turns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for RunPermit {
     fn drop(&mut self) {
-        self.permit.take();
+        self.semaphore_permit.take();
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueEntry {
     fn drop(&mut self) {
-        let mut queues = self.turns.lock();
+        let mut queues = self.locks.lock();
         if let Some(queue) = queues.get_mut(&self.key) {
             queue.users -= 1;
             if queue.users == 0 {
@@ -118,13 +118,13 @@ impl Drop for Place {
     }
 }
 
-/// A stream whose code knows the run it is part of.
-pub(super) fn in_run(turn: Arc<Turn>, events: EventStream) -> EventStream {
-    Box::pin(InRun { turn, events })
+/// A stream whose code knows the run that it is part of.
+pub(super) fn in_run(permit: Arc<RunPermit>, events: EventStream) -> EventStream {
+    Box::pin(InRun { permit, events })
 }
 
 struct InRun {
-    turn: Arc<Turn>,
+    permit: Arc<RunPermit>,
     events: EventStream,
 }
 
@@ -132,17 +132,17 @@ impl Stream for InRun {
     type Item = Result<Event>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let turn = Arc::clone(&self.turn);
-        CURRENT.sync_scope(turn, || self.events.as_mut().poll_next(cx))
+        let permit = Arc::clone(&self.permit);
+        CURRENT.sync_scope(permit, || self.events.as_mut().poll_next(cx))
     }
 }
 
-/// A future for a task of its own that stays part of the run it was made in.
+/// A future for a new task that stays part of the current run.
 pub(crate) fn inherit_run<F: Future<Output = ()> + Send + 'static>(
     future: F,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     match CURRENT.try_with(Arc::clone) {
-        Ok(turn) => Box::pin(CURRENT.scope(turn, future)),
+        Ok(permit) => Box::pin(CURRENT.scope(permit, future)),
         Err(_) => Box::pin(future),
     }
 }

@@ -1,5 +1,5 @@
-//! An answer that came late, at the end of the conversation: it is put beside its call, and what was said in between is
-//! left out, so that the model goes on from there.
+//! Late responses at the end of the conversation. Each is moved next to its call, and the entries in between are left
+//! out, so that the model continues from there.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use super::entry::Entry;
 use super::pairs::{CallKey, merged};
 use scratchbook_core::content::Part;
 
-/// The conversation up to the call that the last entry answers, with every answer to the calls it answers beside them.
+/// The conversation up to the call that the last entry answers, with each response next to its call.
 pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let [before @ .., last] = &entries[..] else {
         return entries;
@@ -44,20 +44,20 @@ pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
     arranged
 }
 
-/// Whether all it answers are the calls of one entry: the common case, in which nothing has to be moved.
+/// Whether one entry makes all the calls that it answers: the common case, in which nothing moves.
 fn answers_only(answers: &Entry<'_>, calls: &Entry<'_>) -> bool {
     let made: HashSet<_> = calls.calls().filter_map(CallKey::of_call).collect();
     answers.responses().all(|response| CallKey::of_response(response).is_some_and(|key| made.contains(&key)))
 }
 
-/// What a part has to do with a call.
+/// How a part relates to a call.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     /// It answers the call at this place.
     Call(usize),
-    /// It answers a call that is not there.
+    /// It answers a call that is not in the conversation.
     NoCall,
-    /// It is no answer.
+    /// It is not a response.
     NoAnswer,
 }
 
@@ -79,7 +79,7 @@ fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
     owners
 }
 
-/// What was answered before, by the place of the call: of each entry between a call and the end, the parts for that call.
+/// Earlier responses by the place of their call: for each entry after the call, its parts for that call.
 fn earlier_answers<'a>(
     entries: &[Entry<'a>],
     owners: &[Vec<Owner>],
@@ -110,7 +110,7 @@ fn earlier_answers<'a>(
     earlier
 }
 
-/// An entry of answers without those that are put elsewhere; nothing where no call or answer is left.
+/// An entry without the responses that are moved; `None` if no call or response is left.
 fn without_moved<'a>(entry: Entry<'a>, owners: &[Owner], moved: &BTreeMap<usize, Vec<&Part>>) -> Option<Entry<'a>> {
     if !entry.has_responses() {
         return Some(entry);

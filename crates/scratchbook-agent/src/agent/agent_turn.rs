@@ -1,0 +1,174 @@
+//! Runs an agent's turn: callbacks around it, the report of a failure, and the agent that it hands over to.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::{FutureExt, Stream, StreamExt, stream};
+
+use super::callback::AgentCallbacks;
+use super::resume::{AwaitedCalls, TurnStatus};
+use super::{EventStream, InvocationContext, failure_event};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::event::Event;
+
+/// An agent's turn, ready to run.
+pub(super) struct AgentTurn {
+    pub(super) callbacks: AgentCallbacks,
+    /// The run, for this agent.
+    pub(super) context: InvocationContext,
+    pub(super) events: EventStream,
+}
+
+/// Runs a turn. If the agent hands over, the next agent's turn follows in the same loop and not inside the first, so
+/// that agents that hand over for ever do not exhaust the stack. The callbacks after a turn run when the turns that
+/// follow it are over. A resumed turn continues with the agent that had the conversation.
+pub(super) fn drive(first: AgentTurn) -> EventStream {
+    Box::pin(async_stream::try_stream! {
+        let mut finished = Vec::new();
+        let mut next = resume_turn(first, &mut finished);
+        while let Some(AgentTurn { callbacks, context, mut events }) = next.take() {
+            let mut before = callbacks.run_before(&context).await;
+            if let Some(event) = before.event.take() {
+                yield event;
+            }
+            let answered = before.finish()?;
+            let mut progress = TurnProgress::of(&context);
+            while !answered && let Some(item) = events.next().await {
+                match item {
+                    Ok(event) => {
+                        yield progress.add(event, &context);
+                    }
+                    Err(error) => {
+                        if !error.is_told() {
+                            yield failure_event(&context, &error);
+                        }
+                        Err(error.told())?;
+                    }
+                }
+            }
+            if let Some(event) = progress.end_event(&context) {
+                yield event;
+            }
+            if answered {
+                continue;
+            }
+            finished.push((callbacks, context.clone()));
+            match progress.next_turn(&context) {
+                Ok(turn) => next = turn,
+                Err(error) => {
+                    yield failure_event(&context, &error);
+                    Err(error.told())?;
+                }
+            }
+        }
+        while let Some((callbacks, context)) = finished.pop() {
+            let mut after = callbacks.run_after(&context).await;
+            if let Some(event) = after.event.take() {
+                yield event;
+            }
+            after.finish()?;
+        }
+    })
+}
+
+/// The progress of a turn, from its events so far.
+struct TurnProgress {
+    awaited: AwaitedCalls,
+    /// Whether the agent has recorded its end itself.
+    has_ended: bool,
+    handed_to: Option<String>,
+}
+
+impl TurnProgress {
+    fn of(context: &InvocationContext) -> Self {
+        let awaited = AwaitedCalls::of(context.past().map(Arc::as_ref));
+        Self { awaited, has_ended: false, handed_to: None }
+    }
+
+    /// Takes in an event of the turn, and returns it with its node path.
+    fn add(&mut self, mut event: Event, context: &InvocationContext) -> Event {
+        context.set_node_path(&mut event);
+        if event.author == context.agent_name() && !event.is_partial() {
+            if let Some(agent) = &event.actions.transfer_to_agent {
+                self.handed_to = Some(agent.clone());
+            }
+            self.has_ended |= event.actions.end_of_agent == Some(true);
+        }
+        self.awaited.update(&event);
+        event
+    }
+
+    /// The event that records the end of the turn. A turn that waits for an answer has not ended.
+    fn end_event(&self, context: &InvocationContext) -> Option<Event> {
+        if self.has_ended || !self.awaited.is_empty() {
+            return None;
+        }
+        context.end_event()
+    }
+
+    /// The turn of the agent that the conversation was handed to, if it was.
+    fn next_turn(self, context: &InvocationContext) -> Result<Option<AgentTurn>> {
+        let Some(name) = self.handed_to else {
+            return Ok(None);
+        };
+        let agent = context.tree().find(&name);
+        let agent = agent.ok_or_else(|| Error::not_found(format!("there is no agent '{name}' to hand over to")))?;
+        Ok(Some(turn_of(agent.as_ref(), &context.for_next_agent(agent.name()))))
+    }
+}
+
+/// The turn from which a resumed run continues: that of the agent that had the conversation last, with the turns that
+/// led to it in `finished`. `None` if there is nothing to do now.
+fn resume_turn(first: AgentTurn, finished: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<AgentTurn> {
+    let Some(past) = first.context.past().cloned() else {
+        return Some(first);
+    };
+    let mut turn = first;
+    for (name, past) in past.handovers(turn.context.agent_name(), turn.context.branch()).into_iter().skip(1) {
+        // A handover to an agent that no longer exists did not take place.
+        let Some(agent) = turn.context.tree().find(&name) else {
+            break;
+        };
+        let next = turn_of(agent.as_ref(), &turn.context.for_next_agent(&name).with_past(Some(past)));
+        finished.push((turn.callbacks, turn.context));
+        turn = next;
+    }
+    let AgentTurn { callbacks, context, events } = turn;
+    let asks_model = context.tree().find(context.agent_name()).is_some_and(|agent| agent.as_llm_agent().is_some());
+    let past = context.past().cloned().unwrap_or_default();
+    match past.status(context.agent_name(), context.branch(), asks_model) {
+        TurnStatus::Continues => Some(AgentTurn { callbacks, context, events }),
+        TurnStatus::Answered => {
+            Some(AgentTurn { callbacks: callbacks.after_only(), context, events: Box::pin(stream::empty()) })
+        }
+        TurnStatus::Waiting | TurnStatus::Ended => {
+            finished.clear();
+            None
+        }
+    }
+}
+
+/// The turn of an agent that receives the conversation.
+fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> AgentTurn {
+    match agent.as_llm_agent() {
+        Some(agent) => agent.turn(context),
+        None => AgentTurn {
+            callbacks: AgentCallbacks::default(),
+            events: agent.run(context.clone()),
+            context: context.clone(),
+        },
+    }
+}
+
+/// The same events, with a panic turned into an error.
+pub(crate) fn catch_panics(events: EventStream) -> impl Stream<Item = Result<Event>> + Send {
+    AssertUnwindSafe(events)
+        .catch_unwind()
+        .map(|item| item.unwrap_or_else(|_| Err(Error::internal("an agent or one of its callbacks panicked"))))
+}
+
+/// The same outcome, with a panic turned into an error.
+pub(super) async fn catch_panic<T>(what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let outcome = AssertUnwindSafe(work).catch_unwind().await;
+    outcome.unwrap_or_else(|_| Err(Error::internal(format!("{what} panicked"))))
+}
