@@ -2,8 +2,14 @@
 
 use mysql_async::Value;
 
+use super::MySql;
+use super::batch;
+use super::connection::Care;
 use super::read::EVENT;
+use super::write::{Answer, strange};
+use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::query::{EventQuery, since_bounds};
+use scratchbook_database::{AppendRow, Attempt, Done, Failure, NewAppend};
 
 /// A part of a statement, with the values of its parameters.
 #[derive(Default)]
@@ -96,4 +102,56 @@ pub(super) fn sql_limit(count: usize) -> Value {
 /// A number of ours, which fits the columns.
 pub(super) fn number(number: u64) -> Value {
     i64::try_from(number).unwrap_or(i64::MAX).into()
+}
+
+/// How often a batch is written again without those appends that were in its way, while none of them is found.
+const TRIES: usize = 3;
+
+impl MySql {
+    /// Writes events in one commit, without those that are known or have no session.
+    pub(super) async fn write_appends(&self, appends: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+        let mut rows: Vec<Option<AppendRow>> = appends.iter().map(|_| None).collect();
+        let mut tries = 0;
+        loop {
+            let open: Vec<usize> = (0..appends.len()).filter(|n| rows[*n].is_none()).collect();
+            let batch: Vec<&NewAppend> = open.iter().map(|n| appends[*n]).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let (arguments, places) = batch::appends(&batch)?;
+            for answer in self.call(arguments, Care::Again).await? {
+                match answer {
+                    Answer::Done(numbers) => {
+                        for (n, place) in places.iter().enumerate() {
+                            rows[open[n]] = Some(numbers.stored(place)?);
+                        }
+                    }
+                    Answer::Missing { place } => {
+                        let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
+                        here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
+                    }
+                    // Which of them it is, they find out one by one.
+                    Answer::Full if appends.len() > 1 => return Err(full()),
+                    Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
+                    Answer::Known { place, known } => {
+                        let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
+                        rows[n] = Some(known.row(&appends[n].key)?);
+                    }
+                    _ => return Err(strange("a row of another call").into()),
+                }
+            }
+            // What stood in the way may be gone with its session.
+            tries += usize::from(open.iter().all(|n| rows[*n].is_none()));
+            if tries == TRIES {
+                let what = format!("{}: what is in the way of an append comes and goes", self.connections.place());
+                return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
+            }
+        }
+        Ok(rows.into_iter().flatten().collect())
+    }
+}
+
+/// What is told of a batch in which one append goes beyond a limit: it is written one by one.
+fn full() -> Failure {
+    Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }

@@ -13,11 +13,13 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::batch::json;
+use super::connection::Care;
 use super::events::{number, sql_limit};
-use super::log::{COLUMNS, change_of, scope_of};
-use super::pool::{Care, Lease};
-use super::removal::removal;
+use super::lease::Lease;
+use super::removals::removal;
 use super::row::Cells;
+use super::state::scope_of;
+use super::state_log::{COLUMNS, change_of};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::feed::{Feed, FeedPlace, ahead};
 use scratchbook_core::plan::sql::rows;

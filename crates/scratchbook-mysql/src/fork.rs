@@ -4,9 +4,10 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
+use super::connection::Care;
 use super::events::number;
+use super::lease::Lease;
 use super::past::Head;
-use super::pool::{Care, Lease};
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::json;

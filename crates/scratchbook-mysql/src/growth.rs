@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::resolve::SCOPES;
+use super::locks::SCOPES;
 use super::write::Answer;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;

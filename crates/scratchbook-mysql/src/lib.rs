@@ -2,45 +2,51 @@
 //!
 //! # Layout
 //!
-//! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: how one connects; `pool.rs`: the connections.
+//! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
+//! - `lease.rs`: what a call can do on a connection; `row.rs`: reading the columns of a row.
 //! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
 //!   one call.
-//! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
-//! - `resolve.rs`: writes that lock and read first: operations, guards, late appends.
-//! - `delete.rs`: removing sessions and users.
-//! - `row.rs`: reading columns; `read.rs`, `events.rs`, `list.rs`, `log.rs`: what is read, each in one statement.
-//! - `past.rs`: the state at an event, and who wrote what; `fork.rs`: sessions of sessions.
-//! - `retention.rs`: what expires and what is pruned.
-//! - `feed.rs`: numbering commits and reading them; `watch.rs`: hearing of those by other processes.
-//! - `artifact.rs`: artifacts. `error.rs`: what MySQL's errors mean.
+//! - `batch.rs`: the arguments of that procedure; `write.rs`: calling it, and its answers.
+//! - `events.rs`: appending events, and which events a read picks. `read.rs`: reading a session.
+//! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
+//!   `growth.rs`: how many keys a scope can have.
+//! - `sessions.rs`: title, labels and lists of sessions; `locate.rs`: finding a session by its id alone.
+//! - `state.rs`: the state of users and apps as it is now; `state_log.rs`: its log.
+//! - `past.rs`: point-in-time state, blame and checkpoints; `fork.rs`: forks of sessions.
+//! - `feed.rs`: the change feed; `listen.rs`: finding the commits of other processes.
+//! - `retention.rs`: expiry and pruning; `removals.rs`: removing sessions and users.
+//! - `artifacts.rs`, `owners.rs`, `usage.rs`: artifacts, the list of apps and users, and how much is stored.
+//! - `error.rs`: what MySQL's errors say about whether a statement was carried out.
 
-mod artifact;
+mod artifacts;
 mod batch;
 mod connection;
-mod delete;
+mod connector;
 mod error;
 mod events;
 mod feed;
 mod fork;
 mod growth;
-mod list;
+mod lease;
+mod listen;
 mod locate;
-mod log;
+mod locks;
 mod migrating;
-mod options;
 mod owners;
 mod past;
-mod pool;
 mod read;
-mod removal;
+mod removals;
 mod resolve;
 mod retention;
 mod row;
 mod schema;
 mod script;
+mod sessions;
+mod state;
+mod state_log;
 mod tls;
+mod uri;
 mod usage;
-mod watch;
 mod write;
 
 use std::collections::BTreeMap;
@@ -72,9 +78,9 @@ use scratchbook_database::{
     NewFork, Past, PastScopes, RowRoom, Unresolved,
 };
 
-use options::Target;
-use pool::Connections;
-use watch::Watched;
+use connection::Connections;
+use listen::Watched;
+use uri::Target;
 
 /// Sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
 ///
@@ -130,13 +136,13 @@ impl MySql {
 #[async_trait]
 impl Dialect for MySql {
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
-        options::read_uri(uri)
+        uri::read_uri(uri)
     }
 
     async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
         let target = Target::new(uri, options)?;
         let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
-        let (server, connections) = connection::open(target, options).await?;
+        let (server, connections) = connector::open(target, options).await?;
         if options.migrate != Migrate::Off {
             schema::prepare(&connections, &prefix, options.migrate, connect).await?;
         }
@@ -154,7 +160,7 @@ impl Dialect for MySql {
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
         let target = Target::new(uri, options)?;
         let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
-        let (_, connections) = connection::open(target, options).await?;
+        let (_, connections) = connector::open(target, options).await?;
         let migrations = schema::migrate(&connections, &prefix, run, connect).await;
         connections.close().await;
         migrations

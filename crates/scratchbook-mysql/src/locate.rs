@@ -4,7 +4,8 @@ use mysql_async::Value;
 use sha2::{Digest, Sha256};
 
 use super::MySql;
-use super::pool::{Care, Lease};
+use super::connection::Care;
+use super::lease::Lease;
 use super::row::Cells;
 use super::write::{Answer, Begun};
 use scratchbook_core::error::Result;

@@ -5,7 +5,7 @@ use refinery_core::traits::r#async::{AsyncQuery, AsyncTransaction};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::pool::Lease;
+use super::lease::Lease;
 use super::row::Cells;
 use super::script::{made, statements, with_prefix};
 use scratchbook_core::error::{Error, Result};

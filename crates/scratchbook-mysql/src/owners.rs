@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use mysql_async::{Row, Value};
 
 use super::MySql;
+use super::connection::Care;
 use super::events::sql_limit;
-use super::pool::Care;
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;

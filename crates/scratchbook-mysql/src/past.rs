@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use mysql_async::Value;
+use serde_json::Map;
 
 use super::MySql;
+use super::connection::Care;
 use super::events::number;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::read::insert;
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, KeyWriter, Result};
@@ -284,6 +286,26 @@ impl MySql {
             (name, if is_creation { KeyWriter { author: "user".to_owned(), time: created, ..writer } } else { writer })
         };
         Ok(Some(writers.into_iter().map(complete).collect()))
+    }
+
+    /// Reads where the fold of a session's events begins. It has no row where that is empty.
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
+        let sql =
+            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
+        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+        values.push(self.now().into());
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(sql), values).await?;
+        drop(lease);
+        let place = || format!("the state at the creation of {key}");
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let mut cells = Cells::from(row);
+        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
+        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
     }
 }
 

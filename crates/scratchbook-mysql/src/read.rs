@@ -3,20 +3,16 @@
 use std::sync::Arc;
 
 use mysql_async::{Row, Value};
-use serde_json::Map;
 
 use super::MySql;
-use super::events::{self, Picked, sql_limit};
-use super::pool::Care;
+use super::connection::Care;
+use super::events::{self, Picked};
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::described;
-use scratchbook_core::session::{
-    InitialState, ListStateConfig, LogPositions, Session, SessionKey, SessionMetadata, StateOwner, StatePage,
-    seconds_of_micros,
-};
+use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_database::{Attempt, RowRoom, breathe};
 
@@ -74,102 +70,12 @@ impl MySql {
         drop(lease);
         Ok(session(key, rows).await?)
     }
-
-    /// Reads where the fold of a session's events begins. It has no row where that is empty.
-    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        let sql =
-            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
-            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
-            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
-        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
-        values.push(self.now().into());
-        let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&self.sql(sql), values).await?;
-        drop(lease);
-        let place = || format!("the state at the creation of {key}");
-        let Some(row) = rows.into_iter().next() else {
-            return Ok(None);
-        };
-        let mut cells = Cells::from(row);
-        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
-        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
-    }
-
-    /// Reads the state of a user or an app.
-    pub(super) async fn read_state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
-        let (scope, address) = match owner.user_id() {
-            Some(user) => (Scope::User, vec![owner.app_name(), user]),
-            None => (Scope::App, vec![owner.app_name()]),
-        };
-        let (mut sql, mut values) = (String::new(), Vec::new());
-        add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
-        let sql = self.sql(sql.trim_start_matches(UNION));
-        let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, values).await?;
-        drop(lease);
-        let mut state = ScopeMap::new();
-        for row in rows {
-            insert(&mut state, scope, &address, Cells::from(row))?;
-        }
-        Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
-    }
 }
 
-impl MySql {
-    /// Reads a page of the state of a user or an app.
-    pub(super) async fn read_state_page(
-        &self,
-        owner: &StateOwner,
-        config: &ListStateConfig,
-        room: RowRoom,
-    ) -> Attempt<StatePage> {
-        let (scope, table, address) = match owner.user_id() {
-            Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
-            None => (Scope::App, "app_states", vec![owner.app_name()]),
-        };
-        let of_user = if scope == Scope::User { "AND user_id = ?" } else { "" };
-        let mut values: Vec<_> = address.iter().map(|id| Value::from(*id)).collect();
-        let mut bounds = String::from("`key` >= ?");
-        values.push((&config.prefix).into());
-        if let Some(end) = after_all_with(&config.prefix) {
-            bounds += " AND `key` < ?";
-            values.push(Value::Bytes(end));
-        }
-        if let Some(after) = &config.after {
-            bounds += " AND `key` > ?";
-            values.push(after.into());
-        }
-        values.push(sql_limit(config.page_size + 1));
-        let sql = self.sql(&format!(
-            "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
-             WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
-        ));
-        let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
-        drop(lease);
-        let more = rows.len() > config.page_size;
-        let mut page = ScopeMap::new();
-        for row in rows.into_iter().take(config.page_size) {
-            insert(&mut page, scope, &address, Cells::from(row))?;
-        }
-        let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
-        let next = values.keys().next_back().filter(|_| more).cloned();
-        Ok(StatePage::new(values, next))
-    }
-}
-
-/// The first text, in byte order, after all that begin so; `None` where there is none.
-fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
-    let mut end = prefix.as_bytes().to_vec();
-    // No byte of UTF-8 is the largest there is.
-    *end.last_mut()? += 1;
-    Some(end)
-}
-
-const UNION: &str = " UNION ALL ";
+pub(super) const UNION: &str = " UNION ALL ";
 
 /// Adds the values of one scope; `address` is app, user and session, as far as the scope has them, or more.
-fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope: Scope, query: &StateQuery) {
+pub(super) fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope: Scope, query: &StateQuery) {
     let (part, table, owner) = match scope {
         Scope::Session => (OWN, "session_states", "k.app_name = ? AND k.user_id = ? AND k.session_id = ?"),
         Scope::User => (USERS, "user_states", "k.app_name = ? AND k.user_id = ?"),

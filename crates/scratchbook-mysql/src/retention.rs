@@ -1,13 +1,16 @@
 //! What is let go: sessions that expire, events and logs that are pruned.
 
+use std::collections::BTreeMap;
+
 use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
+use super::connection::Care;
 use super::events::{number, sql_limit};
-use super::log::scope_of;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::row::Cells;
+use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
@@ -200,6 +203,80 @@ impl MySql {
         let row = lease.rows(&sql, address(key).to_vec()).await?.into_iter().next();
         let place = || format!("the state where {key} begins");
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
+    }
+
+    /// Lets the oldest removals of sessions and users go that are older than a time, in microseconds: this many at most.
+    /// Says how many.
+    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let values = vec![Value::from(before), sql_limit(limit)];
+        let sql = self.sql(
+            "SELECT DISTINCT app_name FROM (
+                 SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+                 WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
+             ) AS old WHERE feed_position < 0",
+        );
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, values.clone()).await?;
+        drop(lease);
+        let place = || "an app with old removals".to_owned();
+        let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
+        for app in apps {
+            // All have a place then, which is kept.
+            self.number_all(&app).await?;
+        }
+        self.let_placed_go(values).await
+    }
+
+    /// The same of those that have a place in the feed.
+    async fn let_placed_go(&self, values: Vec<Value>) -> Attempt<u64> {
+        let sql = self.sql(
+            "SELECT app_name, user_id, session_id, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+             WHERE pruned = 0 AND time < ? AND feed_position > 0 ORDER BY time LIMIT ?",
+        );
+        let place = || "an old removal".to_owned();
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        let mut old = Vec::new();
+        for row in lease.rows(&sql, values).await? {
+            let mut cells = Cells::from(row);
+            let [app, user, session] = [cells.text(0, place)?, cells.text(1, place)?, cells.text(2, place)?];
+            old.push((app, user, session, cells.integer(3, place)?));
+        }
+        // Everybody locks in this order.
+        old.sort();
+        let Some(rows) = json(&old)? else {
+            lease.rollback().await?;
+            return Ok(0);
+        };
+        let mut ends = BTreeMap::new();
+        for (app, _, _, position) in &old {
+            let end = ends.entry(app.as_str()).or_insert(*position);
+            *end = (*end).max(*position);
+        }
+        let keep = self.sql(
+            "INSERT INTO `{prefix}removal_ends` (app_name, position) VALUES (?, ?)
+             ON DUPLICATE KEY UPDATE position = GREATEST(`{prefix}removal_ends`.position, VALUES(position))",
+        );
+        for (app, end) in ends {
+            lease.renew();
+            lease.rows(&keep, vec![app.into(), end.into()]).await?;
+        }
+        // One that was recorded again meanwhile has another place, and stays.
+        let delete = self.sql(
+            "DELETE r FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 app VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                 n BIGINT PATH '$[3]' ERROR ON ERROR
+             )) AS j
+             STRAIGHT_JOIN `{prefix}removals` AS r FORCE INDEX (PRIMARY)
+                 ON r.app_name = j.app AND r.user_id = j.user_id AND r.session_id = j.id AND r.pruned = 0
+                 AND r.feed_position = j.n",
+        );
+        lease.renew();
+        lease.rows(&delete, vec![rows.into()]).await?;
+        lease.commit().await?;
+        Ok(old.len() as u64)
     }
 }
 

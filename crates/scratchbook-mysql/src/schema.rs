@@ -9,10 +9,11 @@ use mysql_async::Value;
 use refinery::Runner;
 use refinery_core::traits::r#async::AsyncTransaction as _;
 
+use super::connection::{Care, Connections};
+use super::lease::Lease;
 use super::migrating::{
     HISTORY, Migrating, NEWEST, PROCEDURES, Seen, embedded, history, lacking, lost_procedures, names,
 };
-use super::pool::{Care, Connections, Lease};
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};

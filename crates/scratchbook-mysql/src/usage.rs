@@ -3,8 +3,9 @@
 use mysql_async::Value;
 
 use super::MySql;
+use super::connection::Care;
 use super::events::number;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;

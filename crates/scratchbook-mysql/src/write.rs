@@ -6,20 +6,17 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::batch::{self, Arguments, Back, Place};
+use super::connection::Care;
 use super::events::number;
-use super::pool::{Care, Lease};
-use super::resolve::SCOPES;
+use super::lease::Lease;
+use super::locks::SCOPES;
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::{NewSession, TextChange};
-use scratchbook_core::session::{IdScope, LogPositions, SessionKey, StateOwner};
+use scratchbook_core::plan::sql::text::NewSession;
+use scratchbook_core::session::{IdScope, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, Done, Failure, NewAppend};
-
-/// How often a batch is written again without those appends that were in its way, while none of them is found.
-const TRIES: usize = 3;
+use scratchbook_database::{AppendRow, Attempt, Done, Failure};
 
 /// What a call takes beside its arguments: the header of the packet, the lengths and types of the values.
 const OVERHEAD: usize = 1024;
@@ -75,8 +72,8 @@ pub(super) enum Answer {
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     sessions: HashMap<usize, i64>,
-    users: HashMap<usize, i64>,
-    apps: HashMap<usize, i64>,
+    pub(super) users: HashMap<usize, i64>,
+    pub(super) apps: HashMap<usize, i64>,
 }
 
 /// An event that is there.
@@ -91,48 +88,6 @@ pub(super) struct Known {
 }
 
 impl MySql {
-    /// Writes events in one commit, without those that are known or have no session.
-    pub(super) async fn write_appends(&self, appends: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
-        let mut rows: Vec<Option<AppendRow>> = appends.iter().map(|_| None).collect();
-        let mut tries = 0;
-        loop {
-            let open: Vec<usize> = (0..appends.len()).filter(|n| rows[*n].is_none()).collect();
-            let batch: Vec<&NewAppend> = open.iter().map(|n| appends[*n]).collect();
-            if batch.is_empty() {
-                break;
-            }
-            let (arguments, places) = batch::appends(&batch)?;
-            for answer in self.call(arguments, Care::Again).await? {
-                match answer {
-                    Answer::Done(numbers) => {
-                        for (n, place) in places.iter().enumerate() {
-                            rows[open[n]] = Some(numbers.stored(place)?);
-                        }
-                    }
-                    Answer::Missing { place } => {
-                        let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
-                        here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
-                    }
-                    // Which of them it is, they find out one by one.
-                    Answer::Full if appends.len() > 1 => return Err(full()),
-                    Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
-                    Answer::Known { place, known } => {
-                        let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
-                        rows[n] = Some(known.row(&appends[n].key)?);
-                    }
-                    _ => return Err(strange("a row of another call").into()),
-                }
-            }
-            // What stood in the way may be gone with its session.
-            tries += usize::from(open.iter().all(|n| rows[*n].is_none()));
-            if tries == TRIES {
-                let what = format!("{}: what is in the way of an append comes and goes", self.connections.place());
-                return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
-            }
-        }
-        Ok(rows.into_iter().flatten().collect())
-    }
-
     /// Writes a little and undoes it.
     pub(super) async fn write_nothing(&self) -> Attempt<()> {
         let mut lease = self.connections.lease(Care::Again).await?;
@@ -183,23 +138,7 @@ impl MySql {
         }
     }
 
-    /// Changes keys of a user or an app, and gives the commit's position in its log.
-    pub(super) async fn write_state(
-        &self,
-        owner: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        let answers = self.call(batch::state(owner, changes, author, time)?, Care::Once).await?;
-        if matches!(answers.as_slice(), [Answer::Full]) {
-            return self.put_counted(owner, changes, limits, author, time).await;
-        }
-        Ok(position(&answers)?)
-    }
-
-    async fn call(&self, arguments: Arguments, care: Care) -> Attempt<Vec<Answer>> {
+    pub(super) async fn call(&self, arguments: Arguments, care: Care) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
         self.call_on(&mut self.connections.lease(care).await?, arguments, Begun::Here, Room::Unknown).await
     }
@@ -238,15 +177,6 @@ impl MySql {
 /// How large a command is with these arguments.
 fn size(arguments: &Arguments) -> usize {
     OVERHEAD + arguments.iter().flatten().map(String::len).sum::<usize>()
-}
-
-/// The position of a change to the state of one owner.
-pub(super) fn position(answers: &[Answer]) -> Result<u64> {
-    let [Answer::Done(Numbers { users, apps, .. })] = answers else {
-        return Err(strange("no position"));
-    };
-    let position = users.get(&0).or_else(|| apps.get(&0)).ok_or_else(|| strange("no position"))?;
-    rows::number(*position, || "the position of a change just made".to_owned())
 }
 
 impl Numbers {
@@ -336,11 +266,6 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
         },
         _ => return Err(strange("a row of a kind that is not known")),
     })
-}
-
-/// What is told of a batch in which one append goes beyond a limit: it is written one by one.
-fn full() -> Failure {
-    Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }
 
 pub(super) fn strange(what: &str) -> Error {

@@ -2,9 +2,9 @@
 
 use super::Postgres;
 use super::lease::Step;
+use super::locks::param;
 use super::past::FoldColumns;
 use super::read::column;
-use super::resolve::param;
 use super::write::SessionRow;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::fork::check_event_number;

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::Postgres;
 use super::lease::Lease;
+use super::locks::{Owner, Wanted, param};
 use super::read::column;
-use super::resolve::{Owner, Wanted, param};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;

@@ -4,39 +4,47 @@
 //!
 //! - `migrations/`, `sql/`: every statement that is longer than a line or two.
 //! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
-//! - `lease.rs`, `params.rs`: what a call may do on a connection, and what of it is shown.
+//! - `lease.rs`, `params.rs`: what a call can do on a connection, and which parts of it appear in logs.
 //! - `schema.rs`: whether the tables are ours, and bringing them up to date.
-//! - `statements.rs`: the statements with the schema filled in, and the types of their parameters.
-//! - `append.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`, `read.rs`, `artifact.rs`: the other calls.
-//! - `resolve.rs`: writes that read first: operations, guards, late appends. `growth.rs`: how many keys there may be.
-//! - `past.rs`, `fork.rs`, `shared.rs`: state as it stood, sessions made of others, keys of users and apps one by one.
-//! - `feed.rs`, `listen.rs`: what was committed, and that something was. `retention.rs`: what is removed with time.
-//! - `error.rs`: what a failure says of what was done.
+//! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
+//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`: creating sessions. `read.rs`: reading one.
+//! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
+//!   `growth.rs`: how many keys a scope can have.
+//! - `sessions.rs`: title, labels and lists of sessions; `locate.rs`: finding a session by its id alone.
+//! - `state.rs`: the state of users and apps as it is now; `state_log.rs`: its log.
+//! - `past.rs`: point-in-time state, blame and checkpoints; `fork.rs`: forks of sessions.
+//! - `feed.rs`: the change feed; `listen.rs`: notices of commits between processes.
+//! - `retention.rs`: expiry and pruning; `removals.rs`: removing sessions and users.
+//! - `artifacts.rs`, `owners.rs`, `usage.rs`: artifacts, the list of apps and users, and how much is stored.
+//! - `error.rs`: what a failure says about whether a statement was carried out.
 //!
 //! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is older than the
 //! locks it waits for, so what has to be fresh comes from a lock or from a later statement (READ COMMITTED).
 
-mod append;
-mod artifact;
+mod artifacts;
 mod changes;
 mod connection;
 mod connector;
 mod error;
+mod events;
 mod feed;
 mod fork;
 mod growth;
 mod lease;
-mod list;
 mod listen;
 mod locate;
+mod locks;
 mod owners;
 mod params;
 mod past;
 mod read;
+mod removals;
 mod resolve;
 mod retention;
 mod schema;
-mod shared;
+mod sessions;
+mod state;
+mod state_log;
 mod statements;
 mod tls;
 mod uri;

@@ -2,8 +2,8 @@
 
 use super::Postgres;
 use super::lease::Step;
+use super::locks::param;
 use super::read::{column, sql_limit};
-use super::resolve::param;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;

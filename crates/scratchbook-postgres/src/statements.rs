@@ -6,7 +6,7 @@
 //! the name.
 
 mod history;
-mod list;
+mod sessions;
 mod usage;
 
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use tokio_postgres::types::Type;
 use scratchbook_core::plan::query::EventQuery;
 
 use history::{Feeds, Forks, Listens, Pasts, Retention};
-use list::Lists;
+use sessions::Lists;
 use usage::Usages;
 
 /// A statement and the types of its parameters, so that preparing it asks the server nothing else.

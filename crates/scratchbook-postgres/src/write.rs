@@ -2,23 +2,19 @@
 
 use std::collections::HashSet;
 
-use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
-use super::append::Events;
-use super::artifact::lock_number;
-use super::changes::{Changes, owner};
+use super::changes::Changes;
+use super::events::Events;
 use super::growth::KeyLimit;
 use super::lease::{Lease, Step};
-use super::read::{column, scope_of, sql_limit};
-use super::resolve::{Owner, param};
+use super::locks::{Owner, lock_number, param};
+use super::read::column;
 use super::{Postgres, error};
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::commit::Prepared;
-use scratchbook_core::plan::limits::Limits;
-use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
-use scratchbook_core::session::{IdScope, RemovalKind, SessionKey, StateOwner, seconds_of_micros};
+use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{Attempt, Done, Failure};
 
@@ -195,136 +191,6 @@ impl Postgres {
             std::iter::once(new.shared.as_slice()).chain(shared.iter().map(Vec::as_slice)).collect();
         self.check_growth(lease, &owner, &new.limits, &writes).await
     }
-
-    pub(super) async fn put(
-        &self,
-        of: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        let lease = self.connections.lease().await?;
-        let guarded = StateWrite { changes, most_rows: KeyLimit::Guarded.most_rows(limits), author, time };
-        match self.put_on(&lease, of, &guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {}
-            done => return done,
-        }
-        let owner = Owner::of_state(of);
-        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
-        self.check_growth(&lease, &owner, limits, &[changes]).await?;
-        let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
-        self.put_on(&lease, of, &counted).await
-    }
-
-    /// The same on a connection that may be in a transaction, which ends with it.
-    pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
-        let StateWrite { changes, most_rows, author, time } = write;
-        let [app, user, _] = owner(of);
-        let statement = match of {
-            StateOwner::User { .. } => &self.statements.put_user_state,
-            StateOwner::App { .. } => &self.statements.put_app_state,
-        };
-        let mut columns = Changes::default();
-        columns.add(0, owner(of), changes);
-        let [ord, scope, slot, key, value] = columns.params();
-        let params = [ord, scope, slot, key, value, &app, &user, author, time, most_rows];
-        let rows = lease.last(statement, &params).await?;
-        let place = || format!("the position of a change just made to the state of {app}/{user}");
-        let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
-        self.learn_heard(row, 1);
-        Ok(rows::number(column(row, 0, place)?, place)?)
-    }
-
-    pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let statements = &self.statements.delete;
-        let lease = self.connections.lease().await?;
-        // Locked first, removed by later statements: an append that we waited for is seen by them.
-        let (begun, locked) =
-            join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
-        begun?;
-        let locked = locked?;
-        let Some(row) = locked.first() else {
-            // It may have been this call's earlier try that removed it, whose commit waits for a synchronous standby
-            // still. A commit of our own that has something to tell the standby waits behind it.
-            lease.query(&statements.touch_app, &[&app]).await?;
-            return lease.commit().await;
-        };
-        let last = column(row, 0, || format!("the session {key}"))?;
-        self.remove_locked(&lease, [app, user, session], RemovalKind::Deleted, last).await?;
-        lease.commit().await
-    }
-
-    /// Removes a session, whose row is locked and has this last number.
-    pub(super) async fn remove_locked(
-        &self,
-        lease: &Lease<'_>,
-        address: [&str; 3],
-        kind: RemovalKind,
-        last: i64,
-    ) -> Attempt<()> {
-        let [app, user, session] = address;
-        for statement in &self.statements.delete.of_session {
-            lease.query(statement, &[&app, &user, &session]).await?;
-        }
-        self.record(lease, address, kind, last).await
-    }
-
-    /// Writes that something was removed.
-    pub(super) async fn record(
-        &self,
-        lease: &Lease<'_>,
-        address: [&str; 3],
-        kind: RemovalKind,
-        count: i64,
-    ) -> Attempt<()> {
-        let ([app, user, session], kind) = (address, kind.as_str());
-        let values: [&(dyn ToSql + Sync); 6] = [&app, &user, &session, &kind, &count, &self.now()];
-        lease.query(&self.statements.delete.record, &values).await.map(drop)
-    }
-
-    /// Removes a session that has expired, in a transaction; `false` where there is none.
-    pub(super) async fn remove_expired_on(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lock = &self.statements.delete.lock_expired;
-        let locked = lease.query(lock, &[&app, &user, &session, &self.now()]).await?;
-        let Some(row) = locked.first() else {
-            return Ok(false);
-        };
-        let last = column(row, 0, || format!("the session {key}"))?;
-        self.remove_locked(lease, [app, user, session], RemovalKind::Expired, last).await?;
-        Ok(true)
-    }
-
-    pub(super) async fn remove_user(&self, app: &str, user: &str) -> Attempt<()> {
-        let statements = &self.statements.delete;
-        let lease = self.connections.lease().await?;
-        lease.begin().await?;
-        lease.query(&statements.lock_sessions, &[&app, &user]).await?;
-        // Made where it is missing: a user who is made meanwhile would be removed without a lock.
-        let was_there = lease.query(&statements.lock_user, &[&app, &user]).await?.is_empty();
-        // Asked under the lock: another may have removed the user meanwhile, and its entry says how many sessions went.
-        let has_more = was_there || !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
-        // Sessions made while we waited for the user come out of the order of locks. Where one of them is in use, all
-        // this is given up and begun again.
-        let sessions = sql_limit(lease.query(&statements.lock_new_sessions, &[&app, &user]).await?.len());
-        for statement in &statements.of_user {
-            lease.query(statement, &[&app, &user]).await?;
-        }
-        if sessions > 0 || has_more {
-            self.record(&lease, [app, user, ""], RemovalKind::Erased, sessions).await?;
-        }
-        lease.commit().await
-    }
-}
-
-/// Changes to a user's or an app's keys.
-pub(super) struct StateWrite<'a> {
-    pub(super) changes: &'a [TextChange],
-    pub(super) most_rows: i64,
-    pub(super) author: &'a str,
-    pub(super) time: f64,
 }
 
 /// What a creation says of its session's row.

@@ -6,8 +6,9 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::batch::json;
+use super::connection::Care;
 use super::events::{Picked, sql_limit};
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::read::{self, Described, TIMES_AND_TITLE};
 use super::row::Cells;
 use scratchbook_core::error::Result;

@@ -7,8 +7,8 @@ use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::lease::Step;
+use super::locks::param;
 use super::read::{column, log_position, metadata, seconds, sql_limit};
-use super::resolve::param;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
 use scratchbook_core::plan::sql::rows;

@@ -3,9 +3,10 @@
 use mysql_async::{Row, Value};
 
 use super::MySql;
+use super::connection::Care;
 use super::events::{number, sql_limit};
-use super::pool::Care;
 use super::row::Cells;
+use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
@@ -76,11 +77,6 @@ impl MySql {
         drop(lease);
         Ok(rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<_>>()?)
     }
-}
-
-/// Whose keys an owner has.
-pub(super) fn scope_of(owner: &StateOwner) -> Scope {
-    if owner.user_id().is_some() { Scope::User } else { Scope::App }
 }
 
 fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use mysql_async::Value;
 
 use super::MySql;
-use super::pool::{Care, Lease};
+use super::connection::Care;
+use super::lease::Lease;
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_core::session::{RemovalKind, SessionKey};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{Removal, RemovalKind, SessionKey};
 use scratchbook_database::{Attempt, Done, Failure};
 
 /// The tables that hold what is a session's own.
@@ -162,4 +164,60 @@ impl MySql {
             }
         }
     }
+
+    /// Writes that a session was removed, or events of it up to a number; in place of an earlier removal of the same kind.
+    /// Its row is locked.
+    pub(super) async fn record(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        kind: RemovalKind,
+        last: i64,
+    ) -> Attempt<()> {
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        if kind != RemovalKind::Pruned {
+            let pruned = self.sql(
+                "DELETE FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id = ? AND pruned = 1",
+            );
+            lease.renew();
+            lease.rows(&pruned, address.to_vec()).await?;
+        }
+        self.insert(lease, address, kind, last).await
+    }
+
+    /// Writes that a user was removed, in place of all removals of the user's sessions. The user's row is locked.
+    pub(super) async fn record_user(&self, lease: &mut Lease<'_>, user: &[Value; 2], sessions: usize) -> Attempt<()> {
+        self.delete(lease, "removals", "WHERE app_name = ? AND user_id = ?", user).await?;
+        let [app, user] = user.clone();
+        self.insert(lease, [app, user, "".into()], RemovalKind::Erased, i64::try_from(sessions).unwrap_or(i64::MAX))
+            .await
+    }
+
+    async fn insert(&self, lease: &mut Lease<'_>, address: [Value; 3], kind: RemovalKind, count: i64) -> Attempt<()> {
+        let is = |wanted| i64::from(kind == wanted);
+        let [app, user, _] = &address;
+        // The log of a user who is removed begins again, before anything of a user of that name.
+        let sql = self.sql(
+            "INSERT INTO `{prefix}removals` (app_name, user_id, session_id, kind, pruned, count, time, user_position,
+                 app_position)
+             VALUES (?, ?, ?, ?, ?, ?, ?,
+                 COALESCE((SELECT IF(? = 1, 0, position) FROM `{prefix}users` WHERE app_name = ? AND user_id = ?), 0),
+                 COALESCE((SELECT position FROM `{prefix}apps` WHERE app_name = ?), 0))
+             ON DUPLICATE KEY UPDATE kind = VALUES(kind), count = VALUES(count), time = VALUES(time),
+                 user_position = VALUES(user_position), app_position = VALUES(app_position), feed_position = -1",
+        );
+        let row = [kind.as_str().into(), is(RemovalKind::Pruned).into(), count.into(), self.now().into()];
+        let positions = [is(RemovalKind::Erased).into(), app.clone(), user.clone(), app.clone()];
+        lease.renew();
+        lease.rows(&sql, [&address[..], &row, &positions].concat()).await.map(drop)
+    }
+}
+
+/// Reads a removal from a row of the feed.
+pub(super) fn removal(app: &str, cells: &mut Cells) -> Result<Removal> {
+    let place = || format!("a removal in the feed of {app}");
+    let (user, session, kind) = (cells.text(3, place)?, cells.text(4, place)?, cells.text(8, place)?);
+    let (count, time) =
+        (cells.integer(5, place)?, scratchbook_core::session::seconds_of_micros(cells.integer(7, place)?));
+    rows::removal(app, [&user, &session, &kind], rows::number(count, place)?, time)
 }

@@ -1,143 +1,17 @@
-//! The connections of a service, each lent to one call at a time.
-//!
-//! The pool is our own: a list and a semaphore. The driver's hands a connection back by way of a task, so that a caller
-//! who comes right after another opens a new one; and it resets each on its way, which costs a round trip and the
-//! prepared statements.
+//! What a call may do on a connection, each statement within its time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, DriverError, Opts, Row, Value};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{timeout, timeout_at};
+use mysql_async::{Conn, DriverError, Row, Value};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout_at;
 
-use super::connection::dial;
+use super::connection::{Connections, Idle};
 use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
-use scratchbook_core::error::{Error, ErrorKind};
-use scratchbook_database::{Attempt, DatabaseOptions, Done, Failure, RowCount, RowRoom, TlsMode};
-
-/// After so long without use a connection is asked whether it still is one.
-const IDLE: Duration = Duration::from_secs(10);
-/// The same, before a call that must not be done twice and so is not tried again.
-const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
-
-/// How long a connection has to answer that it still is one.
-const PING: Duration = Duration::from_secs(1);
-
-/// What is to become of a call if its connection turns out to be dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
-    /// It is tried again.
-    Again,
-    /// It is not, so that the connection is looked at first.
-    Once,
-}
-
-/// The connections of a service.
-pub(super) struct Connections {
-    options: Opts,
-    tls: TlsMode,
-    place: Arc<str>,
-    idle: Mutex<Vec<Idle>>,
-    permits: Arc<Semaphore>,
-    connect_timeout: Duration,
-    statement_timeout: Duration,
-}
-
-struct Idle {
-    connection: Conn,
-    /// `None` where another connection was lost since.
-    since: Option<Instant>,
-}
-
-impl Connections {
-    /// A pool that has one connection.
-    pub(super) fn new(driver: Opts, place: Arc<str>, first: Conn, options: &DatabaseOptions) -> Self {
-        Self {
-            options: driver,
-            tls: options.tls,
-            place,
-            idle: Mutex::new(vec![Idle { connection: first, since: Some(Instant::now()) }]),
-            permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
-            connect_timeout: options.connect_timeout,
-            statement_timeout: options.statement_timeout,
-        }
-    }
-
-    /// Where they lead, without the password.
-    pub(super) fn place(&self) -> &str {
-        &self.place
-    }
-
-    /// A connection for one call, which has to end within the statement timeout.
-    pub(super) async fn lease(&self, care: Care) -> Attempt<Lease<'_>> {
-        let permit = timeout(self.statement_timeout, Arc::clone(&self.permits).acquire_owned()).await;
-        let permit = permit.map_err(|_| self.busy())?.map_err(|_| Failure::from(scratchbook_core::store::closed()))?;
-        let connection = match self.reuse(care).await {
-            Some(connection) => connection,
-            None => self.connect().await?,
-        };
-        Ok(Lease {
-            pool: self,
-            connection: Some(connection),
-            _permit: permit,
-            end: Instant::now() + self.statement_timeout,
-            unkept: false,
-        })
-    }
-
-    async fn reuse(&self, care: Care) -> Option<Conn> {
-        let fresh = if care == Care::Once { IDLE_BEFORE_ONCE } else { IDLE };
-        loop {
-            let Idle { mut connection, since } = self.idle().pop()?;
-            if since.is_some_and(|since| since.elapsed() < fresh) {
-                return Some(connection);
-            }
-            match timeout(PING.min(self.connect_timeout), connection.ping()).await {
-                Ok(Ok(())) => return Some(connection),
-                // The others have waited at least as long: each would cost as much time again.
-                _ => {
-                    give_up(connection);
-                    self.drop_idle();
-                }
-            }
-        }
-    }
-
-    async fn connect(&self) -> Attempt<Conn> {
-        let made = timeout(self.connect_timeout, dial(self.options.clone(), &self.tls)).await;
-        let made = made.map_err(|_| error::unreached(&self.place, self.connect_timeout.as_secs_f64()))?;
-        made.map(|(connection, _)| connection).map_err(|error| failure(&self.place, Stage::Connecting, &error))
-    }
-
-    fn busy(&self) -> Failure {
-        let seconds = self.statement_timeout.as_secs_f64();
-        let what = format!("{}: no connection became free within {seconds} s; raise pool_size", self.place);
-        Failure::new(Done::Unreached, Error::new(ErrorKind::ResourceExhausted, what))
-    }
-
-    /// Gives up all connections that are idle.
-    fn drop_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle());
-        idle.into_iter().for_each(|idle| give_up(idle.connection));
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Closes the connections that are idle, and lets no more be had.
-    pub(super) async fn close(&self) {
-        self.permits.close();
-        let idle = std::mem::take(&mut *self.idle());
-        for Idle { connection, .. } in idle {
-            // Its server may be gone already.
-            let _ = timeout(Duration::from_secs(1), connection.disconnect()).await;
-        }
-    }
-}
+use scratchbook_core::error::Error;
+use scratchbook_database::{Attempt, RowCount, RowRoom};
 
 /// A connection that serves one call. It goes back when it is known to be as it was, else it is given up.
 pub(super) struct Lease<'a> {
@@ -148,6 +22,13 @@ pub(super) struct Lease<'a> {
     end: Instant,
     /// It has a transaction or a lock that goes with it.
     unkept: bool,
+}
+
+impl<'a> Lease<'a> {
+    pub(super) fn new(pool: &'a Connections, connection: Conn, permit: OwnedSemaphorePermit) -> Self {
+        let end = Instant::now() + pool.statement_timeout;
+        Self { pool, connection: Some(connection), _permit: permit, end, unkept: false }
+    }
 }
 
 impl Lease<'_> {
@@ -338,6 +219,6 @@ impl Drop for Held {
 
 /// Drops a connection at once: the driver would first read what is still on its way. The server undoes what it had
 /// begun.
-fn give_up(connection: Conn) {
+pub(super) fn give_up(connection: Conn) {
     let _ = connection.disconnect().now_or_never();
 }

@@ -3,7 +3,7 @@
 use mysql_async::Value;
 
 use super::MySql;
-use super::pool::Care;
+use super::connection::Care;
 use super::row::Cells;
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;

@@ -9,8 +9,8 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
+use super::connection::Care;
 use super::events::number;
-use super::pool::Care;
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
