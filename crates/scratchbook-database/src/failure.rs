@@ -11,7 +11,7 @@ use scratchbook_core::error::{Error, Result};
 #[derive(Debug)]
 pub struct Failure {
     #[doc(hidden)]
-    pub done: Done,
+    pub fate: CommitFate,
     #[doc(hidden)]
     pub error: Error,
 }
@@ -19,15 +19,15 @@ pub struct Failure {
 /// What became of a statement that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
-pub enum Done {
+pub enum CommitFate {
     /// Nothing, and the same would fail again.
-    Refused,
+    NeverApplied,
     /// Nothing: no connection could be had. The same may succeed later.
-    Unreached,
+    NotSent,
     /// Nothing: the database has undone it in favour of another. The same may succeed at once.
-    Undone,
+    RolledBack,
     /// Nothing: a lock was not to be had in time. The same may succeed when it is let go.
-    Blocked,
+    LockTimeout,
     /// Nothing, and the same would be too large again: a page is asked for with fewer items.
     TooMuch {
         /// How many rows there was room for.
@@ -44,33 +44,34 @@ pub type Attempt<T> = Result<T, Failure>;
 impl Failure {
     /// A failure of the database or on the way to it: its reason is for those who run the program.
     #[doc(hidden)]
-    pub fn new(done: Done, error: Error) -> Self {
-        Self { done, error: error.for_operator() }
+    pub fn new(fate: CommitFate, error: Error) -> Self {
+        Self { fate, error: error.for_operator() }
     }
 }
 
 /// What was asked for cannot be done, and the caller can know why.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { done: Done::Refused, error }
+        Self { fate: CommitFate::NeverApplied, error }
     }
 }
 
 /// What a retry does where the first try was done after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
+#[doc(hidden)]
+pub enum Idempotency {
     /// The same: it reads, removes, or knows its own work again by an id.
-    Same,
+    Idempotent,
     /// The same, but what is blocked is not tried again here.
-    SameUnlessBlocked,
+    IdempotentUnlessLocked,
     /// It would be done twice, so only what was not done is tried again.
-    Twice,
+    NotIdempotent,
 }
 
 /// Tries until it is done, refused, or the time is over.
 pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
     timeout: Duration,
-    again: Again,
+    idempotency: Idempotency,
     attempt: impl FnMut() -> F,
 ) -> Attempt<T> {
     let start = Instant::now();
@@ -83,13 +84,13 @@ pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
     let is_worth_it = move |failure: &Failure| {
         tries += 1;
         // A try may have used up all the time by itself: the next one is on a new connection.
-        let in_time = start.elapsed() < timeout || tries == 1 && failure.done != Done::Blocked;
+        let in_time = start.elapsed() < timeout || tries == 1 && failure.fate != CommitFate::LockTimeout;
         in_time
-            && match failure.done {
-                Done::Refused | Done::TooMuch { .. } => false,
-                Done::Unreached | Done::Undone => true,
-                Done::Blocked => again != Again::SameUnlessBlocked,
-                Done::Unknown => again != Again::Twice,
+            && match failure.fate {
+                CommitFate::NeverApplied | CommitFate::TooMuch { .. } => false,
+                CommitFate::NotSent | CommitFate::RolledBack => true,
+                CommitFate::LockTimeout => idempotency != Idempotency::IdempotentUnlessLocked,
+                CommitFate::Unknown => idempotency != Idempotency::NotIdempotent,
             }
     };
     attempt

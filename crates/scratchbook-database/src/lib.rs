@@ -1,8 +1,8 @@
-//! Services on a database server: what all of them do the same way. What differs is a [`Dialect`].
+//! Services on a database server: what all of them do the same way. What differs is a [`Backend`].
 //!
 //! # Layout
 //!
-//! - `dialect.rs`: what a database has to carry out. A database's own folder implements it, and holds nothing else.
+//! - `backend.rs`: what a database has to carry out. A database's own folder implements it, and holds nothing else.
 //! - `batch.rs`, `append.rs`: appends that wait are written together.
 //! - `resolve.rs`: writes that read first wait for their turn.
 //! - `past.rs`: the state at an event, and the checkpoints that shorten the way to it.
@@ -12,17 +12,17 @@
 //! - `uri.rs`, `options.rs`: where the database is and how it is used.
 
 mod after;
-mod append;
-mod artifact;
+mod artifacts;
+mod backend;
 mod batch;
-mod dialect;
+mod events;
 mod failure;
 mod gate;
 mod options;
 mod page;
 mod past;
 mod resolve;
-mod session;
+mod sessions;
 mod uri;
 mod usage;
 
@@ -39,15 +39,15 @@ use scratchbook_core::plan::quota::{Charge, Quotas};
 use scratchbook_core::session::Whose;
 
 use after::{AfterCommit, Listeners};
-use append::Appends;
-use failure::{Again, retry};
+use events::Appends;
+use failure::retry;
 use gate::Gate;
-use resolve::Turns;
+use resolve::ResolvePermits;
 
 #[doc(hidden)]
-pub use dialect::{AppendRow, Dialect, NewAppend, NewFork, Unresolved};
+pub use backend::{AppendRow, Backend, NewAppend, NewFork, Unresolved};
 #[doc(hidden)]
-pub use failure::{Attempt, Done, Failure};
+pub use failure::{Attempt, CommitFate, Failure, Idempotency};
 #[doc(hidden)]
 pub use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
@@ -68,7 +68,7 @@ const ROWS_AT_ONCE: usize = 256;
 
 /// Between the rows of an answer, once for each: now and then lets others have a turn, and the call end here if it was dropped.
 #[doc(hidden)]
-pub async fn breathe(count: usize) {
+pub async fn yield_between_rows(count: usize) {
     if count % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
         tokio::task::yield_now().await;
     }
@@ -83,24 +83,24 @@ pub async fn breathe(count: usize) {
 ///
 /// It needs a Tokio runtime. Dropping the service finishes the appends that were accepted, as long as the runtime
 /// lives; [`close`](scratchbook_core::session::SessionService::close) waits for them.
-pub struct DatabaseSessionService<D: Dialect> {
-    dialect: Arc<D>,
+pub struct DatabaseSessionService<D: Backend> {
+    backend: Arc<D>,
     gate: Gate,
     appends: Appends,
-    turns: Turns,
+    resolve_permits: ResolvePermits,
     after: Arc<AfterCommit<D>>,
     listeners: Listeners<D>,
     quotas: Quotas,
     options: DatabaseOptions,
 }
 
-impl<D: Dialect> fmt::Debug for DatabaseSessionService<D> {
+impl<D: Backend> fmt::Debug for DatabaseSessionService<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DatabaseSessionService").field(&self.dialect).finish()
+        f.debug_tuple("DatabaseSessionService").field(&self.backend).finish()
     }
 }
 
-impl<D: Dialect> DatabaseSessionService<D> {
+impl<D: Backend> DatabaseSessionService<D> {
     /// Opens the database that a URI names, with the options that are its parameters.
     ///
     /// # Errors
@@ -141,12 +141,12 @@ impl<D: Dialect> DatabaseSessionService<D> {
 
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {
         let options = options.bounded();
-        let dialect = Arc::new(D::open(uri, &options).await?);
-        let after = Arc::new(AfterCommit::new(&dialect));
+        let backend = Arc::new(D::open(uri, &options).await?);
+        let after = Arc::new(AfterCommit::new(&backend));
         let appends = Appends::start(&after, &options);
         let listeners = Listeners::new(&after);
-        let (turns, quotas) = (Turns::new(&options), Quotas::new(&options.limits));
-        Ok(Self { dialect, gate: Gate::new(), appends, turns, after, listeners, quotas, options })
+        let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
+        Ok(Self { backend, gate: Gate::new(), appends, resolve_permits, after, listeners, quotas, options })
     }
 
     fn environment(&self) -> &dyn Environment {
@@ -156,7 +156,7 @@ impl<D: Dialect> DatabaseSessionService<D> {
     /// Has something read, which is tried again until it succeeds or the time is over.
     async fn read<T, F: Future<Output = Attempt<T>>>(&self, attempt: impl FnMut() -> F) -> Result<T> {
         let _pass = self.gate.enter()?;
-        retry(self.options.retry_timeout, Again::Same, attempt).await.map_err(|failure| failure.error)
+        retry(self.options.retry_timeout, Idempotency::Idempotent, attempt).await.map_err(|failure| failure.error)
     }
 
     /// Has something written, in a task of its own: dropping the call does not take it back. Those wake who follow whose it
@@ -164,21 +164,21 @@ impl<D: Dialect> DatabaseSessionService<D> {
     async fn write<T, F>(
         &self,
         whose: Whose,
-        again: Again,
+        idempotency: Idempotency,
         attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Attempt<T>> + Send,
     {
-        self.write_charged(whose, again, Charge::none(), attempt).await
+        self.write_charged(whose, idempotency, Charge::none(), attempt).await
     }
 
     /// The same for a write that holds room of a quota.
     async fn write_charged<T, F>(
         &self,
         whose: Whose,
-        again: Again,
+        idempotency: Idempotency,
         charge: Charge<T>,
         mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
@@ -189,13 +189,13 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let pass = self.gate.enter()?;
         let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
         let task = tokio::spawn(async move {
-            let done = retry(timeout, again, || attempt(Arc::clone(&after.dialect))).await;
+            let done = retry(timeout, idempotency, || attempt(Arc::clone(&after.backend))).await;
             match &done {
                 Ok(value) => {
                     after.committed(&[whose], &pass);
                     charge.settle(value);
                 }
-                Err(failure) if failure.done == Done::Unknown => charge.keep_unsure(),
+                Err(failure) if failure.fate == CommitFate::Unknown => charge.keep_unsure(),
                 Err(_) => drop(charge),
             }
             done

@@ -3,8 +3,8 @@
 
 use std::future::Future;
 
-use super::failure::{Again, retry};
-use super::{Attempt, DatabaseSessionService, Dialect, Done, Failure};
+use super::failure::{Idempotency, retry};
+use super::{Attempt, Backend, CommitFate, DatabaseSessionService, Failure};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::room::{MOST_AT_ONCE, too_much};
 
@@ -54,7 +54,7 @@ impl RowCount {
     ///
     /// # Errors
     ///
-    /// `Done::TooMuch` if there is no room for it: the rest is not to be read.
+    /// `CommitFate::TooMuch` if there is no room for it: the rest is not to be read.
     #[doc(hidden)]
     pub fn take(&mut self, bytes: u64, is_of_item: bool) -> Attempt<()> {
         let of_items = if is_of_item { bytes } else { 0 };
@@ -64,12 +64,12 @@ impl RowCount {
                 self.rows += 1;
                 Ok(())
             }
-            _ => Err(Failure { done: Done::TooMuch { rows: self.rows }, error: too_much() }),
+            _ => Err(Failure { fate: CommitFate::TooMuch { rows: self.rows }, error: too_much() }),
         }
     }
 }
 
-impl<D: Dialect> DatabaseSessionService<D> {
+impl<D: Backend> DatabaseSessionService<D> {
     /// Has a page read, of at most `limit` items and about this many bytes.
     pub(super) async fn read_page<T, F: Future<Output = Attempt<T>>>(
         &self,
@@ -81,8 +81,8 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let mut limit = limit;
         loop {
             let room = RowRoom::of(limit, page_bytes);
-            match retry(self.options.retry_timeout, Again::Same, || read(limit, room)).await {
-                Err(Failure { done: Done::TooMuch { rows }, .. }) if limit > 1 => {
+            match retry(self.options.retry_timeout, Idempotency::Idempotent, || read(limit, room)).await {
+                Err(Failure { fate: CommitFate::TooMuch { rows }, .. }) if limit > 1 => {
                     // Each item has a row at least, and some rows are of none.
                     limit = rows.saturating_sub(1).min(limit / 4).max(1);
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::after::AfterCommit;
-use super::{Dialect, gate::Pass};
+use super::{Backend, gate::Pass};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::{CHECKPOINT_EVENTS, Folded};
 use scratchbook_core::plan::sql::rows;
@@ -91,7 +91,7 @@ impl Past {
     }
 }
 
-impl<D: Dialect> AfterCommit<D> {
+impl<D: Backend> AfterCommit<D> {
     /// Keeps the fold at an event that has just been stored, where one is due.
     pub(super) fn fold_to(self: &Arc<Self>, key: &SessionKey, seq: u64, pass: &Pass) {
         if seq == 0 || !seq.is_multiple_of(CHECKPOINT_EVENTS) {
@@ -99,7 +99,7 @@ impl<D: Dialect> AfterCommit<D> {
         }
         let (after, key) = (Arc::clone(self), key.clone());
         self.aside(pass, async move {
-            let past = after.dialect.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
+            let past = after.backend.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
             let checkpoint = past.and_then(|mut past| {
                 let text = past.fold(&key, seq, |_| Ok(()))?.take_checkpoint()?;
                 Ok(text.map(|text| Checkpoint { incarnation: past.incarnation, seq, text }))
@@ -138,7 +138,7 @@ impl<D: Dialect> AfterCommit<D> {
     }
 
     async fn keep(&self, key: &SessionKey, checkpoint: &Checkpoint) {
-        if let Err(failure) = self.dialect.keep_checkpoint(key, checkpoint).await {
+        if let Err(failure) = self.backend.keep_checkpoint(key, checkpoint).await {
             tracing::debug!(error = %failure.error, "no checkpoint of a session was kept");
         }
     }

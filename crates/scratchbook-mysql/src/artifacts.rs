@@ -3,7 +3,6 @@
 use mysql_async::Value;
 
 use super::MySql;
-use super::connection::Care;
 use super::row::Cells;
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
@@ -11,7 +10,7 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::SessionKey;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
 /// The versions of one artifact.
 const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
@@ -37,7 +36,7 @@ impl MySql {
         ));
         let address = new.address.columns().map(Value::from);
         let row = [Value::from(&new.mime_type), (&new.metadata).into(), new.created.into(), (&new.text).into()];
-        let mut lease = self.connections.lease(Care::Once).await?;
+        let mut lease = self.connections.lease(Idempotency::NotIdempotent).await?;
         let values = [&address[..], &row, &address, &address[..3], &[self.now().into()]].concat();
         lease.rows(&sql, values.clone()).await?;
         if lease.affected_rows() == 0 {
@@ -58,7 +57,7 @@ impl MySql {
         let sql = format!("SELECT version, artifact FROM `{{prefix}}artifacts` WHERE {OF_NAME} AND {ALIVE} {which}");
         let mut values = self.alive(address);
         values.extend(version.map(super::events::number));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let Some(row) = rows.into_iter().next() else {
@@ -77,7 +76,7 @@ impl MySql {
         let sql = sql.replace("{ALIVE}", ALIVE);
         let key_values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
         let values = [&key_values[..], &key_values, &[self.now().into()]].concat();
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let names = rows.into_iter().map(|row| Cells::from(row).text(0, || format!("an artifact's name of {key}")));
@@ -90,7 +89,7 @@ impl MySql {
             "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
              WHERE {OF_NAME} AND {ALIVE} ORDER BY version"
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), self.alive(address)).await?;
         drop(lease);
         let version = |row| {
@@ -116,7 +115,7 @@ impl MySql {
     /// Removes all versions of a name.
     pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
         let sql = self.sql(&format!("DELETE FROM `{{prefix}}artifacts` WHERE {OF_NAME}"));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.rows(&sql, address.columns().map(Value::from).to_vec()).await.map(drop)
     }
 }

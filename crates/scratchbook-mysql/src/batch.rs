@@ -21,7 +21,7 @@ pub(super) type Arguments = [Option<String>; 8];
 
 /// An event's place in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct AnswerIndex {
     pub(super) session: Back,
     /// In the logs, as far as it writes to them.
     pub(super) user: Option<Back>,
@@ -89,7 +89,7 @@ struct Origin<'a> {
 }
 
 /// The arguments that append events, and the place of each.
-pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)> {
+pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<AnswerIndex>)> {
     let mut batch = Batch::default();
     for append in appends {
         batch.event(&append.key, &append.event);
@@ -99,7 +99,7 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)>
     let place = |entry: &EventEntry<'_>| {
         let (app, user, _) = address(entry.key);
         let writes = |scope| entry.event.changes.iter().any(|change| change.scope == scope);
-        Place {
+        AnswerIndex {
             session: Back { of: of(&sessions, &entry.key), back: batch.back(entry.key, entry.nth) },
             user: writes(Scope::User)
                 .then(|| Back { of: of(&users, &(app, user)), back: batch.user_back(app, user, entry.user_nth) }),

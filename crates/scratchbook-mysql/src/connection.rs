@@ -16,7 +16,7 @@ use super::connector::dial;
 use super::error::{self, Stage, failure};
 use super::lease::{Lease, give_up};
 use scratchbook_core::error::{Error, ErrorKind};
-use scratchbook_database::{Attempt, DatabaseOptions, Done, Failure, TlsMode};
+use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Idempotency, TlsMode};
 
 /// After so long without use a connection is asked whether it still is one.
 const IDLE: Duration = Duration::from_secs(10);
@@ -25,15 +25,6 @@ const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
 
 /// How long a connection has to answer that it still is one.
 const PING: Duration = Duration::from_secs(1);
-
-/// What is to become of a call if its connection turns out to be dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
-    /// It is tried again.
-    Again,
-    /// It is not, so that the connection is looked at first.
-    Once,
-}
 
 /// The connections of a service.
 pub(super) struct Connections {
@@ -72,18 +63,18 @@ impl Connections {
     }
 
     /// A connection for one call, which has to end within the statement timeout.
-    pub(super) async fn lease(&self, care: Care) -> Attempt<Lease<'_>> {
+    pub(super) async fn lease(&self, idempotency: Idempotency) -> Attempt<Lease<'_>> {
         let permit = timeout(self.statement_timeout, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| self.busy())?.map_err(|_| Failure::from(scratchbook_core::store::closed()))?;
-        let connection = match self.reuse(care).await {
+        let connection = match self.reuse(idempotency).await {
             Some(connection) => connection,
             None => self.connect().await?,
         };
         Ok(Lease::new(self, connection, permit))
     }
 
-    async fn reuse(&self, care: Care) -> Option<Conn> {
-        let fresh = if care == Care::Once { IDLE_BEFORE_ONCE } else { IDLE };
+    async fn reuse(&self, idempotency: Idempotency) -> Option<Conn> {
+        let fresh = if idempotency == Idempotency::NotIdempotent { IDLE_BEFORE_ONCE } else { IDLE };
         loop {
             let Idle { mut connection, since } = self.idle().pop()?;
             if since.is_some_and(|since| since.elapsed() < fresh) {
@@ -109,7 +100,7 @@ impl Connections {
     fn busy(&self) -> Failure {
         let seconds = self.statement_timeout.as_secs_f64();
         let what = format!("{}: no connection became free within {seconds} s; raise pool_size", self.place);
-        Failure::new(Done::Unreached, Error::new(ErrorKind::ResourceExhausted, what))
+        Failure::new(CommitFate::NotSent, Error::new(ErrorKind::ResourceExhausted, what))
     }
 
     /// Gives up all connections that are idle.

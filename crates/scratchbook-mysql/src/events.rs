@@ -4,12 +4,11 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch;
-use super::connection::Care;
 use super::read::EVENT;
 use super::write::{Answer, strange};
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::query::{EventQuery, since_bounds};
-use scratchbook_database::{AppendRow, Attempt, Done, Failure, NewAppend};
+use scratchbook_database::{AppendRow, Attempt, CommitFate, Failure, Idempotency, NewAppend};
 
 /// A part of a statement, with the values of its parameters.
 #[derive(Default)]
@@ -119,7 +118,7 @@ impl MySql {
                 break;
             }
             let (arguments, places) = batch::appends(&batch)?;
-            for answer in self.call(arguments, Care::Again).await? {
+            for answer in self.call(arguments, Idempotency::Idempotent).await? {
                 match answer {
                     Answer::Done(numbers) => {
                         for (n, place) in places.iter().enumerate() {
@@ -133,7 +132,7 @@ impl MySql {
                     // Which of them it is, they find out one by one.
                     Answer::Full if appends.len() > 1 => return Err(full()),
                     Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
-                    Answer::Known { place, known } => {
+                    Answer::Duplicate { place, known } => {
                         let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
                         rows[n] = Some(known.row(&appends[n].key)?);
                     }
@@ -144,7 +143,7 @@ impl MySql {
             tries += usize::from(open.iter().all(|n| rows[*n].is_none()));
             if tries == TRIES {
                 let what = format!("{}: what is in the way of an append comes and goes", self.connections.place());
-                return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
+                return Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)));
             }
         }
         Ok(rows.into_iter().flatten().collect())

@@ -13,7 +13,6 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::batch::json;
-use super::connection::Care;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
 use super::removals::removal;
@@ -26,7 +25,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, stored_key};
 use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
 /// How many commits are numbered by one transaction.
 const AT_ONCE: usize = 1000;
@@ -153,7 +152,7 @@ impl MySql {
         let created = [&now[..], &place, user, &end].concat();
         let removed = [&place[..], user, &end].concat();
         let values = [&head[..], &place, user, &end, &of_app, &created, &created, &removed];
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows_within(&sql, values.concat(), room, |_| true).await?;
         drop(lease);
         Ok(read(owner, rows)?)
@@ -168,7 +167,7 @@ impl MySql {
     /// Numbers commits of an app that have no number yet, as many as go at once; says how many.
     async fn number_some(&self, app: &str) -> Attempt<usize> {
         let of_app = Value::from(app);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let lock = self.sql(
             "INSERT INTO `{prefix}feeds` (app_name, position) VALUES (?, 0)
@@ -248,7 +247,7 @@ impl MySql {
     /// Tells this database from all others.
     async fn database_id(&self) -> Attempt<&str> {
         let read = async {
-            let mut lease = self.connections.lease(Care::Again).await?;
+            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
             let row =
                 lease.rows(&self.sql("SELECT id FROM `{prefix}database_id`"), Vec::new()).await?.into_iter().next();
             let row = row.ok_or_else(|| damaged("the id of the database"))?;

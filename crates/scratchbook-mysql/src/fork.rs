@@ -4,7 +4,6 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
-use super::connection::Care;
 use super::events::number;
 use super::lease::Lease;
 use super::past::Head;
@@ -16,7 +15,7 @@ use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{Session, SessionKey, micros_of_seconds, no_session};
-use scratchbook_database::{Attempt, Done, Failure, NewFork, PastScopes, RowRoom};
+use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, NewFork, PastScopes, RowRoom};
 
 /// How many events, or keys, are copied by one statement: each is to end well within the statement timeout.
 const AT_ONCE: u64 = 5000;
@@ -27,7 +26,7 @@ const BYTES_AT_ONCE: usize = 4 << 20;
 impl MySql {
     /// Makes a session of another; `None` where its id is taken.
     pub(super) async fn write_fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let (at, created, metadata) = self.lock_source(&mut lease, new).await?;
         let head = self.head(&mut lease, &new.source, at).await?.ok_or_else(|| no_session(&new.source))?;
@@ -201,7 +200,7 @@ impl MySql {
     /// What is told where the id is taken: the fork, where a try before this one has made it.
     async fn forked_before(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let sql = self.sql("SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let row = lease.rows(&sql, address(&new.key).to_vec()).await?.into_iter().next();
         drop(lease);
         let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
@@ -212,7 +211,7 @@ impl MySql {
             Some(_) => Ok(None),
             None => {
                 let message = format!("the session {} was deleted just now; try again", new.key);
-                Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, message) })
+                Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, message) })
             }
         }
     }

@@ -119,9 +119,9 @@ impl Lease<'_> {
 
     /// Takes the connection for a statement. A call that is dropped in the middle of one leaves an answer on its way,
     /// so the connection goes with it.
-    fn hold(&mut self) -> Attempt<Held> {
+    fn hold(&mut self) -> Attempt<InUse> {
         match self.connection.take() {
-            Some(connection) => Ok(Held { connection: Some(connection) }),
+            Some(connection) => Ok(InUse { connection: Some(connection) }),
             None => Err(Error::internal("a statement on a connection that was given up").into()),
         }
     }
@@ -129,7 +129,7 @@ impl Lease<'_> {
     fn settle<T>(
         &mut self,
         sql: &str,
-        mut held: Held,
+        mut held: InUse,
         done: std::result::Result<mysql_async::Result<T>, tokio::time::error::Elapsed>,
     ) -> Attempt<T> {
         let Ok(done) = done else {
@@ -205,11 +205,11 @@ impl Drop for Lease<'_> {
 }
 
 /// Gives a connection up when it is dropped.
-struct Held {
+struct InUse {
     connection: Option<Conn>,
 }
 
-impl Drop for Held {
+impl Drop for InUse {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             give_up(connection);

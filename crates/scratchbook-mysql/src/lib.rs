@@ -74,7 +74,7 @@ use scratchbook_core::session::{
     SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
 };
 use scratchbook_database::{
-    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
+    AppendRow, Attempt, Backend, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Migrate, NewAppend,
     NewFork, Past, PastScopes, RowRoom, Unresolved,
 };
 
@@ -134,7 +134,7 @@ impl MySql {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Dialect for MySql {
+impl Backend for MySql {
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
         uri::read_uri(uri)
     }
@@ -171,15 +171,15 @@ impl Dialect for MySql {
     }
 
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        self.append_late(new).await
+        self.append_resolved(new).await
     }
 
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        self.create_late(new, token).await
+        self.create_resolved(new, token).await
     }
 
     async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        self.put_late(owner, new, author, time).await
+        self.put_resolved(owner, new, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {

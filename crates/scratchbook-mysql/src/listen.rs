@@ -9,7 +9,6 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
-use super::connection::Care;
 use super::events::number;
 use super::row::Cells;
 use scratchbook_core::error::Result;
@@ -17,7 +16,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{CommitNotifier, Followed, SessionKey, StateOwner, Whose};
 use scratchbook_core::state::Scope;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
 /// How long between two looks, right after something was committed and when nothing has been for a while.
 const SOON: Duration = Duration::from_millis(20);
@@ -132,7 +131,7 @@ impl MySql {
             pending("initial_states"),
             pending("removals"),
         ));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![feeds.into()]).await?;
         drop(lease);
         let place = || "a feed that is followed".to_owned();
@@ -158,7 +157,7 @@ impl MySql {
             );
             values.extend([app.into(), number(reported)]);
         }
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let place = || format!("the feed of {app:?}");
@@ -211,7 +210,7 @@ impl MySql {
                  ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
              WHERE s.expire_time IS NULL OR s.expire_time > ?",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![names.into(), self.now().into()]).await?;
         drop(lease);
         found.extend(sessions.iter().map(|key| (key.clone(), None)));

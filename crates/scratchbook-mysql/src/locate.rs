@@ -4,13 +4,12 @@ use mysql_async::Value;
 use sha2::{Digest, Sha256};
 
 use super::MySql;
-use super::connection::Care;
 use super::lease::Lease;
 use super::row::Cells;
 use super::write::{Answer, Begun};
 use scratchbook_core::error::Result;
 use scratchbook_core::session::{IdScope, SessionKey};
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
 /// How many rows creations of unique ids take turns by. Those of other ids that share one wait for a commit.
 const SLOTS: u16 = 1024;
@@ -23,11 +22,11 @@ pub(super) struct NewKey<'a> {
 }
 
 /// Whether a creation may go on.
-pub(super) enum Turn {
+pub(super) enum CreationStart {
     /// It may, in a transaction that was begun as is said.
     Begun(Begun),
     /// This is what is answered to it.
-    Over(Answer),
+    Answered(Answer),
 }
 
 impl MySql {
@@ -36,7 +35,7 @@ impl MySql {
             "SELECT user_id FROM `{prefix}sessions` FORCE INDEX (sessions_by_id)
              WHERE app_name = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) LIMIT 2",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![app.into(), session.into(), self.now().into()]).await?;
         drop(lease);
         let user = |row| Cells::from(row).text(0, || format!("the user of a session {session} of {app}"));
@@ -46,9 +45,9 @@ impl MySql {
     /// Before a session is made: where its id has to be unique in its app, begins a transaction in which nobody else makes
     /// one that has to, and looks for another user who has it. It is the first lock of that transaction, and no other
     /// writer takes it, so that it may come before those of sessions.
-    pub(super) async fn begin_new(&self, lease: &mut Lease<'_>, new: &NewKey<'_>) -> Attempt<Turn> {
+    pub(super) async fn begin_new(&self, lease: &mut Lease<'_>, new: &NewKey<'_>) -> Attempt<CreationStart> {
         if new.scope == IdScope::User {
-            return Ok(Turn::Begun(Begun::Here));
+            return Ok(CreationStart::Begun(Begun::Here));
         }
         let [app, user, session] = [new.key.app_name(), new.key.user_id(), new.key.session_id()];
         lease.begin().await?;
@@ -60,14 +59,14 @@ impl MySql {
         let address = [app, session, user].map(Value::from);
         let values = [&address[..], &[self.now().into()]].concat();
         if lease.rows(&self.sql(others), values).await?.is_empty() {
-            return Ok(Turn::Begun(Begun::Before));
+            return Ok(CreationStart::Begun(Begun::Before));
         }
         // Made by a try before this one; another user's came later, which did not have to be unique.
         let own = "SELECT 1 FROM `{prefix}sessions` FORCE INDEX (PRIMARY)
             WHERE app_name = ? AND id = ? AND user_id = ? AND token = ?";
         let is_ours = !lease.rows(&self.sql(own), [&address[..], &[new.token.into()]].concat()).await?.is_empty();
         lease.rollback().await?;
-        Ok(Turn::Over(if is_ours { Answer::Made } else { Answer::Taken }))
+        Ok(CreationStart::Answered(if is_ours { Answer::Made } else { Answer::Taken }))
     }
 }
 

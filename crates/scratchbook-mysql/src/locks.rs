@@ -12,7 +12,7 @@ use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::SessionKey;
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Done, Failure};
+use scratchbook_database::{Attempt, CommitFate, Failure};
 
 /// The scopes of stored keys, in the order of locks.
 pub(super) const SCOPES: [Scope; 3] = [Scope::Session, Scope::User, Scope::App];
@@ -36,15 +36,15 @@ impl MySql {
         }
         let sql = self.sql("CALL `{prefix}scratchbook_lock_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         values.extend([self.now().into(), (begun as u8).into(), lock.scopes().into()]);
-        let rows = lease.rows(&sql, values).await.map_err(|failure| match failure.done {
+        let rows = lease.rows(&sql, values).await.map_err(|failure| match failure.fate {
             // Nothing is written yet, whatever became of it.
-            Done::Unknown => Failure::new(Done::Undone, failure.error),
+            CommitFate::Unknown => Failure::new(CommitFate::RolledBack, failure.error),
             _ => failure,
         })?;
         let answers = rows.into_iter().map(answer).collect::<Result<Vec<_>>>();
         match &answers {
             // The transaction is over.
-            Ok(answers) if !answers.iter().any(|answer| matches!(answer, Answer::Found { .. })) => lease.keep(),
+            Ok(answers) if !answers.iter().any(|answer| matches!(answer, Answer::Locked { .. })) => lease.keep(),
             _ => lease.give_up_unless_kept(),
         }
         Ok(answers?)
@@ -168,7 +168,7 @@ impl<'a> Target<'a> {
     /// What was found under the locks; `None` where nothing was locked.
     pub(super) fn found(&self, reads: &[(Scope, &str)], answers: &[Answer]) -> Result<Option<(u64, Found)>> {
         let seq = answers.iter().find_map(|answer| match answer {
-            Answer::Found { seq } => Some(*seq),
+            Answer::Locked { seq } => Some(*seq),
             _ => None,
         });
         let Some(seq) = seq else {

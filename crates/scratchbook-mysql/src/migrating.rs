@@ -34,14 +34,14 @@ const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_EN
 
 /// What is found in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct SchemaState {
     /// 0 for none.
     pub(super) version: i32,
     /// Whether the procedures are there, and for us to call.
     pub(super) procedures: [bool; PROCEDURES.len()],
 }
 
-impl Seen {
+impl SchemaState {
     /// The procedures that are not.
     pub(super) fn missing(self) -> impl Iterator<Item = &'static str> {
         PROCEDURES.into_iter().zip(self.procedures).filter(|(_, there)| !there).map(|(name, _)| name)
@@ -73,7 +73,7 @@ pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery::Migration>> {
 
 /// What makes the procedures that a database has lost, if any: a copy may lack them, since mysqldump leaves them out
 /// unless asked.
-pub(super) fn lost_procedures(seen: Seen, prefix: &str) -> Result<Option<String>> {
+pub(super) fn lost_procedures(seen: SchemaState, prefix: &str) -> Result<Option<String>> {
     let names: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
     let mut sql = String::new();
     for migration in embedded(prefix)?.iter().filter(|migration| migration.version() <= seen.version) {
@@ -94,7 +94,7 @@ fn described(migration: &refinery::Migration, sql: String) -> Migration {
 
 /// What a database lacks: the migrations above its version with the statements that record them, behind the procedures
 /// that it has lost; or those alone.
-pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
+pub(super) fn lacking(seen: SchemaState, prefix: &str) -> Result<Vec<Migration>> {
     let all = embedded(prefix)?;
     let mut lost = lost_procedures(seen, prefix)?;
     if seen.version == NEWEST {
@@ -142,10 +142,10 @@ impl AsyncTransaction for Migrating<'_> {
         let mut count = 0;
         for statement in files.flat_map(statements) {
             count += 1;
-            if let Err(Failure { done, error }) = self.run(&statement).await {
+            if let Err(Failure { fate, error }) = self.run(&statement).await {
                 let first = statement.lines().next().unwrap_or_default();
                 let error = Error::new(error.kind(), format!("{first} ...: {error}"));
-                self.failure = Some(Failure::new(done, error.again()));
+                self.failure = Some(Failure::new(fate, error.again()));
                 return Err(error);
             }
         }
@@ -157,8 +157,8 @@ impl AsyncQuery<Vec<refinery::Migration>> for Migrating<'_> {
     async fn query<'a>(&'a mut self, query: &'a str) -> Result<Vec<refinery::Migration>> {
         let rows = match self.lease.rows(query, Vec::new()).await {
             Ok(rows) => rows,
-            Err(Failure { done, error }) => {
-                self.failure = Some(Failure::new(done, error.again()));
+            Err(Failure { fate, error }) => {
+                self.failure = Some(Failure::new(fate, error.again()));
                 return Err(error);
             }
         };

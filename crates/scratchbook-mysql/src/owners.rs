@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::connection::Care;
 use super::events::sql_limit;
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
 impl MySql {
     /// Reads apps and users after an owner. Not every user has a row of its own: sessions and artifacts tell of others.
@@ -35,7 +34,7 @@ impl MySql {
             );
             values.extend([app.into(), app.into(), user.into(), sql_limit(limit)]);
         }
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let mut owners = BTreeSet::new();

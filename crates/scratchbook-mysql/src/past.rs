@@ -6,7 +6,6 @@ use mysql_async::Value;
 use serde_json::Map;
 
 use super::MySql;
-use super::connection::Care;
 use super::events::number;
 use super::lease::Lease;
 use super::read::insert;
@@ -17,7 +16,7 @@ use scratchbook_core::plan::fork::{check_event_number, log_pruned};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 use scratchbook_core::state::{Scope, ScopeMap};
-use scratchbook_database::{Attempt, Checkpoint, Done, Failure, Past, PastScopes};
+use scratchbook_database::{Attempt, Checkpoint, CommitFate, Failure, Idempotency, Past, PastScopes};
 
 /// What a row of the first statement is of.
 const SESSION: i64 = 0;
@@ -45,7 +44,7 @@ pub(super) struct Head {
 impl MySql {
     /// Reads what the state of a session at an event is folded from.
     pub(super) async fn read_past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let head = self.head(&mut lease, key, seq).await?.ok_or_else(|| no_session(key))?;
         check_event_number(key, seq, head.base, head.last)?;
         self.past_from(&mut lease, key, seq, head, scopes).await
@@ -146,7 +145,7 @@ impl MySql {
         }
         if token.as_ref() != Some(&head.token) || events.len() as u64 != seq.saturating_sub(head.folded.seq) {
             let what = format!("{key} was pruned or deleted while it was read");
-            return Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, what) });
+            return Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, what) });
         }
         Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
     }
@@ -204,7 +203,7 @@ impl MySql {
     /// Keeps a fold, unless the session is another by now.
     pub(super) async fn write_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
         let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         // By this lock who deletes the session sees the checkpoint, or is seen.
         let lock = self.sql(
@@ -258,7 +257,7 @@ impl MySql {
         let of_users = [of_app.clone(), of_user.clone(), of_app.clone(), of_user];
         let of_apps = [of_app.clone(), "".into(), of_app];
         let values = [&here[..], &[self.now().into()], &here, &here, &of_users, &of_apps].concat();
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, values).await?;
         drop(lease);
         let place = || format!("who wrote the state of {key}");
@@ -296,7 +295,7 @@ impl MySql {
             WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
         let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
         values.push(self.now().into());
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(sql), values).await?;
         drop(lease);
         let place = || format!("the state at the creation of {key}");

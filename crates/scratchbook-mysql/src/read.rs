@@ -5,7 +5,6 @@ use std::sync::Arc;
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::connection::Care;
 use super::events::{self, Picked};
 use super::row::Cells;
 use scratchbook_core::error::Result;
@@ -14,7 +13,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::described;
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-use scratchbook_database::{Attempt, RowRoom, breathe};
+use scratchbook_database::{Attempt, Idempotency, RowRoom, yield_between_rows};
 
 /// What a row is of: the first column. The others are a name, a text, a number and a time.
 const SESSION: i64 = 0;
@@ -64,7 +63,7 @@ impl MySql {
         let Picked { sql: events, values: more } = events::pick(&address, events);
         sql += &events;
         values.extend(more);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let is_event = |row: &Row| row.get(0) == Some(EVENT);
         let rows = lease.rows_within(&self.sql(&sql), values, room, is_event).await?;
         drop(lease);
@@ -105,7 +104,7 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
     for (count, row) in rows.into_iter().enumerate() {
-        breathe(count).await;
+        yield_between_rows(count).await;
         let mut cells = Cells::from(row);
         match cells.integer(0, whole)? {
             SESSION => {

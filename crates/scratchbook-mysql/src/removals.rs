@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use mysql_async::Value;
 
 use super::MySql;
-use super::connection::Care;
 use super::lease::Lease;
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{Removal, RemovalKind, SessionKey};
-use scratchbook_database::{Attempt, Done, Failure};
+use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency};
 
 /// The tables that hold what is a session's own.
 const OF_SESSION: [&str; 5] = ["session_states", "initial_states", "events", "checkpoints", "artifacts"];
@@ -25,7 +24,7 @@ const ROWS_AT_ONCE: u64 = 5000;
 impl MySql {
     /// Removes a session and what is its own.
     pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         self.remove_where(&mut lease, key, RemovalKind::Deleted).await?;
         lease.commit().await
@@ -33,7 +32,7 @@ impl MySql {
 
     /// Removes a session that has expired; `false` where it has not.
     pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let removed = self.make_room(&mut lease, key).await?;
         lease.commit().await?;
         Ok(removed)
@@ -76,7 +75,7 @@ impl MySql {
     /// Removes a user from an app, and the user's name from the app's log.
     pub(super) async fn remove_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
         let address = [app_name, user_id].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let sessions = "SELECT id FROM `{prefix}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? AND user_id = ?";
         let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
@@ -95,7 +94,7 @@ impl MySql {
         if all.iter().any(|id| !locked.contains(id)) {
             // Locking it now would be against the order, so all begins anew.
             let what = format!("{}: a session of the user was made meanwhile", self.connections.place());
-            return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
+            return Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)));
         }
         let of_user = "WHERE app_name = ? AND user_id = ?";
         for table in OF_SESSION.into_iter().chain(["user_states"]) {

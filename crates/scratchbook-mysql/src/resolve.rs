@@ -6,10 +6,9 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch;
-use super::connection::Care;
 use super::growth::Growth;
 use super::lease::Lease;
-use super::locate::{NewKey, Turn};
+use super::locate::{CreationStart, NewKey};
 use super::locks::{Lock, Target, keep_out};
 use super::row::Cells;
 use super::state::{position, scope_of};
@@ -21,11 +20,11 @@ use scratchbook_core::plan::resolve::{Found, Refusal};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{AppendOptions, ConflictMode, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, NewAppend, Unresolved};
+use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, Unresolved};
 
 impl MySql {
     /// Appends an event that is resolved under the locks of the session and of all whose keys it touches.
-    pub(super) async fn append_late(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+    pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_in(new, Room::Unknown).await? {
             Some(appended) => Ok(appended),
             None => {
@@ -54,13 +53,13 @@ impl MySql {
         let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
         let whole = prepared.reads_scopes(options).collect();
         let lock = Lock { made: None, event: Some(&prepared.event.id), reads, whole, room };
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let scopes: Vec<_> = prepared.changes.iter().map(|change| change.scope).collect();
         let answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
         let Some((seq, found)) = target.found(&lock.reads, &answers)? else {
             let row = match answers.into_iter().next() {
                 Some(Answer::Missing { .. }) => AppendRow::NoSession,
-                Some(Answer::Known { known, .. }) => known.row(key)?,
+                Some(Answer::Duplicate { known, .. }) => known.row(key)?,
                 _ => return Err(strange("nothing for an append").into()),
             };
             return Ok(Some((row, prepared.event.clone())));
@@ -103,7 +102,7 @@ impl MySql {
     }
 
     /// Makes a session of what its events come to.
-    pub(super) async fn create_late(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+    pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
         let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
         // The user in any case, as for every creation.
@@ -134,7 +133,7 @@ impl MySql {
         resolve: impl FnOnce(Found) -> std::result::Result<PreparedSession, Refusal>,
     ) -> Attempt<Option<bool>> {
         let target = Target::session(new.key);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let answers = self.lock_new(&mut lease, new, lock, scopes).await?;
         let Some((_, found)) = target.found(&lock.reads, &answers)? else {
             return self.is_made(new.key, &answers).map(Some);
@@ -160,7 +159,7 @@ impl MySql {
             let shared = shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session);
             let reads = if *room == Room::Counted { shared.collect() } else { Vec::new() };
             let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
-            let mut lease = self.connections.lease(Care::Again).await?;
+            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
             let answers = self.lock_new(&mut lease, &key, &lock, &scopes).await?;
             if target.found(&lock.reads, &answers)?.is_none() {
                 return self.is_made(&new.key, &answers);
@@ -182,8 +181,8 @@ impl MySql {
     ) -> Attempt<Vec<Answer>> {
         let target = Target::session(new.key);
         let begun = match self.begin_new(lease, new).await? {
-            Turn::Begun(begun) => begun,
-            Turn::Over(answer) => return Ok(vec![answer]),
+            CreationStart::Begun(begun) => begun,
+            CreationStart::Answered(answer) => return Ok(vec![answer]),
         };
         let answers = self.lock(lease, &target, lock, scopes, begun).await?;
         if !matches!(answers.as_slice(), [Answer::Expired]) {
@@ -191,9 +190,9 @@ impl MySql {
         }
         // The transaction is over, and so is the turn.
         match self.begin_new(lease, new).await? {
-            Turn::Over(answer) => return Ok(vec![answer]),
-            Turn::Begun(Begun::Here) => drop(self.make_room(lease, new.key).await?),
-            Turn::Begun(_) => drop(self.remove_expired_on(lease, new.key).await?),
+            CreationStart::Answered(answer) => return Ok(vec![answer]),
+            CreationStart::Begun(Begun::Here) => drop(self.make_room(lease, new.key).await?),
+            CreationStart::Begun(_) => drop(self.remove_expired_on(lease, new.key).await?),
         }
         self.lock(lease, &target, lock, scopes, Begun::Before).await
     }
@@ -229,7 +228,13 @@ impl MySql {
     }
 
     /// Changes a user's or an app's keys by what is found.
-    pub(super) async fn put_late(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+    pub(super) async fn put_resolved(
+        &self,
+        of: &StateOwner,
+        new: &PreparedState,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
         for room in [Room::Unknown, Room::Counted] {
             let names = |change: &KeyChange| (change.scope, change.name.clone());
             let reads: Vec<_> = match room {
@@ -273,7 +278,7 @@ impl MySql {
         time: f64,
     ) -> Attempt<Option<u64>> {
         let target = Target { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
-        let mut lease = self.connections.lease(Care::Once).await?;
+        let mut lease = self.connections.lease(Idempotency::NotIdempotent).await?;
         let answers = self.lock(&mut lease, &target, lock, &[scope_of(of)], Begun::Here).await?;
         let found = target.found(&lock.reads, &answers)?;
         let (_, found) = found.ok_or_else(|| strange("nothing for a change"))?;

@@ -6,7 +6,6 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
-use super::connection::Care;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
 use super::row::Cells;
@@ -16,7 +15,7 @@ use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
-use scratchbook_database::{Attempt, PastScopes};
+use scratchbook_database::{Attempt, Idempotency, PastScopes};
 
 /// How many changes of a log are removed by one statement: each is to end well within the statement timeout.
 const AT_ONCE: usize = 5000;
@@ -25,7 +24,7 @@ impl MySql {
     /// Sets when a session expires; `false` where there is none.
     pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         let here = address(key);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         if self.lock_session(&mut lease, key).await?.is_none() {
             lease.rollback().await?;
@@ -44,7 +43,7 @@ impl MySql {
             "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
              WHERE expire_time <= ? ORDER BY expire_time LIMIT ?",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![self.now().into(), sql_limit(limit)]).await?;
         drop(lease);
         let key = |row| {
@@ -57,7 +56,7 @@ impl MySql {
     /// Removes the oldest events of a session; what they leave becomes the state its fold begins with.
     pub(super) async fn remove_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let here = address(key);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let base = match self.lock_session(&mut lease, key).await? {
             Some(last) => self.base(&mut lease, key).await?.map_or((0, last), |base| (base, last)),
@@ -117,7 +116,7 @@ impl MySql {
         };
         let own: Vec<_> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().map(Value::from).collect();
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let lock = self.sql(&format!("SELECT position FROM `{{prefix}}{table}` WHERE {of_owner} FOR UPDATE"));
         let Some(row) = lease.rows(&lock, own.clone()).await?.into_iter().next() else {
@@ -215,7 +214,7 @@ impl MySql {
                  WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
              ) AS old WHERE feed_position < 0",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, values.clone()).await?;
         drop(lease);
         let place = || "an app with old removals".to_owned();
@@ -234,7 +233,7 @@ impl MySql {
              WHERE pruned = 0 AND time < ? AND feed_position > 0 ORDER BY time LIMIT ?",
         );
         let place = || "an old removal".to_owned();
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let mut old = Vec::new();
         for row in lease.rows(&sql, values).await? {

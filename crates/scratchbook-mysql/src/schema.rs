@@ -9,15 +9,15 @@ use mysql_async::Value;
 use refinery::Runner;
 use refinery_core::traits::r#async::AsyncTransaction as _;
 
-use super::connection::{Care, Connections};
+use super::connection::Connections;
 use super::lease::Lease;
 use super::migrating::{
-    HISTORY, Migrating, NEWEST, PROCEDURES, Seen, embedded, history, lacking, lost_procedures, names,
+    HISTORY, Migrating, NEWEST, PROCEDURES, SchemaState, embedded, history, lacking, lost_procedures, names,
 };
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
-use scratchbook_database::{Attempt, Done, Failure, Migrate};
+use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, Migrate};
 
 const TABLES: &[&str] = &[
     "sessions",
@@ -85,8 +85,8 @@ pub(super) async fn migrate(
     }
 }
 
-async fn look(connections: &Connections, prefix: &str, wait: Duration) -> Result<Seen> {
-    let mut lease = connections.lease(Care::Again).await.map_err(error_of)?;
+async fn look(connections: &Connections, prefix: &str, wait: Duration) -> Result<SchemaState> {
+    let mut lease = connections.lease(Idempotency::Idempotent).await.map_err(error_of)?;
     lease.extend(wait);
     seen(&mut lease, prefix, connections.place()).await.map_err(error_of)
 }
@@ -97,7 +97,7 @@ async fn run(connections: &Connections, prefix: &str, patience: Duration, wait: 
     loop {
         looks += 1;
         match run_once(connections, prefix, patience, wait).await {
-            Err(failure) if failure.done == Done::Undone && looks < LOOKS => {
+            Err(failure) if failure.fate == CommitFate::RolledBack && looks < LOOKS => {
                 tracing::debug!(error = %failure.error, "looking again at the tables");
                 tokio::time::sleep(Duration::from_millis(200) * looks).await;
             }
@@ -114,7 +114,7 @@ async fn run_once(
     wait: Duration,
 ) -> Attempt<Vec<Migration>> {
     let place = connections.place();
-    let mut lease = connections.lease(Care::Again).await?;
+    let mut lease = connections.lease(Idempotency::Idempotent).await?;
     // Its lock goes with the connection where something fails.
     lease.give_up_unless_kept();
     // A moment more than the lock itself waits, so that the answer comes.
@@ -137,7 +137,7 @@ async fn run_once(
     Ok(lacking)
 }
 
-async fn carry_out(migrating: &mut Migrating<'_>, seen: Seen, prefix: &str, place: &str) -> Attempt<()> {
+async fn carry_out(migrating: &mut Migrating<'_>, seen: SchemaState, prefix: &str, place: &str) -> Attempt<()> {
     let mut done = match lost_procedures(seen, prefix)? {
         Some(sql) => migrating.execute(std::iter::once(sql.as_str())).await.map(drop),
         None => Ok(()),
@@ -149,9 +149,10 @@ async fn carry_out(migrating: &mut Migrating<'_>, seen: Seen, prefix: &str, plac
         done = run.map(drop).map_err(|e| Error::new(ErrorKind::FailedPrecondition, e.to_string()));
     }
     done.map_err(|error| {
-        let (done, error) = migrating.failure.take().map_or((Done::Refused, error), |why| (why.done, why.error));
+        let (fate, error) =
+            migrating.failure.take().map_or((CommitFate::NeverApplied, error), |why| (why.fate, why.error));
         let what = format!("{place}: the tables cannot be brought up to version {NEWEST}: {error}");
-        Failure::new(done, Error::new(error.kind(), what))
+        Failure::new(fate, Error::new(error.kind(), what))
     })
 }
 
@@ -174,14 +175,14 @@ async fn lock(lease: &mut Lease<'_>, prefix: &str, wait: Duration, place: &str) 
 }
 
 /// What is there; refuses what is not ours or is newer than we are.
-async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Seen> {
+async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<SchemaState> {
     let names = names(lease).await?;
     // Some servers keep names in lower case.
     let is_there = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(&format!("{prefix}{name}")));
     let procedures = PROCEDURES.map(is_there);
     if !is_there(HISTORY) {
         return match TABLES.iter().find(|table| is_there(table)) {
-            None => Ok(Seen { version: 0, procedures }),
+            None => Ok(SchemaState { version: 0, procedures }),
             Some(table) => Err(Error::new(
                 ErrorKind::FailedPrecondition,
                 format!(
@@ -201,5 +202,5 @@ async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Seen>
         let message = format!("{place}: {what}; use a newer scratchbook");
         return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
     }
-    Ok(Seen { version, procedures })
+    Ok(SchemaState { version, procedures })
 }

@@ -6,7 +6,6 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::batch::json;
-use super::connection::Care;
 use super::events::{Picked, sql_limit};
 use super::lease::Lease;
 use super::read::{self, Described, TIMES_AND_TITLE};
@@ -17,7 +16,7 @@ use scratchbook_core::plan::sql::rows::{described, metadata, number, stored_key}
 use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionUpdate};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
 /// What a row is of: the first column. The others are a name, a text, a user, a session, a number and a time.
 const SESSION: i64 = 0;
@@ -35,7 +34,7 @@ impl MySql {
         room: RowRoom,
     ) -> Attempt<ListSessionsResponse> {
         let found = found(app_name, query, self.now());
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         if query.filter.is_empty() {
             let sessions = self.read_found(&mut lease, app_name, query, found, room).await?;
             let (page, token) = query.pick(sessions, Session::metadata);
@@ -102,7 +101,7 @@ impl MySql {
     /// Changes a session's title and labels; `false` where there is none.
     pub(super) async fn write_metadata(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
         let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let lock = self.sql(
             "SELECT title, labels FROM `{prefix}sessions`
@@ -194,7 +193,7 @@ fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
 }
 
 /// A session of the page.
-struct Place {
+struct ListedRow {
     seq: u64,
     described: Described,
 }
@@ -203,13 +202,13 @@ fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSe
     ListSessionsResponse::new(page.into_iter().map(|(_, session)| session).collect(), token)
 }
 
-fn place(app_name: &str, row: Row) -> Result<(ListPosition, Place)> {
+fn place(app_name: &str, row: Row) -> Result<(ListPosition, ListedRow)> {
     let (mut cells, unnamed) = (Cells::from(row), || format!("a session of {app_name:?}"));
     let (user_id, session_id) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
     let of = || format!("the session {app_name}/{user_id}/{session_id}");
     let described = read::times_and_metadata(&mut cells, of)?;
     let (seq, micros) = (number(cells.integer(5, of)?, of)?, cells.integer(6, of)?);
-    Ok((ListPosition { micros, user_id, session_id }, Place { seq, described }))
+    Ok((ListPosition { micros, user_id, session_id }, ListedRow { seq, described }))
 }
 
 /// The sessions of a page, in the list's order, from its rows.
@@ -243,7 +242,7 @@ fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(Li
         }
     }
     query.sort(&mut places);
-    let session = |(at, Place { seq, described: of_row }): (ListPosition, Place)| {
+    let session = |(at, ListedRow { seq, described: of_row }): (ListPosition, ListedRow)| {
         let key = stored_key(app_name, &at.user_id, &at.session_id)?;
         let user = users.get(&at.user_id).cloned().unwrap_or_default();
         let logs = LogPositions::new(user_logs.get(&at.user_id).copied().unwrap_or_default(), app_log);

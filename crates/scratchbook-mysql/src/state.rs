@@ -5,7 +5,6 @@ use serde_json::Map;
 
 use super::MySql;
 use super::batch;
-use super::connection::Care;
 use super::events::sql_limit;
 use super::read::{UNION, add_state, insert};
 use super::row::Cells;
@@ -17,7 +16,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
 use scratchbook_core::state::{Scope, ScopeMap};
-use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
 impl MySql {
     /// Reads the state of a user or an app.
@@ -29,7 +28,7 @@ impl MySql {
         let (mut sql, mut values) = (String::new(), Vec::new());
         add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
         let sql = self.sql(sql.trim_start_matches(UNION));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, values).await?;
         drop(lease);
         let mut state = ScopeMap::new();
@@ -67,7 +66,7 @@ impl MySql {
             "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
              WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
         ));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows_within(&sql, values, room, |_| true).await?;
         drop(lease);
         let more = rows.len() > config.page_size;
@@ -89,7 +88,7 @@ impl MySql {
         author: &str,
         time: f64,
     ) -> Attempt<u64> {
-        let answers = self.call(batch::state(owner, changes, author, time)?, Care::Once).await?;
+        let answers = self.call(batch::state(owner, changes, author, time)?, Idempotency::NotIdempotent).await?;
         if matches!(answers.as_slice(), [Answer::Full]) {
             return self.put_counted(owner, changes, limits, author, time).await;
         }

@@ -3,7 +3,6 @@
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::connection::Care;
 use super::events::{number, sql_limit};
 use super::row::Cells;
 use super::state::scope_of;
@@ -12,7 +11,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{StateChange, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
 /// The rows of one owner.
 const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
@@ -48,7 +47,7 @@ impl MySql {
         ));
         let first = [&here[..], &[number(after), sql_limit(limit)]].concat();
         let last = [&here[..], &[number(after), sql_limit(before_last)]].concat();
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows_within(&sql, [&first[..], &last, &here].concat(), room, |_| true).await?;
         drop(lease);
         let mut changes = rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<Vec<_>>>()?;
@@ -71,7 +70,7 @@ impl MySql {
              WHERE {OF_OWNER} AND `key` = ? AND position < ? ORDER BY position DESC LIMIT ?"
         ));
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default(), name].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let values = [&here[..], &[number(before), sql_limit(limit)]].concat();
         let rows = lease.rows_within(&sql, values, room, |_| true).await?;
         drop(lease);

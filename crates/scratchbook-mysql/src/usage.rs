@@ -3,7 +3,6 @@
 use mysql_async::Value;
 
 use super::MySql;
-use super::connection::Care;
 use super::events::number;
 use super::lease::Lease;
 use super::row::Cells;
@@ -12,7 +11,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
 /// What of a session is stored, up to an event: the same as in the migration that has counted it first. Takes the address
 /// and the event's number, and the address again.
@@ -57,7 +56,7 @@ impl MySql {
             "SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_id)
              WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         Ok(!lease.rows(&sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
     }
 
@@ -82,7 +81,7 @@ impl MySql {
     }
 
     async fn usage(&self, sql: &str, values: Vec<Value>) -> Attempt<Usage> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let row = lease.rows(sql, values).await?.into_iter().next();
         drop(lease);
         let place = || "the size of what is stored".to_owned();

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::batch::{self, Arguments, Back, Place};
-use super::connection::Care;
+use super::batch::{self, AnswerIndex, Arguments, Back};
 use super::events::number;
 use super::lease::Lease;
 use super::locks::SCOPES;
@@ -16,7 +15,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::NewSession;
 use scratchbook_core::session::{IdScope, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, Done, Failure};
+use scratchbook_database::{AppendRow, Attempt, CommitFate, Failure, Idempotency};
 
 /// What a call takes beside its arguments: the header of the packet, the lengths and types of the values.
 const OVERHEAD: usize = 1024;
@@ -49,7 +48,7 @@ pub(super) enum Answer {
     /// There is no session at this place.
     Missing { place: usize },
     /// The event at this place is there already.
-    Known { place: usize, known: Known },
+    Duplicate { place: usize, known: StoredEvent },
     /// The session is made, now or by a try before.
     Made,
     /// The session's id is taken.
@@ -61,7 +60,7 @@ pub(super) enum Answer {
     /// The session is not there, but rows of it are.
     Damaged,
     /// It is locked, and the session's last event has this number.
-    Found { seq: i64 },
+    Locked { seq: i64 },
     /// The key at this place of those of a scope: its value, and where it was written.
     Key { scope: Scope, place: usize, name: Option<String>, value: Option<String>, at: i64 },
     /// How many keys there are.
@@ -78,7 +77,7 @@ pub(super) struct Numbers {
 
 /// An event that is there.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct StoredEvent {
     seq: i64,
     text: String,
     hash: Vec<u8>,
@@ -90,7 +89,7 @@ pub(super) struct Known {
 impl MySql {
     /// Writes a little and undoes it.
     pub(super) async fn write_nothing(&self) -> Attempt<()> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         for sql in [
             "INSERT INTO `{prefix}events` SELECT * FROM `{prefix}events` LIMIT 0",
@@ -107,9 +106,9 @@ impl MySql {
         if !new.metadata.is_empty() || new.id_scope == IdScope::App {
             return self.create_locked(new, token, &[Room::Unknown, Room::Counted]).await;
         }
-        let mut answers = self.call(batch::creation(new, token)?, Care::Again).await?;
+        let mut answers = self.call(batch::creation(new, token)?, Idempotency::Idempotent).await?;
         if matches!(answers.as_slice(), [Answer::Expired]) {
-            let mut lease = self.connections.lease(Care::Again).await?;
+            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
             self.make_room(&mut lease, &new.key).await?;
             answers = self.call_on(&mut lease, batch::creation(new, token)?, Begun::Before, Room::Unknown).await?;
         }
@@ -126,21 +125,21 @@ impl MySql {
             [Answer::Taken] => Ok(false),
             [Answer::Expired] => {
                 let what = format!("{}: an expired session came in the way again", self.connections.place());
-                Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)))
+                Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)))
             }
             [Answer::Damaged] => {
                 let place = self.connections.place();
                 let what =
                     format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
-                Err(Failure::new(Done::Refused, Error::new(ErrorKind::DataCorrupted, what)))
+                Err(Failure::new(CommitFate::NeverApplied, Error::new(ErrorKind::DataCorrupted, what)))
             }
             _ => Err(strange("no row for a session made").into()),
         }
     }
 
-    pub(super) async fn call(&self, arguments: Arguments, care: Care) -> Attempt<Vec<Answer>> {
+    pub(super) async fn call(&self, arguments: Arguments, idempotency: Idempotency) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        self.call_on(&mut self.connections.lease(care).await?, arguments, Begun::Here, Room::Unknown).await
+        self.call_on(&mut self.connections.lease(idempotency).await?, arguments, Begun::Here, Room::Unknown).await
     }
 
     /// Writes and commits, and leaves the connection without a transaction.
@@ -181,7 +180,7 @@ fn size(arguments: &Arguments) -> usize {
 
 impl Numbers {
     /// What is told of an event that is stored now.
-    pub(super) fn stored(&self, place: &Place) -> Result<AppendRow> {
+    pub(super) fn stored(&self, place: &AnswerIndex) -> Result<AppendRow> {
         let last = |numbers: &HashMap<usize, i64>, place: Back| {
             numbers.get(&place.of).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
         };
@@ -194,7 +193,7 @@ impl Numbers {
     }
 }
 
-impl Known {
+impl StoredEvent {
     /// What is told of it: the same as when it was stored.
     pub(super) fn row(self, key: &SessionKey) -> Result<AppendRow> {
         let Self { seq, text, hash, user, app } = self;
@@ -205,7 +204,7 @@ impl Known {
             if writes { rows::number(position, place) } else { Ok(0) }
         };
         let logs = LogPositions::new(position(Scope::User, user)?, position(Scope::App, app)?);
-        Ok(AppendRow::Known { seq, text, hash, logs })
+        Ok(AppendRow::Duplicate { seq, text, hash, logs })
     }
 }
 
@@ -236,9 +235,9 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
             apps: numbers(cells.optional_text(6, place)?)?,
         }),
         "missing" => Answer::Missing { place: at },
-        "known" => Answer::Known {
+        "known" => Answer::Duplicate {
             place: at,
-            known: Known {
+            known: StoredEvent {
                 seq: count,
                 text: cells.text(3, || format!("the event {count} of a session"))?,
                 hash: cells.bytes(4),
@@ -251,7 +250,7 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
         "expired" => Answer::Expired,
         "full" => Answer::Full,
         "damaged" => Answer::Damaged,
-        "found" => Answer::Found { seq: count },
+        "found" => Answer::Locked { seq: count },
         "count" => Answer::Count { scope: SCOPES.get(at).copied().unwrap_or(Scope::App), keys: count },
         "own" | "theirs" | "shared" => Answer::Key {
             scope: match what.as_str() {

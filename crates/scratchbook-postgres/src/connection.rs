@@ -14,7 +14,7 @@ use super::lease::Lease;
 use super::listen::Notices;
 use super::{error, uri};
 use scratchbook_core::error::{Error, ErrorKind, Result};
-pub(crate) use scratchbook_database::{Attempt, DatabaseOptions, DatabaseUri, Done, Failure};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, DatabaseUri, Failure};
 
 /// How long a server that is just starting is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -144,7 +144,7 @@ impl Connections {
     fn late(&self) -> Failure {
         let seconds = self.timeouts.create.unwrap_or_default().as_secs_f64();
         let message = format!("{}: no connection within {seconds} s; check host and port", self.place);
-        Failure::new(Done::Unreached, Error::new(ErrorKind::Unavailable, message))
+        Failure::new(CommitFate::NotSent, Error::new(ErrorKind::Unavailable, message))
     }
 
     /// Looks whether this is a server that we can work with.
@@ -156,7 +156,7 @@ impl Connections {
         let (number, version, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
         let refused = |what: String| {
             let error = Error::new(ErrorKind::FailedPrecondition, format!("{}: {what}", self.place));
-            Failure::new(Done::Refused, error)
+            Failure::new(CommitFate::NeverApplied, error)
         };
         if number < 130_000 {
             return Err(refused(format!("the server is PostgreSQL {version}; scratchbook needs 13 or newer")));

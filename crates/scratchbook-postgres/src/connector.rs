@@ -103,7 +103,7 @@ impl Connector {
         let task = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 match message {
-                    Ok(AsyncMessage::Notification(notice)) => notices.hear(notice.payload()),
+                    Ok(AsyncMessage::Notification(notice)) => notices.push(notice.payload()),
                     Ok(_) => {}
                     // Whoever waits for an answer is told; the reason may quote what was sent.
                     Err(_) => return tracing::debug!("a connection to PostgreSQL has ended"),

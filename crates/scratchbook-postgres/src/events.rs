@@ -56,7 +56,7 @@ impl Postgres {
         let rows = lease.last(&self.statements.append, &arrays.params()).await?;
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
-            self.learn_heard(row, 7);
+            self.learn_listeners(row, 7);
         }
         for row in rows {
             let place = || "an answer to an append".to_owned();
@@ -85,7 +85,7 @@ fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
                 Err(error) => Ok(AppendRow::Refused(error)),
             }
         }
-        Some(seq) => Ok(AppendRow::Known { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
+        Some(seq) => Ok(AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
     }
 }
 

@@ -17,7 +17,7 @@ use super::error;
 use super::params::Unshown;
 use super::statements::Statement;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-pub(crate) use scratchbook_database::{Attempt, Done, Failure, RowCount, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure, RowCount, RowRoom};
 
 /// A connection while a call has it. Nothing on it outlives the call: a transaction that was left open is rolled
 /// back, and a connection of which nobody knows what it is doing is closed.
@@ -208,7 +208,7 @@ impl Lease<'_> {
             "{}: no answer within {seconds} s; check the server and the network, or raise statement_timeout_ms",
             self.connections.place()
         );
-        self.judged(Failure::new(Done::Unknown, Error::new(ErrorKind::Unavailable, message)))
+        self.judged(Failure::new(CommitFate::Unknown, Error::new(ErrorKind::Unavailable, message)))
     }
 
     fn failure(&self, error: tokio_postgres::Error) -> Failure {
@@ -233,8 +233,8 @@ async fn all_rows(
 
 /// The failure of what cannot have been done yet: it is safe to try again.
 fn not_done(failure: Failure) -> Failure {
-    match failure.done {
-        Done::Unknown => Failure::new(Done::Unreached, failure.error),
+    match failure.fate {
+        CommitFate::Unknown => Failure::new(CommitFate::NotSent, failure.error),
         _ => failure,
     }
 }

@@ -76,12 +76,12 @@ use scratchbook_core::session::{
     SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
 };
 pub use scratchbook_database::{
-    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, NewFork,
+    AppendRow, Attempt, Backend, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, NewAppend, NewFork,
     Past, PastScopes, RowRoom, Unresolved,
 };
 
 use connection::Connections;
-use listen::Heard;
+use listen::ListenerState;
 use statements::Statements;
 
 /// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
@@ -138,7 +138,7 @@ pub struct Postgres {
     /// Known once a feed was read.
     database_id: OnceCell<String>,
     /// Whether somebody wants to hear of commits.
-    heard: Heard,
+    listeners: ListenerState,
     /// Tells our notices from those of others.
     sender: String,
 }
@@ -157,7 +157,7 @@ impl fmt::Debug for Postgres {
 }
 
 #[async_trait]
-impl Dialect for Postgres {
+impl Backend for Postgres {
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
         uri::read(uri)
     }
@@ -170,7 +170,7 @@ impl Dialect for Postgres {
             statements: Statements::new(&schema),
             environment: Arc::clone(&options.environment),
             database_id: OnceCell::new(),
-            heard: Heard::default(),
+            listeners: ListenerState::default(),
             sender: listen::new_sender(),
         })
     }
@@ -187,15 +187,15 @@ impl Dialect for Postgres {
     }
 
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        self.append_late(new).await
+        self.append_resolved(new).await
     }
 
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        self.create_late(new, token).await
+        self.create_resolved(new, token).await
     }
 
     async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        self.put_late(owner, new, author, time).await
+        self.put_resolved(owner, new, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
@@ -317,15 +317,15 @@ impl Dialect for Postgres {
     }
 
     async fn listen(&self, notifier: &CommitNotifier) {
-        self.hear(notifier).await;
+        self.listen_for_commits(notifier).await;
     }
 
     fn may_be_listened_to(&self) -> bool {
-        self.heard.may_be()
+        self.listeners.may_exist()
     }
 
     async fn announce(&self, whose: &[Whose]) -> Attempt<()> {
-        self.tell(&Whose::to_texts(whose)).await
+        self.send_notices(&Whose::to_texts(whose)).await
     }
 
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {

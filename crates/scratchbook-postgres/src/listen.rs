@@ -44,7 +44,7 @@ pub(super) struct Notices {
 
 impl Notices {
     /// One more has come.
-    pub(super) fn hear(&self, text: &str) {
+    pub(super) fn push(&self, text: &str) {
         let mut heard = self.heard();
         if heard.len() >= MOST {
             heard.clear();
@@ -72,15 +72,15 @@ impl Notices {
 
 /// Whether somebody listens, as the last write learned, and when that was.
 #[derive(Debug, Default)]
-pub(super) struct Heard(Mutex<Option<(bool, Instant)>>);
+pub(super) struct ListenerState(Mutex<Option<(bool, Instant)>>);
 
-impl Heard {
+impl ListenerState {
     fn learn(&self, heard: bool) {
         *self.lock() = Some((heard, Instant::now()));
     }
 
     /// Not every write learns it: if it is unknown, somebody may.
-    pub(super) fn may_be(&self) -> bool {
+    pub(super) fn may_exist(&self) -> bool {
         self.lock().is_none_or(|(heard, at)| heard || at.elapsed() >= KNOWN)
     }
 
@@ -95,13 +95,13 @@ pub(super) fn new_sender() -> String {
 }
 
 impl Postgres {
-    pub(super) async fn hear(&self, notifier: &CommitNotifier) {
-        if let Err(error) = self.hear_on(notifier).await {
+    pub(super) async fn listen_for_commits(&self, notifier: &CommitNotifier) {
+        if let Err(error) = self.listen_on(notifier).await {
             tracing::debug!(%error, "no notices of commits");
         }
     }
 
-    async fn hear_on(&self, notifier: &CommitNotifier) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn listen_on(&self, notifier: &CommitNotifier) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let (client, notices) = self.connections.listener().await?;
         let statements = &self.statements.listen;
         let answer = Duration::from_secs(30);
@@ -152,20 +152,20 @@ impl Postgres {
     }
 
     /// Tells other processes, if any listens.
-    pub(super) async fn tell(&self, texts: &[String]) -> Attempt<()> {
+    pub(super) async fn send_notices(&self, texts: &[String]) -> Attempt<()> {
         let texts: Vec<String> = texts.iter().map(|text| format!("{}{text}", self.sender)).collect();
         let lease = self.connections.lease().await?;
         let rows = lease.query(&self.statements.listen.announce, &[&texts]).await?;
         if let Some(row) = rows.first() {
-            self.learn_heard(row, 0);
+            self.learn_listeners(row, 0);
         }
         Ok(())
     }
 
     /// Keeps what a write was told.
-    pub(super) fn learn_heard(&self, row: &tokio_postgres::Row, index: usize) {
+    pub(super) fn learn_listeners(&self, row: &tokio_postgres::Row, index: usize) {
         if let Ok(heard) = column::<bool>(row, index, || "whether anybody listens".to_owned()) {
-            self.heard.learn(heard);
+            self.listeners.learn(heard);
         }
     }
 }

@@ -15,7 +15,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, described};
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-pub(crate) use scratchbook_database::{Attempt, RowRoom, breathe};
+pub(crate) use scratchbook_database::{Attempt, RowRoom, yield_between_rows};
 
 impl Postgres {
     pub(super) async fn read_session(
@@ -103,7 +103,7 @@ async fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     let [mut own, mut of_user, mut of_app] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let mut events: Vec<(i64, Arc<Event>)> = Vec::new();
     for (count, row) in rows.iter().enumerate() {
-        breathe(count).await;
+        yield_between_rows(count).await;
         let damaged_row = || format!("a row of the session {key}");
         let kind: &str = column(row, 0, damaged_row)?;
         let (values, scope, owner) = match kind {

@@ -24,7 +24,7 @@ use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, Unresolved};
 
 impl Postgres {
-    pub(super) async fn append_late(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+    pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_resolved_by(new, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => self.append_resolved_by(new, KeyLimit::Counted).await,
             done => done,
@@ -78,7 +78,7 @@ impl Postgres {
         Ok((row, append.event.prepared.event))
     }
 
-    pub(super) async fn create_late(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+    pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
         match self.create_resolved_by(new, token, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => {
                 self.create_resolved_by(new, token, KeyLimit::Counted).await
@@ -121,7 +121,13 @@ impl Postgres {
         Ok(true)
     }
 
-    pub(super) async fn put_late(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+    pub(super) async fn put_resolved(
+        &self,
+        of: &StateOwner,
+        new: &PreparedState,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
         match self.put_resolved_by(of, new, author, time, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => {
                 self.put_resolved_by(of, new, author, time, KeyLimit::Counted).await
@@ -168,7 +174,7 @@ impl Postgres {
 fn known_event(row: &Row, key: &SessionKey, id: &str) -> Result<AppendRow> {
     let place = || format!("the event {id} of {key}");
     let logs = LogPositions::of_feed(rows::number(column(row, 3, place)?, place)?);
-    Ok(AppendRow::Known {
+    Ok(AppendRow::Duplicate {
         seq: column(row, 0, place)?,
         text: column(row, 1, place)?,
         hash: column(row, 2, place)?,

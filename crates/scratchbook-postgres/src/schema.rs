@@ -14,7 +14,7 @@ use super::lease::Lease;
 use super::read::column;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
-pub(crate) use scratchbook_database::{Attempt, DatabaseOptions, Done, Failure, Migrate, check_name};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Migrate, check_name};
 
 // What the macro writes has its own style.
 #[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
@@ -130,7 +130,7 @@ impl Schema {
                 Ok(migrations) => return Ok(migrations),
                 Err(failure) => failure,
             };
-            let again = matches!(failure.done, Done::Undone | Done::Blocked | Done::Unreached);
+            let again = matches!(failure.fate, CommitFate::RolledBack | CommitFate::LockTimeout | CommitFate::NotSent);
             if !again || start.elapsed() >= options.retry_timeout {
                 return Err(failure.error.context("the tables cannot be brought up to date"));
             }

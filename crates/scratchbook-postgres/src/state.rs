@@ -107,7 +107,7 @@ impl Postgres {
         let rows = lease.last(statement, &params).await?;
         let place = || format!("the position of a change just made to the state of {app}/{user}");
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
-        self.learn_heard(row, 1);
+        self.learn_listeners(row, 1);
         Ok(rows::number(column(row, 0, place)?, place)?)
     }
 }

@@ -16,7 +16,7 @@ use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, Done, Failure};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure};
 
 /// How many positions one value of the sequence stands for.
 const POSITIONS: usize = 1024;
@@ -116,7 +116,7 @@ impl Postgres {
             }
             let message = format!("the session {key} was deleted just now; try again");
             return Err(Failure {
-                done: Done::Undone,
+                fate: CommitFate::RolledBack,
                 error: Error::new(scratchbook_core::error::ErrorKind::Unavailable, message),
             });
         };
@@ -173,7 +173,7 @@ impl Postgres {
             )
             .await?;
         if let Some(row) = rows.first() {
-            self.learn_heard(row, 0);
+            self.learn_listeners(row, 0);
         }
         Ok(())
     }

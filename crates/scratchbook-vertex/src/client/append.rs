@@ -25,7 +25,7 @@ impl VertexAiSessionService {
         if event.is_partial() {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         check_append(&options)?;
         event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
         if event.actions.state_delta.has_operations() {

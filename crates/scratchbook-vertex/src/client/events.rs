@@ -29,7 +29,7 @@ pub(super) enum Wanted {
 
 /// Events that were read.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct EventPage {
     /// As they were sent: what cannot be read is told to their owner alone.
     events: VecDeque<SessionEvent>,
     /// The number of the first of them, where that is known.
@@ -38,7 +38,7 @@ pub(super) struct Found {
     pub(super) last: Option<u64>,
 }
 
-impl Found {
+impl EventPage {
     /// The events, each with its number where that is known.
     pub(super) fn events(self) -> Result<Vec<Event>> {
         let numbered = |(sent, place): (SessionEvent, u64)| {
@@ -92,7 +92,7 @@ pub(super) async fn read(
     session: &str,
     wanted: Wanted,
     since: Option<f64>,
-) -> Result<Option<Found>> {
+) -> Result<Option<EventPage>> {
     // What the list has is to the microsecond, what is wanted to the bit.
     let from = since.map(|seconds| seconds_of_micros((micros_of_seconds(seconds) - 1).max(0)));
     let filter = from.map(|from| format!("timestamp>=\"{}\"", timestamp_from_seconds(from))).unwrap_or_default();
@@ -100,7 +100,7 @@ pub(super) async fn read(
         Wanted::Newest { most } => ("timestamp desc", most),
         _ => ("", usize::MAX),
     };
-    let (mut events, mut looked_at, mut known) = (VecDeque::new(), 0_usize, Known::default());
+    let (mut events, mut looked_at, mut known) = (VecDeque::new(), 0_usize, DistinctEvents::default());
     let (mut token, mut tokens) = (String::new(), HashSet::new());
     let is_whole = loop {
         let size = most.saturating_sub(events.len()).clamp(1, PAGE);
@@ -133,7 +133,7 @@ pub(super) async fn read(
         Wanted::OldestThenLast { of, .. } => of.min(looked_at) - events.len(),
         Wanted::Newest { .. } => 0,
     };
-    Ok(Some(Found {
+    Ok(Some(EventPage {
         events,
         first: is_numbered.then_some(before as u64 + 1),
         last: is_numbered.then_some(looked_at as u64),
@@ -145,9 +145,9 @@ pub(super) async fn read(
 /// A server that was busy may have done what it said it had not, so that an append that was sent again is in the list
 /// twice. It is one event.
 #[derive(Debug, Default)]
-struct Known(HashSet<(String, i64, i32)>);
+struct DistinctEvents(HashSet<(String, i64, i32)>);
 
-impl Known {
+impl DistinctEvents {
     fn is_new(&mut self, event: &SessionEvent) -> bool {
         let id = event.raw_event.as_ref().and_then(|raw| raw.get("id")?.as_str()).filter(|id| !id.is_empty());
         match id.zip(event.timestamp) {

@@ -23,12 +23,12 @@ pub(super) enum Call {
 /// neither is an answer that cannot be read: there may be state in it.
 pub(super) fn failure(what: &str, call: Call, error: GaxError) -> Error {
     let may_be_done = may_be_done(&error);
-    told(what, call, error, may_be_done)
+    api_error(what, call, error, may_be_done)
 }
 
 /// An error of the API while it was asked what became of `what`, which had begun.
 pub(super) fn unfinished(what: &str, call: Call, error: GaxError) -> Error {
-    told(what, call, error, true)
+    api_error(what, call, error, true)
 }
 
 /// The error for an operation that takes too long.
@@ -38,20 +38,20 @@ pub(super) fn late(what: &str, call: Call, seconds: f64) -> Error {
     marked(Error::new(ErrorKind::Unavailable, message).for_operator(), call)
 }
 
-fn told(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
+fn api_error(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
     let (kind, mut why) = reason(&error);
     if let Some(pause) = wanted_pause(&error) {
         why = format!("{why}; it asks to wait {} s", pause.as_secs_f64());
     }
     let is_unknown = may_be_done && call != Call::Read;
     let unknown = if is_unknown { ", and it is not known whether it was done" } else { "" };
-    let told = Error::new(kind, format!("{what}: {why}{unknown}"));
-    let told = if is_of_call(kind) { told } else { told.for_operator() };
-    let told = if is_unknown { marked(told, call) } else { told };
+    let failed = Error::new(kind, format!("{what}: {why}{unknown}"));
+    let failed = if is_of_call(kind) { failed } else { failed.for_operator() };
+    let failed = if is_unknown { marked(failed, call) } else { failed };
     // Others may hold an answer.
     let is_quotable = error.status().is_some() || error.http_status_code().is_none();
     let is_request = error.is_deserialization() || error.is_serialization() || error.is_binding();
-    if is_quotable && !is_request { told.with_source(error) } else { told }
+    if is_quotable && !is_request { failed.with_source(error) } else { failed }
 }
 
 /// Whether what was asked for is at fault, and not the server, the credentials or the project.
@@ -205,10 +205,10 @@ mod tests {
         ];
         for (error, is_unknown) in cases {
             for call in [Call::Read, Call::Change, Call::Once] {
-                let told = failure("append", call, error());
-                let says = told.to_string().contains("not known");
-                assert_eq!(says, is_unknown && call != Call::Read, "{told}");
-                assert!(!(says && call == Call::Once && told.is_retryable()), "{told}");
+                let failed = failure("append", call, error());
+                let says = failed.to_string().contains("not known");
+                assert_eq!(says, is_unknown && call != Call::Read, "{failed}");
+                assert!(!(says && call == Call::Once && failed.is_retryable()), "{failed}");
             }
         }
         assert!(failure("append", Call::Once, answer(503, Code::Unavailable)).is_retryable());

@@ -6,7 +6,7 @@ use google_cloud_aiplatform_v1::model::session::Expiration;
 use google_cloud_wkt::{Duration as WktDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::place::last;
+use super::names::last;
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;

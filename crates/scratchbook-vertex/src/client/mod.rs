@@ -8,10 +8,10 @@ mod connection;
 mod events;
 mod failure;
 mod message;
+mod names;
 mod operation;
 mod options;
 mod owners;
-mod place;
 mod retry;
 mod sessions;
 mod unsupported;
@@ -27,8 +27,8 @@ use async_trait::async_trait;
 use google_cloud_aiplatform_v1::client::SessionService as GoogleClient;
 use serde_json::{Map, Value};
 
+use self::names::ResourceNames;
 use self::owners::Owners;
-use self::place::Place;
 use self::retry::Patience;
 use self::unsupported::{IN_SESSION, LOG, OTHER_STORE, PAST, unsupported};
 use scratchbook_core::environment::Environment;
@@ -64,7 +64,7 @@ pub use options::{VertexAiCredentials, VertexAiOptions};
 /// ```
 pub struct VertexAiSessionService {
     client: GoogleClient,
-    place: Place,
+    names: ResourceNames,
     owners: Owners,
     endpoint: String,
     create_timeout: Duration,
@@ -75,7 +75,7 @@ pub struct VertexAiSessionService {
 
 impl fmt::Debug for VertexAiSessionService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VertexAiSessionService").field("endpoint", &self.endpoint).field("place", &self.place).finish()
+        f.debug_struct("VertexAiSessionService").field("endpoint", &self.endpoint).field("place", &self.names).finish()
     }
 }
 
@@ -103,7 +103,7 @@ impl VertexAiSessionService {
         let client = connection::build(&options).await?;
         Ok(Self {
             client,
-            place: Place::new(&options.project, &options.location, options.reasoning_engine.as_deref()),
+            names: ResourceNames::new(&options.project, &options.location, options.reasoning_engine.as_deref()),
             owners: Owners::default(),
             endpoint: options.endpoint(),
             create_timeout: options.create_timeout,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use google_cloud_auth::credentials::Credentials;
 
-use super::place::check_segment;
+use super::names::check_segment;
 use super::uri;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{Error, Result};

@@ -10,10 +10,10 @@ use google_cloud_wkt::FieldMask;
 use serde_json::Value;
 
 use super::VertexAiSessionService;
-use super::events::{self, Found, Wanted};
+use super::events::{self, EventPage, Wanted};
 use super::failure::{Call, failure, is_not_found};
 use super::message;
-use super::place::{check_session_id, last, quoted};
+use super::names::{check_session_id, last, quoted};
 use super::retry::Tries;
 use super::unsupported::{check_create, check_numbers, unsupported};
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ impl VertexAiSessionService {
     pub(super) async fn create(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         check_owner(app_name, user_id)?;
         check_create(&config)?;
-        let engine = self.place.engine(app_name)?;
+        let engine = self.names.engine(app_name)?;
         let id = config.session_id.as_deref().map(str::trim).unwrap_or_default();
         if !id.is_empty() {
             check_session_id(id)?;
@@ -85,11 +85,11 @@ impl VertexAiSessionService {
         if let StateSelection::Keys(keys) = &config.state {
             keys.iter().try_for_each(|key| check_key(key))?;
         }
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         let found = async {
             match Wanted::new(config) {
                 Some(wanted) => events::read(&self.client, self.patience, &name, wanted, config.after_timestamp).await,
-                None => Ok(Some(Found::default())),
+                None => Ok(Some(EventPage::default())),
             }
         };
         let (sent, found) = join(self.owned(key), found).await;
@@ -107,7 +107,7 @@ impl VertexAiSessionService {
 
     /// The session as the API has it, where it is its user's. One of another user is as good as none.
     pub(super) async fn owned(&self, key: &SessionKey) -> Result<Option<model::Session>> {
-        let found = self.fetch(&self.place.session(key)?).await?.filter(|session| session.user_id == key.user_id());
+        let found = self.fetch(&self.names.session(key)?).await?.filter(|session| session.user_id == key.user_id());
         match &found {
             Some(_) => self.owners.learn(key),
             None => self.owners.forget(key),
@@ -126,13 +126,13 @@ impl VertexAiSessionService {
     pub(super) async fn locate(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
         // What no session could be called, whoever's it is.
         let id = SessionKey::new(app_name, "", session_id)?;
-        let found = self.fetch(&self.place.session(&id)?).await?;
+        let found = self.fetch(&self.names.session(&id)?).await?;
         found.map(|session| SessionKey::new(app_name, &session.user_id, id.session_id())).transpose()
     }
 
     pub(super) async fn list(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_list(config)?;
-        let engine = self.place.engine(app_name)?;
+        let engine = self.names.engine(app_name)?;
         let order = match config.order {
             ListOrder::OldestFirst => "update_time",
             ListOrder::NewestFirst => "update_time desc",
@@ -161,7 +161,7 @@ impl VertexAiSessionService {
             return Ok(());
         }
         self.owners.forget(key);
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         let deleting = async {
             match self.patience.with(self.client.delete_session().set_name(&name)).send().await {
                 Err(error) if is_not_found(&error) => Ok(Operation::new().set_done(true)),
@@ -207,7 +207,7 @@ impl VertexAiSessionService {
         if mask.is_empty() {
             return Ok(());
         }
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         let request = self
             .client
             .update_session()

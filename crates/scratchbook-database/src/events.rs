@@ -15,9 +15,9 @@ use tokio::sync::Semaphore;
 
 use super::after::AfterCommit;
 use super::batch::{Batches, Job};
-use super::failure::{Again, retry};
+use super::failure::{Idempotency, retry};
 use super::gate::Pass;
-use super::{AppendRow, Attempt, DatabaseOptions, Dialect, Done, Failure, NewAppend};
+use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, Failure, NewAppend};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, replay};
@@ -50,15 +50,15 @@ pub(super) struct Appends {
 }
 
 impl Appends {
-    pub(super) fn start<D: Dialect>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
-        let lane = Arc::new(Lane {
+    pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
+        let writer = Arc::new(AppendWriter {
             after: Arc::clone(after),
             retry_timeout: options.retry_timeout,
             aside: Mutex::default(),
             waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
             is_down: AtomicBool::new(false),
         });
-        let commit = move |batch| Arc::clone(&lane).commit(batch);
+        let commit = move |batch| Arc::clone(&writer).commit(batch);
         Self { batches: Batches::start(options.queue_capacity, options.queue_timeout, commit) }
     }
 
@@ -69,7 +69,7 @@ impl Appends {
 }
 
 /// Where batches are written.
-struct Lane<D> {
+struct AppendWriter<D> {
     after: Arc<AfterCommit<D>>,
     retry_timeout: Duration,
     /// Sessions that somebody has locked for long, with the appends that wait for them beside the one under way.
@@ -79,17 +79,17 @@ struct Lane<D> {
     is_down: AtomicBool,
 }
 
-impl<D: Dialect> Lane<D> {
+impl<D: Backend> AppendWriter<D> {
     async fn commit(self: Arc<Self>, batch: Vec<Queued>) {
         let batch = self.without_those_aside(self.without_those_given_up(batch));
         for batch in distinct(batch) {
-            let written = self.write(&batch, Again::SameUnlessBlocked).await;
+            let written = self.write(&batch, Idempotency::IdempotentUnlessLocked).await;
             match &written {
                 Err(failure) if batch.len() > 1 && stands_in_the_way(failure) => {
-                    let lane = Arc::clone(&self);
-                    tokio::spawn(async move { lane.commit_one_by_one(batch).await });
+                    let writer = Arc::clone(&self);
+                    tokio::spawn(async move { writer.commit_one_by_one(batch).await });
                 }
-                Err(failure) if failure.done == Done::Blocked => self.set_aside(batch),
+                Err(failure) if failure.fate == CommitFate::LockTimeout => self.set_aside(batch),
                 _ => self.answer(batch, written),
             }
         }
@@ -103,9 +103,9 @@ impl<D: Dialect> Lane<D> {
             if job.is_empty() {
                 continue;
             }
-            let written = self.write(&job, Again::SameUnlessBlocked).await;
+            let written = self.write(&job, Idempotency::IdempotentUnlessLocked).await;
             match &written {
-                Err(failure) if failure.done == Done::Blocked => self.set_aside(job),
+                Err(failure) if failure.fate == CommitFate::LockTimeout => self.set_aside(job),
                 _ => self.answer(job, written),
             }
         }
@@ -119,8 +119,8 @@ impl<D: Dialect> Lane<D> {
                 Entry::Occupied(mut waiting) => waiting.get_mut().push(job),
                 Entry::Vacant(place) => {
                     place.insert(vec![job]);
-                    let lane = Arc::clone(self);
-                    tokio::spawn(async move { lane.wait_for(key).await });
+                    let writer = Arc::clone(self);
+                    tokio::spawn(async move { writer.wait_for(key).await });
                 }
             }
         }
@@ -134,11 +134,11 @@ impl<D: Dialect> Lane<D> {
                 return;
             };
             for batch in distinct(waiting) {
-                let written = self.write(&batch, Again::Same).await;
-                if batch.len() > 1 && written.as_ref().is_err_and(|failure| failure.done == Done::Refused) {
+                let written = self.write(&batch, Idempotency::Idempotent).await;
+                if batch.len() > 1 && written.as_ref().is_err_and(|failure| failure.fate == CommitFate::NeverApplied) {
                     for job in batch {
                         let job = vec![job];
-                        let written = self.write(&job, Again::Same).await;
+                        let written = self.write(&job, Idempotency::Idempotent).await;
                         self.answer(job, written);
                     }
                 } else {
@@ -187,24 +187,25 @@ impl<D: Dialect> Lane<D> {
 
     /// Writes a batch, or finds that it cannot be written as one. The one that has waited longest says for how long it
     /// is tried.
-    async fn write(&self, batch: &[Queued], again: Again) -> Attempt<Vec<AppendRow>> {
+    async fn write(&self, batch: &[Queued], idempotency: Idempotency) -> Attempt<Vec<AppendRow>> {
         let appends: Vec<&NewAppend> = batch.iter().map(|job| &job.work.append).collect();
         let appends = appends.as_slice();
         let waited = batch.iter().map(|job| job.work.since.elapsed()).max().unwrap_or_default();
         let mut tries = 0;
-        let written = retry(self.retry_timeout.saturating_sub(waited), again, || {
+        let written = retry(self.retry_timeout.saturating_sub(waited), idempotency, || {
             tries += 1;
             let last = tries == TRIES_TOGETHER && appends.len() > 1;
             async move {
-                let written = self.after.dialect.append(appends).await;
-                written.map_err(|failure| match failure.done {
-                    Done::Undone if last => Failure::new(Done::Refused, failure.error),
+                let written = self.after.backend.append(appends).await;
+                written.map_err(|failure| match failure.fate {
+                    CommitFate::RolledBack if last => Failure::new(CommitFate::NeverApplied, failure.error),
                     _ => failure,
                 })
             }
         })
         .await;
-        let lost = written.as_ref().is_err_and(|failure| matches!(failure.done, Done::Unreached | Done::Unknown));
+        let lost =
+            written.as_ref().is_err_and(|failure| matches!(failure.fate, CommitFate::NotSent | CommitFate::Unknown));
         self.is_down.store(lost, Ordering::Relaxed);
         written
     }
@@ -235,7 +236,7 @@ impl<D: Dialect> Lane<D> {
                 fail(batch, &error);
             }
             Err(failure) => {
-                if failure.done == Done::Unknown {
+                if failure.fate == CommitFate::Unknown {
                     batch.iter_mut().for_each(|job| take(&mut job.work.held).keep_unsure());
                 }
                 fail(batch, &failure.error);
@@ -250,7 +251,7 @@ impl<D: Dialect> Lane<D> {
 
 /// Whether a batch failed for one of its appends, of which the others may know nothing.
 fn stands_in_the_way(failure: &Failure) -> bool {
-    matches!(failure.done, Done::Refused | Done::Blocked | Done::Undone)
+    matches!(failure.fate, CommitFate::NeverApplied | CommitFate::LockTimeout | CommitFate::RolledBack)
 }
 
 /// Batches in which no event is twice. One that is there again is a retry that overtook its answer, and waits for it.
@@ -291,7 +292,7 @@ pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row
             event.seq = Some(rows::number(seq, || format!("the number of an event just stored in {key}"))?);
             Ok(Committed::new(Arc::new(event), Outcome::Stored).with_log_positions(logs))
         }
-        AppendRow::Known { seq, text, hash, logs } => {
+        AppendRow::Duplicate { seq, text, hash, logs } => {
             let outcome = replay(sent, &hash)?;
             Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome).with_log_positions(logs))
         }

@@ -69,7 +69,7 @@ pub enum AppendRow {
         logs: LogPositions,
     },
     /// Its id was in the session already, and nothing was changed.
-    Known {
+    Duplicate {
         /// The number of the event that is there.
         seq: i64,
         /// That event as JSON.
@@ -92,12 +92,12 @@ pub enum AppendRow {
 /// are called again after a failure, possibly one that had been done.
 ///
 /// A commit that would leave more keys in a scope than its [`Limits`] allow is refused, and nothing of it is kept; of an
-/// append among others nothing is written of the others either, and `Done::Refused` has them tried one by one.
+/// append among others nothing is written of the others either, and `CommitFate::NeverApplied` has them tried one by one.
 ///
 /// A session that has expired, by the clock of `options.environment`, is missing to all of them, and makes room for a
 /// new one of its address.
 #[async_trait]
-pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
+pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads a URI of this database's: its address with the driver's own parameters, and ours as options.
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)>;
 
@@ -112,7 +112,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>>;
 
     /// Writes an event as [`append`](Self::append) does, after its operations were carried out on what is found under
-    /// the locks of their keys; gives the event as it was resolved. What is refused fails as `Done::Refused`.
+    /// the locks of their keys; gives the event as it was resolved. What is refused fails as `CommitFate::NeverApplied`.
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)>;
 
     /// Makes a session whose events hold operations.

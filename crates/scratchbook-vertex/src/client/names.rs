@@ -5,14 +5,14 @@ use scratchbook_core::session::SessionKey;
 
 /// Where the sessions of an app are.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ResourceNames {
     /// `projects/P/locations/L`
     location: String,
     /// The one engine of all apps.
     engine: Option<String>,
 }
 
-impl Place {
+impl ResourceNames {
     pub(super) fn new(project: &str, location: &str, engine: Option<&str>) -> Self {
         Self { location: format!("projects/{project}/locations/{location}"), engine: engine.map(str::to_owned) }
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_app_is_an_engine() {
-        let place = Place::new("p", "l", None);
+        let place = ResourceNames::new("p", "l", None);
         assert_eq!(place.engine("42").unwrap(), "projects/p/locations/l/reasoningEngines/42");
         let full = "projects/9/locations/l/reasoningEngines/42";
         assert_eq!(place.engine(full).unwrap(), full);
@@ -114,13 +114,13 @@ mod tests {
         ] {
             assert!(place.engine(bad).is_err(), "{bad}");
         }
-        let one = Place::new("p", "l", Some("7"));
+        let one = ResourceNames::new("p", "l", Some("7"));
         assert_eq!(one.engine("any app").unwrap(), "projects/p/locations/l/reasoningEngines/7");
     }
 
     #[test]
     fn a_session_id_stays_in_its_segment() {
-        let place = Place::new("p", "l", None);
+        let place = ResourceNames::new("p", "l", None);
         assert!(place.session_of("e", "S-1_a").unwrap().ends_with("/42".replace("42", "sessions/S-1_a").as_str()));
         for bad in ["", "-", "a/b", "..", "a:appendEvent", "a?b", "é", "a b"] {
             assert!(place.session_of("e", bad).is_err(), "{bad}");
