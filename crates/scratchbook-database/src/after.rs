@@ -1,4 +1,4 @@
-//! What follows a commit and nobody waits for: announcing those who wait for commits, here and in other processes.
+//! Notices of commits: they wake waiting callers in this process and announce the commit to other processes.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,28 +14,28 @@ use super::Backend;
 use super::gate::Pass;
 use scratchbook_core::session::{CommitNotices, CommitNotifier, Whose};
 
-/// How long after a notice the next one is sent.
+/// The pause between two notices.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// If more than this many are unsent, others hear that it may be anybody's.
+/// If more than this many notices are unsent, the next notice stands for any owner.
 const MOST_UNANNOUNCED: usize = 1000;
 
-/// How long until it is tried again to hear of other processes.
+/// The pause before listening for other processes is tried again.
 const LISTEN_RETRY: Duration = Duration::from_secs(1);
 
-/// How long until a notice that failed is sent again, and how often it may fail: then the other processes have looked for
-/// themselves, which they do every 30 seconds.
+/// How long until a failed notice is sent again, and how often it can fail. After that the other processes have found
+/// the commit by polling, which they do every 30 seconds.
 const ANNOUNCE_RETRY: Duration = Duration::from_secs(1);
 const MOST_FAILURES: usize = 30;
 
-/// What is done after commits.
+/// The work that follows a commit.
 pub(super) struct AfterCommit<D> {
     pub(super) backend: Arc<D>,
     notifier: CommitNotifier,
-    /// Whose it was that was committed, of which other processes have not heard yet.
+    /// The owners of commits that other processes have not heard of yet.
     unannounced: Mutex<HashSet<Whose>>,
     announcing: AtomicBool,
-    /// One at a time: nobody waits for them.
+    /// Checkpoints are written one at a time, because no call waits for them.
     pub(super) checkpoints: Semaphore,
 }
 
@@ -50,7 +50,7 @@ impl<D: Backend> AfterCommit<D> {
         }
     }
 
-    /// Something was committed. Costs next to nothing if nobody listens.
+    /// Reports a commit. This costs next to nothing if nobody listens.
     pub(super) fn committed(self: &Arc<Self>, whose: &[Whose], pass: &Pass) {
         self.notifier.notify_whose(whose.iter().copied());
         if !self.backend.may_be_listened_to() || whose.iter().all(|whose| *whose == Whose::Nobody) {
@@ -82,7 +82,7 @@ impl<D: Backend> AfterCommit<D> {
                 tokio::time::sleep(ANNOUNCE_RETRY).await;
             }
             self.announcing.store(false, Ordering::SeqCst);
-            // What was committed between the two has found somebody announcing.
+            // A commit between the two lines above has seen that this task was still announcing.
             if lock(&self.unannounced).is_empty() || self.announcing.swap(true, Ordering::SeqCst) {
                 drop(pass);
                 return;
@@ -106,11 +106,11 @@ impl<D> AfterCommit<D> {
     }
 }
 
-/// Those who wait for commits, and the task that hears of other processes while there are any.
+/// The callers that wait for commits, and the task that listens for other processes while there are any.
 pub(super) struct Listeners<D> {
     after: Arc<AfterCommit<D>>,
     runtime: Handle,
-    /// The task, as long as it runs.
+    /// The listening task, while it runs.
     task: Arc<Mutex<Option<AbortHandle>>>,
 }
 
@@ -125,9 +125,9 @@ impl<D: Backend> Listeners<D> {
         Self { after: Arc::clone(after), runtime: Handle::current(), task: Arc::default() }
     }
 
-    /// One more who waits.
+    /// Adds a caller that waits for commits.
     pub(super) fn add(&self) -> CommitNotices {
-        // Under its lock, in which the task decides whether anybody waits still.
+        // Taken under this lock, because the task uses it to decide whether anybody still waits.
         let mut task = lock(&self.task);
         let notices = self.after.notifier.subscribe();
         if task.is_none() {
@@ -137,7 +137,7 @@ impl<D: Backend> Listeners<D> {
         notices
     }
 
-    /// All who wait are told that it is over.
+    /// Ends the wait of all callers.
     pub(super) fn close(&self) {
         self.after.notifier.close();
         self.stop();
@@ -161,7 +161,7 @@ impl<D> Drop for Listeners<D> {
 async fn listen<D: Backend>(after: &AfterCommit<D>, own: &Mutex<Option<AbortHandle>>) {
     loop {
         after.backend.listen(&after.notifier).await;
-        // What was missed until it listens again is looked for.
+        // Commits that were missed until it listens again are looked for.
         after.notifier.notify();
         {
             let mut task = lock(own);

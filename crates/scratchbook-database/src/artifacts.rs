@@ -1,4 +1,4 @@
-//! Artifacts, in the same database.
+//! Artifacts, in the same database as the sessions.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Writes that depend on what is stored. Each has a connection of its own, with locks held from what it reads to what it
-//! writes, so no more of them are under way than leave connections for everybody else.
+//! Writes that depend on what is stored. Each uses a connection of its own, and holds locks from its reads to its
+//! writes, so a semaphore limits how many of them run and leaves connections for the other calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
 use scratchbook_core::plan::quota::{Charge, Held};
 use scratchbook_core::session::{Committed, Outcome, StateOwner, Whose};
 
-/// Who is next of those that wait for a connection to read and write on.
+/// Limits how many writes that read first run at the same time.
 #[derive(Clone, Debug)]
 pub(super) struct ResolvePermits {
     free: Arc<Semaphore>,
@@ -28,7 +28,7 @@ impl ResolvePermits {
         Self { free: Arc::new(Semaphore::new((options.pool_size / 2).max(1))), timeout: options.queue_timeout }
     }
 
-    /// Waits for a turn and takes it.
+    /// Waits for a permit and runs the work with it.
     async fn take<T>(self, work: impl Future<Output = Attempt<T>>) -> Attempt<T> {
         let turn = tokio::time::timeout(self.timeout, self.free.acquire()).await;
         let _turn = turn.map_err(|_| {
@@ -41,7 +41,7 @@ impl ResolvePermits {
 }
 
 impl<D: Backend> DatabaseSessionService<D> {
-    /// Not with others: what it writes is known only under its own locks.
+    /// The event is not part of a batch, because its content is known only under its own locks.
     pub(super) async fn append_resolved(&self, new: Unresolved, held: Held) -> Result<Committed> {
         let new = Arc::new(new);
         let shared = Arc::clone(&new);
@@ -101,7 +101,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         F: Future<Output = Attempt<T>> + Send,
     {
         let resolve_permits = self.resolve_permits.clone();
-        // Each try takes a turn of its own: one that pauses between two must not hold up others.
+        // Each attempt takes a permit of its own, so that a write that pauses between two attempts does not hold one.
         self.write_charged(whose, idempotency, charge, move |backend| resolve_permits.clone().take(attempt(backend)))
             .await
     }

@@ -1,4 +1,4 @@
-//! Sessions and state.
+//! The session service: sessions, events and state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::taken;
 
-/// How many entries a page of a feed has at most.
+/// The maximum number of entries on a page of the change feed.
 const MAX_FEED_PAGE: usize = 1000;
 
 #[deny(clippy::missing_trait_methods)]
@@ -46,8 +46,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         if !made {
             return Err(taken_within(id_scope, &key));
         }
-        // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
-        // is what was made.
+        // The session exists from here on. If reading it fails, or if it is deleted at once, the session as it was
+        // created is returned.
         let made = self.read(|| self.backend.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
         Ok(made.ok().flatten().unwrap_or_else(|| {
             let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
@@ -278,7 +278,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     }
 }
 
-/// Writes that wait for nobody.
+/// Writes that do not depend on what is stored.
 impl<D: Backend> DatabaseSessionService<D> {
     async fn create(&self, new: NewSession, held: Held) -> Result<bool> {
         let whose = Whose::session(&new.key);

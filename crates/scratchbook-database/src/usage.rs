@@ -1,4 +1,4 @@
-//! How much is stored, read when a quota asks for it, and room that is made.
+//! How much is stored, which quotas ask for, and the removal of expired sessions.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ impl<D: Backend> Stock for DatabaseSessionService<D> {
                 let key = Arc::clone(&key);
                 async move { backend.delete_expired(&key).await }
             };
-            // One that is gone, or given more time, meanwhile is not counted, and so another call may find none left.
+            // A session that was removed or extended in the meantime is not counted, so another call may find none
+            // left.
             removed += u64::from(self.write(whose, Idempotency::Idempotent, delete).await?);
         }
         if removed > 0 {

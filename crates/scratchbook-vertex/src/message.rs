@@ -88,7 +88,7 @@ impl Message {
     }
 
     fn wrong(&self, name: &str, right: &str) -> Error {
-        Error::invalid(format!("'{name}' of {} is not {right}; send one", self.names))
+        Error::invalid(format!("'{name}' of {} is not {right}; send one", self.place))
     }
 }
 
