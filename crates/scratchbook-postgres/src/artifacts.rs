@@ -1,4 +1,4 @@
-//! Artifacts in the same database.
+//! Artifacts, in the same database as the sessions.
 
 use tokio_postgres::types::ToSql;
 
@@ -20,8 +20,8 @@ impl Postgres {
         let lock = lock_number(new.address.columns());
         let lease = self.connections.lease().await?;
         let (expired, now) = (&self.statements.delete.lock_expired, self.now());
-        // Who saves the same name waits here, and then sees the version before its own. Two names that share a number
-        // wait for each other in vain, which is rare and harmless.
+        // A concurrent save of the same name waits here and then sees the version before its own. Two names that have
+        // the same lock number wait for each other without need, which is rare and harmless.
         let steps = [
             Step::new(expired, [param(&app), &user, &session, &now]),
             Step::new(&self.statements.lock, [param(&lock)]),
@@ -89,7 +89,8 @@ impl Postgres {
         let lease = self.connections.lease().await?;
         let gone = lease.query(&self.statements.artifact.delete, &[&app, &user, &session, &filename]).await?;
         if gone.is_empty() {
-            // As where a session is gone already: an earlier try's commit has to be where ours gets.
+            // As for a session that is already gone, our commit has to be replicated to where an earlier attempt's
+            // commit is.
             lease.query(&self.statements.delete.touch_app, &[&app]).await?;
         }
         Ok(())

@@ -1,6 +1,6 @@
-//! What a failure says of what was done, and what the caller is told of it.
+//! Errors of PostgreSQL: whether the statement was applied, and the message for the caller.
 //!
-//! The server's messages may quote values (class 22), and its details, contexts and hints quote keys and parameters:
+//! The server's messages may quote values (class 22), and its details, contexts and hints quote keys and parameters, so
 //! none of these is passed on.
 
 use std::error::Error as StdError;
@@ -12,15 +12,15 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 use scratchbook_core::error::{Error, ErrorKind};
 pub(crate) use scratchbook_database::{CommitFate, Failure};
 
-/// The constraints that two writers can meet on without either being wrong.
+/// The constraints that two valid concurrent writes can violate.
 const RACED: &[&str] = &["events_by_id", "artifacts_pkey"];
 
-/// A partition's constraint has a number behind the name.
+/// The constraint of a partition has a number after the name.
 fn is_raced(constraint: &str) -> bool {
     RACED.contains(&constraint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_'))
 }
 
-/// The failure of a statement.
+/// Returns the failure of a statement.
 pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failure {
     match error.as_db_error() {
         Some(db) => of_database(place, db),
@@ -28,13 +28,13 @@ pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failur
     }
 }
 
-/// Whether a statement has found a scope to be full, which has to be looked at; see `growth.rs`.
+/// Whether a statement found a scope to be full, which then has to be counted; see `growth.rs`.
 pub(super) fn is_over_limit(failure: &Failure) -> bool {
     let message = failure.error.source().and_then(|source| source.downcast_ref::<ServerMessage>());
     message.is_some_and(|message| message.code == SqlState::DIVISION_BY_ZERO)
 }
 
-/// The failure to get a connection.
+/// Returns the failure to get a connection.
 pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Failure {
     let unreached =
         |kind, what: String| Failure::new(CommitFate::NotSent, Error::new(kind, format!("{place}: {what}")));
@@ -46,7 +46,7 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
                 let error = Error::invalid(format!("{place}: {what}{}", message.text())).with_source(message);
                 Failure::new(CommitFate::NeverApplied, error)
             }
-            // Before the first statement nothing can have been done.
+            // Nothing can have been written before the first statement.
             Some(db) => match of_database(place, db) {
                 Failure { fate: CommitFate::Unknown | CommitFate::RolledBack | CommitFate::LockTimeout, error } => {
                     Failure::new(CommitFate::NotSent, error)
@@ -75,7 +75,7 @@ fn seconds(time: Option<std::time::Duration>) -> String {
     format!("{} s", time.unwrap_or_default().as_secs_f64())
 }
 
-/// Whether the server says that it will take connections soon.
+/// Whether the server says that it will accept connections soon.
 pub(super) fn is_starting(failure: &Failure) -> bool {
     let code =
         failure.error.source().and_then(|source| source.downcast_ref::<ServerMessage>()).map(|message| &message.code);
@@ -83,7 +83,7 @@ pub(super) fn is_starting(failure: &Failure) -> bool {
     code.is_some_and(|code| starting.contains(code))
 }
 
-/// Whether a connection is of no use after this: it has ended, is to a server that is the wrong one by now, or keeps
+/// Whether a connection is unusable after this error: it has ended, its server is no longer the right one, or it caches
 /// plans of tables that were changed.
 pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
@@ -94,11 +94,11 @@ pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// An error of the driver's own: on the wire, in the handshake, or in what was sent.
+/// Returns the failure for an error of the driver: on the wire, in the handshake, or in a parameter.
 fn of_driver(place: &str, error: &tokio_postgres::Error, fate: CommitFate) -> Failure {
-    // The driver shows its kinds of errors in their texts alone.
+    // The driver exposes the kinds of its errors only in their texts.
     let text = error.to_string();
-    // Their cause is in the message, and so is no source that would say it again.
+    // The cause is in the message, so it is not repeated as a source.
     let fail = |fate, kind, what: &str| Failure::new(fate, Error::new(kind, format!("{place}: {what}")));
     if text.starts_with("error performing TLS handshake") {
         return of_handshake(place, error);
@@ -141,7 +141,8 @@ fn source_of<T: StdError + 'static>(error: &tokio_postgres::Error) -> Option<&T>
     std::iter::successors(error.source(), |error| (*error).source()).find_map(|error| error.downcast_ref::<T>())
 }
 
-/// What the server has message, as far as it quotes nothing. As a cause it is the code alone: the rest is in the message.
+/// The parts of the server's message that quote no values. As the source of an error it shows only the code, because
+/// the rest is in the message.
 #[derive(Debug)]
 struct ServerMessage {
     code: SqlState,
@@ -161,12 +162,12 @@ impl ServerMessage {
     fn new(db: &DbError) -> Self {
         let quotes_nothing = ["08", "25", "28", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX"];
         let class = db.code().code().get(..2).unwrap_or_default();
-        // A syntax error of ours would quote our statement, which has no values in it.
+        // A syntax error quotes our statement, which contains no values.
         let message = quotes_nothing.contains(&class).then(|| db.message().to_owned());
         Self { code: db.code().clone(), message, constraint: db.constraint().map(str::to_owned) }
     }
 
-    /// What stands behind a message.
+    /// The suffix for a message.
     fn text(&self) -> String {
         match (&self.message, &self.constraint) {
             (Some(message), _) => format!(" ({message})"),
@@ -180,13 +181,13 @@ fn of_database(place: &str, db: &DbError) -> Failure {
     let (fate, kind, what) = meaning(db);
     let message = ServerMessage::new(db);
     if matches!(kind, ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge) {
-        // What was asked for is at fault, and not the database.
+        // The request is at fault, not the database.
         return Error::new(kind, what).with_source(message).into();
     }
     Failure::new(fate, Error::new(kind, format!("{place}: {what}{}", message.text())).with_source(message))
 }
 
-/// A setting in the URI that the server does not know, or does not know the value of.
+/// Whether the server does not know a setting in the URI, or its value.
 fn is_bad_option(db: &DbError) -> bool {
     let codes = [
         SqlState::INVALID_PARAMETER_VALUE,
@@ -205,12 +206,12 @@ fn has_old_plan(db: &DbError) -> bool {
     *db.code() == SqlState::FEATURE_NOT_SUPPORTED && db.routine() == Some("RevalidateCachedQuery")
 }
 
-/// Prepared statements that come and go: each statement of ours went to another server connection.
+/// Whether a pooler drops prepared statements, because it sends each statement to another server connection.
 fn is_pooler(db: &DbError) -> bool {
     [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(db.code())
 }
 
-/// What an error says of what was done, its kind, and what would be right.
+/// Returns the fate of the statement, the kind of the error, and the advice for it.
 fn meaning(db: &DbError) -> (CommitFate, ErrorKind, &'static str) {
     use ErrorKind as K;
     let code = db.code();

@@ -1,4 +1,4 @@
-//! PostgreSQL: its SQL, its connections, and what its errors mean.
+//! Sessions, state and artifacts in PostgreSQL.
 //!
 //! # Layout
 //!
@@ -19,7 +19,8 @@
 //! - `error.rs`: what a failure says about whether a statement was carried out.
 //!
 //! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is older than the
-//! locks it waits for, so what has to be fresh comes from a lock or from a later statement (READ COMMITTED).
+//! locks that it waits for, so values that have to be current come from a lock or from a later statement (READ
+//! COMMITTED).
 
 mod artifacts;
 mod changes;
@@ -86,38 +87,38 @@ use statements::Statements;
 
 /// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
 ///
-/// The URI is libpq's, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&...`; a driver in it, as in
+/// The URI is that of libpq, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&...`. A driver in it, as in
 /// `postgresql+asyncpg://`, is ignored. These parameters are scratchbook's:
 ///
 /// | parameter | what it sets |
 /// |---|---|
-/// | `schema` | the schema of the tables, made where it is missing; the first of the search path otherwise |
-/// | `pool_size` | how many connections there are at most (8) |
-/// | `connect_timeout` | how long a connection may take to be made, in seconds (10) |
-/// | `statement_timeout_ms` | how long a statement may take, a commit included (30000); a call may be several |
-/// | `retry_timeout_ms` | how long a call is tried again while the database cannot be reached (30000) |
-/// | `sslmode` | `disable`, `prefer` (unless said otherwise), `require`, `verify-ca`, `verify-full` |
+/// | `schema` | the schema of the tables, created if it does not exist; default: the first of the search path |
+/// | `pool_size` | the maximum number of connections (8) |
+/// | `connect_timeout` | the timeout for making a connection, in seconds (10) |
+/// | `statement_timeout_ms` | the timeout for a statement, including its commit (30000); a call may run several |
+/// | `retry_timeout_ms` | how long a call is retried while the database cannot be reached (30000) |
+/// | `sslmode` | `disable`, `prefer` (default), `require`, `verify-ca`, `verify-full` |
 /// | `sslrootcert` | a file of trusted authorities in PEM; with `require`, the chain is verified against it, as libpq does |
-/// | `migrate` | `auto`, `check` or `off`: whether opening brings the tables up to date |
+/// | `migrate` | `auto`, `check` or `off`: whether opening migrates the tables |
 /// | `value_bytes`, `delta_bytes`, `event_bytes`, `artifact_bytes`, `keys_per_scope`, `events_per_session` | see [`Limits`] |
-/// | `user_bytes`, `user_sessions`, `user_artifacts`, `app_bytes`, `app_sessions`, `app_artifacts` | quotas, see there |
+/// | `user_bytes`, `user_sessions`, `user_artifacts`, `app_bytes`, `app_sessions`, `app_artifacts` | quotas, see [`Limits`] |
 ///
-/// These are the driver's: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`, `keepalives`,
-/// `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`,
-/// `port`, `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
+/// These parameters are passed to the driver: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`,
+/// `keepalives`, `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`,
+/// `password`, `port`, `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
 ///
-/// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover. Each host
-/// has its share of `connect_timeout`.
+/// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover. The hosts
+/// share `connect_timeout` evenly.
 ///
-/// A connection that a firewall forgot is found out by keepalives: idle 30 s, every 10 s, 3 times, and
-/// `tcp_user_timeout` 10 s, unless the URI says otherwise.
+/// Dead connections, such as those that a firewall has dropped, are found by keepalives (after 30 s of silence, every
+/// 10 s, 3 times) and by a `tcp_user_timeout` of 10 s, unless the URI sets other values.
 ///
 /// # Behind PgBouncer
 ///
-/// In transaction mode it takes `max_prepared_statements` above 0. The settings that a connection starts with
-/// (`options`) are left out where PgBouncer, or RDS Proxy, refuses them; give them to the role instead:
-/// `ALTER ROLE r SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `jit = off` and, where
-/// the database has another, `default_transaction_isolation = 'read committed'`.
+/// In transaction mode PgBouncer needs `max_prepared_statements` above 0. If PgBouncer, or RDS Proxy, refuses the
+/// settings that a connection starts with (`options`), they are left out. Set them for the role instead: `ALTER ROLE r
+/// SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `jit = off` and, if the database has
+/// another default, `default_transaction_isolation = 'read committed'`.
 ///
 /// ```no_run
 /// use scratchbook::{CreateSessionConfig, PostgresSessionService, SessionService};
@@ -135,16 +136,16 @@ pub struct Postgres {
     connections: Connections,
     statements: Statements,
     environment: Arc<dyn Environment>,
-    /// Known once a feed was read.
+    /// The id of the database, after the first read of a feed.
     database_id: OnceCell<String>,
-    /// Whether somebody wants to hear of commits.
+    /// Whether other processes listen for commits.
     listeners: ListenerState,
-    /// Tells our notices from those of others.
+    /// Identifies our own notices.
     sender: String,
 }
 
 impl Postgres {
-    /// The time by which sessions expire, in microseconds since 1970.
+    /// The current time for expiry, in microseconds since 1970.
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }

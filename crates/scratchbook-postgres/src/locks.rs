@@ -1,4 +1,4 @@
-//! What a write locks and reads first: the owners of keys, the keys themselves, and who wrote them.
+//! The rows that a write locks and reads first: the owners of keys, the keys themselves, and their last writers.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::Attempt;
 
-/// As a parameter, for the first of a list: the others follow it.
+/// Makes the first parameter of a list; the others are coerced to its type.
 pub(super) fn param<T: ToSql + Sync>(value: &T) -> &(dyn ToSql + Sync) {
     value
 }
 
-/// Keys that are to be read, in columns.
+/// The keys to read, in columns.
 pub(super) struct Wanted<'a> {
     keys: Vec<(Scope, &'a str)>,
     scopes: Vec<&'static str>,
@@ -41,7 +41,7 @@ impl<'a> Wanted<'a> {
         Step::new(&statements.keys, params)
     }
 
-    /// Takes over what was found: the values, and where they were written last.
+    /// Adds the keys that were read: their values, and where they were last written.
     pub(super) fn found(&self, owner: &Owner<'_>, rows: &[Row], found: &mut Found) -> Result<()> {
         for row in rows {
             let (scope, name) = self.key(owner, row)?;
@@ -50,7 +50,7 @@ impl<'a> Wanted<'a> {
         Ok(())
     }
 
-    /// Which of them are there.
+    /// Which of the keys have a value.
     pub(super) fn present(&self, owner: &Owner<'_>, rows: &[Row]) -> Result<HashMap<(Scope, &'a str), bool>> {
         let mut present = HashMap::with_capacity(rows.len());
         for row in rows {
@@ -68,7 +68,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Whose keys are meant; outside of any session its id is empty.
+/// The owner of keys. The session's id is empty if the keys do not belong to a session.
 pub(super) struct Owner<'a> {
     pub(super) app: &'a str,
     pub(super) user: &'a str,
@@ -84,7 +84,8 @@ impl<'a> Owner<'a> {
         Self { app: owner.app_name(), user: owner.user_id().unwrap_or_default(), session: "" }
     }
 
-    /// What locks the owners of these scopes' keys, the user before the app, and makes them where they are missing.
+    /// The statements that lock the owners of keys in these scopes, the user before the app. They insert missing
+    /// owners.
     pub(super) fn locks<'s>(&'s self, store: &'s Postgres, scopes: impl Iterator<Item = Scope>) -> Vec<Step<'s>> {
         let (mut of_user, mut of_app) = (None, None);
         for scope in scopes {
@@ -102,7 +103,7 @@ impl<'a> Owner<'a> {
         of_user.into_iter().chain(of_app).collect()
     }
 
-    /// What reads every key of a scope that is there.
+    /// The statement that reads all keys of a scope.
     pub(super) fn all_of<'s>(&'s self, scope: Scope, statements: &'s Resolves) -> Step<'s> {
         match scope {
             Scope::Session => Step::new(&statements.all_own, [param(&self.app), &self.user, &self.session]),
@@ -133,7 +134,7 @@ impl<'a> Owner<'a> {
         format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user)
     }
 
-    /// The error of a refusal, with those who wrote the keys in the way.
+    /// Returns the error of a refusal, which names the last writers of the conflicting keys.
     pub(super) async fn refused(&self, lease: &Lease<'_>, statements: &Resolves, refusal: Refusal) -> Attempt<Error> {
         let places: Vec<_> = refusal.keys().map(|written| (written.scope.as_str(), sql_place(written))).collect();
         let steps = refusal.keys().zip(&places).map(|(written, (scope, place))| match written.scope {
@@ -173,7 +174,7 @@ fn sql_place(written: &WrittenKey) -> i64 {
     i64::try_from(written.place).unwrap_or(i64::MAX)
 }
 
-/// The number of the lock on a name, the same to every version of this program.
+/// The number of the lock on a name. It is the same in all versions of this program.
 pub(super) fn lock_number<const N: usize>(columns: [&str; N]) -> i64 {
     let mut hash = Sha256::new();
     for column in columns {
@@ -188,7 +189,7 @@ pub(super) fn lock_number<const N: usize>(columns: [&str; N]) -> i64 {
 mod tests {
     use super::lock_number;
 
-    /// Two versions that took other locks for one name would not wait for each other.
+    /// Two versions that used different locks for one name would not wait for each other.
     #[test]
     fn the_lock_of_a_name_stays_what_it_is() {
         assert_eq!(

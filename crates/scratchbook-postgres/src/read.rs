@@ -1,4 +1,4 @@
-//! What a read reads: one statement, one snapshot.
+//! Reading a session: one statement, one snapshot.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Postgres {
     }
 }
 
-/// The parameters that say which events.
+/// The parameters that select the events.
 #[derive(Default)]
 struct Bounds {
     number: i64,
@@ -89,7 +89,7 @@ impl Bounds {
             }
             EventQuery::Since(seconds, None) => Self { seconds, ..all },
             EventQuery::Since(seconds, Some(count)) => {
-                // Where all are wanted, there are never many more.
+                // If all events are wanted, there are never too many.
                 let (many, far) = since_bounds(count).unwrap_or((usize::MAX, 0));
                 Self { seconds, limit: sql_limit(count), many: sql_limit(many), far: sql_limit(far), number: 0 }
             }
@@ -146,7 +146,7 @@ async fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     Ok(Some(session.with_metadata(metadata).with_stored_bytes(bytes)))
 }
 
-/// The title and labels in two columns of a row.
+/// Reads the title and labels from two columns of a row.
 pub(super) fn metadata(row: &Row, columns: [usize; 2], of: impl Fn() -> String) -> Result<SessionMetadata> {
     let [title, labels] = columns;
     rows::metadata(column(row, title, &of)?, column(row, labels, &of)?, &of)
@@ -156,13 +156,13 @@ pub(super) fn seconds(micros: Option<i64>) -> Option<f64> {
     micros.map(seconds_of_micros)
 }
 
-/// The last position of a log; an empty one has none.
+/// Reads the last position of a log; an empty log has none.
 pub(super) fn log_position(row: &Row, index: usize, of: impl std::fmt::Display) -> Result<u64> {
     let place = || format!("a position in the logs of {of}");
     column::<Option<i64>>(row, index, place)?.map_or(Ok(0), |position| rows::number(position, place))
 }
 
-/// A column of a row; one that holds what is never written names its row.
+/// Reads a column of a row. If it contains a value that we never write, the error names the row.
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize, place: impl Fn() -> String) -> Result<T> {
     row.try_get(index).map_err(|_| damaged(place()))
 }

@@ -1,4 +1,4 @@
-//! Removing sessions and users, and the record of it that feeds show.
+//! Removing sessions and users, and the records of removals for feeds.
 
 use futures_util::future::join;
 use tokio_postgres::types::ToSql;
@@ -14,14 +14,15 @@ impl Postgres {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let statements = &self.statements.delete;
         let lease = self.connections.lease().await?;
-        // Locked first, removed by later statements: an append that we waited for is seen by them.
+        // The session is locked first and removed by later statements, so that they see an append that the lock has
+        // waited for.
         let (begun, locked) =
             join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
         begun?;
         let locked = locked?;
         let Some(row) = locked.first() else {
-            // It may have been this call's earlier try that removed it, whose commit waits for a synchronous standby
-            // still. A commit of our own that has something to tell the standby waits behind it.
+            // An earlier attempt of this call may have removed the session, with a commit that still waits for a
+            // synchronous standby. A commit of our own that has to be replicated waits behind it.
             lease.query(&statements.touch_app, &[&app]).await?;
             return lease.commit().await;
         };
@@ -30,7 +31,7 @@ impl Postgres {
         lease.commit().await
     }
 
-    /// Removes a session, whose row is locked and has this last number.
+    /// Removes a session whose row is locked and whose last event has this number.
     pub(super) async fn remove_locked(
         &self,
         lease: &Lease<'_>,
@@ -45,7 +46,7 @@ impl Postgres {
         self.record(lease, address, kind, last).await
     }
 
-    /// Writes that something was removed.
+    /// Records a removal.
     pub(super) async fn record(
         &self,
         lease: &Lease<'_>,
@@ -58,7 +59,7 @@ impl Postgres {
         lease.query(&self.statements.delete.record, &values).await.map(drop)
     }
 
-    /// Removes a session that has expired, in a transaction; `false` where there is none.
+    /// Removes a session that has expired, in a transaction. Returns `false` if there is none.
     pub(super) async fn remove_expired_on(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<bool> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let lock = &self.statements.delete.lock_expired;
@@ -76,12 +77,14 @@ impl Postgres {
         let lease = self.connections.lease().await?;
         lease.begin().await?;
         lease.query(&statements.lock_sessions, &[&app, &user]).await?;
-        // Made where it is missing: a user who is made meanwhile would be removed without a lock.
+        // The row is inserted if it is missing: a user who is created concurrently would otherwise be removed without a
+        // lock.
         let was_there = lease.query(&statements.lock_user, &[&app, &user]).await?.is_empty();
-        // Asked under the lock: another may have removed the user meanwhile, and its entry says how many sessions went.
+        // Read under the lock: another call may have removed the user in the meantime, and its record has the number of
+        // sessions.
         let has_more = was_there || !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
-        // Sessions made while we waited for the user come out of the order of locks. Where one of them is in use, all
-        // this is given up and begun again.
+        // Sessions that were created while we waited for the user's row are locked out of order. If one of them is in
+        // use, the transaction is rolled back and retried.
         let sessions = sql_limit(lease.query(&statements.lock_new_sessions, &[&app, &user]).await?.len());
         for statement in &statements.of_user {
             lease.query(statement, &[&app, &user]).await?;

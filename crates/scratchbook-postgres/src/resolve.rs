@@ -1,7 +1,8 @@
 //! Writes that depend on what is stored: they lock and read first, in the transaction that writes.
 //!
-//! A round trip locks and reads, another writes and commits. The locks are those of the write, in the same order, so that
-//! what was read stays as it is until then; each read is a statement behind all locks, and sees what they waited for.
+//! One round trip locks and reads, another writes and commits. The locks are those of the write, in the same order, so
+//! that the values that were read do not change until the commit. The reads follow all locks, so they see the commits
+//! that the locks have waited for.
 
 use tokio_postgres::Row;
 
@@ -56,7 +57,8 @@ impl Postgres {
         };
         if let Some(row) = known.first() {
             let known = known_event(row, key, &event.id)?;
-            // A commit of its own, which a synchronous standby has before an earlier try's event is acknowledged.
+            // This commit makes sure that a synchronous standby has the event of an earlier attempt before it is
+            // acknowledged.
             lease.commit().await?;
             return Ok((known, event.clone()));
         }
@@ -91,7 +93,7 @@ impl Postgres {
         let key = &new.key;
         let (owner, statements) = (Owner::of_session(key), &self.statements.resolve);
         let lease = self.connections.lease().await?;
-        // What the operations come to is not in the session's row.
+        // The row of the session does not contain the results of the operations.
         let metadata = TextMetadata::new(new.metadata.clone())?;
         let scope = new.id_scope;
         let row = NewRow { key, scope, metadata: &metadata, created: new.created, expires: new.expires, token };
@@ -170,7 +172,7 @@ impl Postgres {
     }
 }
 
-/// What a retry is answered: the event is there.
+/// The answer to a retry whose event is already stored.
 fn known_event(row: &Row, key: &SessionKey, id: &str) -> Result<AppendRow> {
     let place = || format!("the event {id} of {key}");
     let logs = LogPositions::of_feed(rows::number(column(row, 3, place)?, place)?);

@@ -44,7 +44,8 @@ impl Postgres {
     ) -> Attempt<StatePage> {
         let [app, user, _] = owner(of);
         let (prefix, after) = (config.prefix.as_str(), config.after.as_deref());
-        // Names with U+0000 are refused when they are written, so there is none after such a one that is not after this.
+        // Names with U+0000 are refused when they are written, so no name lies between this bound and the requested
+        // one.
         let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
         let (upper, limit) = (after_all(prefix), sql_limit(config.page_size + 1));
         let lease = self.connections.lease_to_read().await?;
@@ -92,7 +93,7 @@ impl Postgres {
         self.put_on(&lease, of, &counted).await
     }
 
-    /// The same on a connection that may be in a transaction, which ends with it.
+    /// The same on a connection that may be in a transaction, which is committed.
     pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
         let StateWrite { changes, most_rows, author, time } = write;
         let [app, user, _] = owner(of);
@@ -112,7 +113,7 @@ impl Postgres {
     }
 }
 
-/// A text that stands behind all names with a prefix, byte by byte, and before as few others as can be.
+/// Returns a text that is greater, byte by byte, than all names with a prefix, and as small as possible.
 fn after_all(prefix: &str) -> String {
     let mut rest = prefix.to_owned();
     while let Some(last) = rest.pop() {
@@ -125,7 +126,7 @@ fn after_all(prefix: &str) -> String {
             return rest;
         }
     }
-    // Longer than any name of the greatest character alone.
+    // This is longer than any name that consists of the greatest character.
     char::MAX.to_string().repeat(MAX_KEY_BYTES / char::MAX.len_utf8() + 1)
 }
 

@@ -1,4 +1,4 @@
-//! The log of a user's or an app's state: its changes, page by page, and those of one key.
+//! The log of a user's or an app's state: its changes page by page, and the changes to one key.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;

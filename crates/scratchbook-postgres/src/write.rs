@@ -1,4 +1,4 @@
-//! The other writes. What takes several statements is one transaction.
+//! Creating sessions. If a write takes several statements, they are one transaction.
 
 use std::collections::HashSet;
 
@@ -18,11 +18,11 @@ use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure};
 
-/// How many positions one value of the sequence stands for.
+/// The number of positions that one value of the sequence stands for.
 const POSITIONS: usize = 1024;
 
 impl Postgres {
-    /// Writes a little in a transaction that is undone when the connection goes back.
+    /// Writes a row in a transaction that is rolled back when the connection is returned.
     pub(super) async fn write_nothing(&self) -> Attempt<()> {
         let lease = self.connections.lease().await?;
         let steps = self.statements.try_write.each_ref().map(|statement| Step::new(statement, []));
@@ -49,7 +49,8 @@ impl Postgres {
         Ok(true)
     }
 
-    /// Begins a transaction with the row of a session that is to have these events; `false` where its id is taken.
+    /// Begins a transaction and inserts the row of a session that will have these events. Returns `false` if its id is
+    /// taken.
     pub(super) async fn begin_session<'e>(
         &self,
         lease: &Lease<'_>,
@@ -66,7 +67,8 @@ impl Postgres {
         let (address, lock) = (row.address(), lock_number(["unique id", key.app_name(), key.session_id()]));
         let mut steps = Vec::with_capacity(2);
         if scope == IdScope::App {
-            // The first lock of the transaction, and no other writer takes it: it may come before those of sessions.
+            // This is the first lock of the transaction, and no other kind of writer takes it, so it can come before
+            // the locks of sessions.
             steps.push(Step::new(&self.statements.lock, [param(&lock)]));
         }
         steps.push(self.inserting(&row, &address));
@@ -77,7 +79,7 @@ impl Postgres {
         Ok(self.remove_expired_on(lease, key).await? && self.insert_session(lease, &row).await?)
     }
 
-    /// Inserts the row of a session, where its id is free or was an expired one's.
+    /// Inserts the row of a session if its id is free, or belonged to an expired session.
     pub(super) async fn insert_session(&self, lease: &Lease<'_>, row: &SessionRow<'_>) -> Attempt<bool> {
         let (address, is_new) = (row.address(), |answers: Vec<Vec<_>>| answers.iter().any(|rows| !rows.is_empty()));
         if is_new(lease.all(&[self.inserting(row, &address)]).await?) {
@@ -97,8 +99,8 @@ impl Postgres {
         }
     }
 
-    /// Whether a session is there by an earlier try of the same creation. Its row is locked, so that what is told is
-    /// told after a commit of our own, which a synchronous standby has then.
+    /// Whether a session was created by an earlier attempt of the same call. Its row is locked, so that the answer
+    /// follows a commit of our own, which a synchronous standby has by then.
     pub(super) async fn created_before(
         &self,
         lease: &Lease<'_>,
@@ -124,7 +126,7 @@ impl Postgres {
         Ok(stored == token)
     }
 
-    /// Writes what a session begins with, whose row is there.
+    /// Writes the initial state and events of a session whose row exists.
     pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession, limit: KeyLimit) -> Attempt<()> {
         let events = distinct(&new.events);
         if limit == KeyLimit::Counted {
@@ -178,7 +180,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// The session's own keys were counted when it was prepared.
+    /// Checks the limit on shared keys. The session's own keys were counted when it was prepared.
     async fn check_shared_growth(&self, lease: &Lease<'_>, new: &NewSession, events: &[&NewEvent]) -> Attempt<()> {
         let owner = Owner::of_session(&new.key);
         let of_events = events.iter().flat_map(|event| &event.changes);
@@ -193,7 +195,7 @@ impl Postgres {
     }
 }
 
-/// What a creation says of its session's row.
+/// The values of a creation for its session's row.
 pub(super) struct NewRow<'a> {
     pub(super) key: &'a SessionKey,
     pub(super) scope: IdScope,
@@ -213,9 +215,9 @@ pub(super) struct SessionRow<'a> {
     pub(super) micros: i64,
     pub(super) token: &'a str,
     pub(super) expires: Option<i64>,
-    /// Where the fold of its events begins; 0 where that is still to be written.
+    /// The position from which the fold of its events begins, or 0 if that is still to be written.
     pub(super) position: i64,
-    /// By which sessions of the same id have expired.
+    /// The time that decides whether a session with the same id has expired.
     pub(super) now: i64,
 }
 
@@ -231,7 +233,7 @@ impl<'a> SessionRow<'a> {
     }
 }
 
-/// The events without those that repeat an id, which were found to have the same content.
+/// Returns the events without duplicates of an id, which were found to have the same content.
 fn distinct(events: &[NewEvent]) -> Vec<&NewEvent> {
     let mut seen = HashSet::new();
     events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())).collect()
