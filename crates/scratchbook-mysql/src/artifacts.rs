@@ -1,4 +1,4 @@
-//! Artifacts, in the same database.
+//! Artifacts, in the same database as the sessions.
 
 use mysql_async::Value;
 
@@ -15,17 +15,18 @@ use scratchbook_database::{Attempt, Idempotency};
 /// The versions of one artifact.
 const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
 
-/// That the session, where the artifact has one, has not expired.
+/// The condition that the artifact's session, if it has one, has not expired.
 const ALIVE: &str = "NOT EXISTS (
     SELECT 1 FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
     WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND s.expire_time <= ?
 )";
 
-/// What a write takes beside its texts.
+/// The size of a write besides its texts.
 const OVERHEAD: usize = 4096;
 
 impl MySql {
-    /// Writes an artifact and gives its version. Of two at once one finds its version taken, and is tried again.
+    /// Stores an artifact and returns its version. If two are stored at once, one finds its version taken and is
+    /// retried.
     pub(super) async fn write_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
         self.check_size(OVERHEAD + new.text.len() + new.metadata.len())?;
         let sql = self.sql(&format!(
@@ -40,7 +41,7 @@ impl MySql {
         let values = [&address[..], &row, &address, &address[..3], &[self.now().into()]].concat();
         lease.rows(&sql, values.clone()).await?;
         if lease.affected_rows() == 0 {
-            // What an expired session had must not come back with it.
+            // Artifacts of an expired session must not reappear with a new one.
             let [app, user, session, _] = new.address.columns();
             self.make_room(&mut lease, &rows::stored_key(app, user, session)?).await?;
             lease.rows(&sql, values).await?;
@@ -69,7 +70,7 @@ impl MySql {
         Ok(Some(rows::json(&text, || address.place(version))?))
     }
 
-    /// The names that a session sees, in byte order.
+    /// Lists the names of the artifacts that a session can see, in byte order.
     pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let sql = "SELECT DISTINCT filename FROM `{prefix}artifacts`
             WHERE app_name = ? AND user_id = ? AND (session_id = '' OR session_id = ? AND {ALIVE}) ORDER BY filename";
@@ -83,7 +84,7 @@ impl MySql {
         Ok(names.collect::<Result<_>>()?)
     }
 
-    /// The versions of a name, oldest first.
+    /// Lists the versions of an artifact, oldest first.
     pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let sql = format!(
             "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
@@ -106,13 +107,13 @@ impl MySql {
         Ok(rows.into_iter().map(version).collect::<Result<_>>()?)
     }
 
-    /// The address of an artifact, and what tells whether its session is there.
+    /// The parameters for an artifact's address and for [`ALIVE`].
     fn alive(&self, address: &ArtifactAddress) -> Vec<Value> {
         let columns = address.columns().map(Value::from);
         [&columns[..], &columns[..3], &[self.now().into()]].concat()
     }
 
-    /// Removes all versions of a name.
+    /// Removes all versions of an artifact.
     pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
         let sql = self.sql(&format!("DELETE FROM `{{prefix}}artifacts` WHERE {OF_NAME}"));
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;

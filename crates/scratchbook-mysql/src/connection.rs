@@ -1,8 +1,7 @@
-//! The connections of a service, each lent to one call at a time.
+//! A pool of connections, each of which is lent to one call at a time.
 //!
-//! The pool is our own: a list and a semaphore. The driver's hands a connection back by way of a task, so that a caller
-//! who comes right after another opens a new one; and it resets each on its way, which costs a round trip and the
-//! prepared statements.
+//! The pool is our own: a list and a semaphore. The driver's pool returns connections from a task, so that consecutive
+//! calls would open new ones, and it resets them, which costs a round trip and the prepared statements.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,12 +17,12 @@ use super::lease::{Lease, give_up};
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Idempotency, TlsMode};
 
-/// After so long without use a connection is asked whether it still is one.
+/// After this time without use, a connection is pinged before it is used.
 const IDLE: Duration = Duration::from_secs(10);
-/// The same, before a call that must not be done twice and so is not tried again.
+/// The same, before a call that is not idempotent and so is not retried.
 const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
 
-/// How long a connection has to answer that it still is one.
+/// The timeout of a ping.
 const PING: Duration = Duration::from_secs(1);
 
 /// The connections of a service.
@@ -39,12 +38,12 @@ pub(super) struct Connections {
 
 pub(super) struct Idle {
     pub(super) connection: Conn,
-    /// `None` where another connection was lost since.
+    /// `None` if another connection was lost since then.
     pub(super) since: Option<Instant>,
 }
 
 impl Connections {
-    /// A pool that has one connection.
+    /// Creates a pool with one connection.
     pub(super) fn new(driver: Opts, place: Arc<str>, first: Conn, options: &DatabaseOptions) -> Self {
         Self {
             options: driver,
@@ -57,12 +56,12 @@ impl Connections {
         }
     }
 
-    /// Where they lead, without the password.
+    /// The server's address, without the password.
     pub(super) fn place(&self) -> &str {
         &self.place
     }
 
-    /// A connection for one call, which has to end within the statement timeout.
+    /// Takes a connection for one call, which has to end within the statement timeout.
     pub(super) async fn lease(&self, idempotency: Idempotency) -> Attempt<Lease<'_>> {
         let permit = timeout(self.statement_timeout, Arc::clone(&self.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| self.busy())?.map_err(|_| Failure::from(scratchbook_core::store::closed()))?;
@@ -82,7 +81,8 @@ impl Connections {
             }
             match timeout(PING.min(self.connect_timeout), connection.ping()).await {
                 Ok(Ok(())) => return Some(connection),
-                // The others have waited at least as long: each would cost as much time again.
+                // The other connections have been idle at least as long, and pinging each of them would cost as much
+                // time again.
                 _ => {
                     give_up(connection);
                     self.drop_idle();
@@ -103,7 +103,7 @@ impl Connections {
         Failure::new(CommitFate::NotSent, Error::new(ErrorKind::ResourceExhausted, what))
     }
 
-    /// Gives up all connections that are idle.
+    /// Closes all idle connections.
     pub(super) fn drop_idle(&self) {
         let idle = std::mem::take(&mut *self.idle());
         idle.into_iter().for_each(|idle| give_up(idle.connection));
@@ -113,12 +113,12 @@ impl Connections {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the connections that are idle, and lets no more be had.
+    /// Closes the idle connections and refuses new calls.
     pub(super) async fn close(&self) {
         self.permits.close();
         let idle = std::mem::take(&mut *self.idle());
         for Idle { connection, .. } in idle {
-            // Its server may be gone already.
+            // The server may be gone already.
             let _ = timeout(Duration::from_secs(1), connection.disconnect()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! How a connection is made: to whom, encrypted or not, and what it says first.
+//! Making a connection: its address, its encryption and its settings.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use super::uri::Target;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_database::{Attempt, DatabaseOptions, LOCK_TIMEOUT, TlsMode};
 
-/// How many statements a connection keeps prepared; there are fewer in all.
+/// How many prepared statements a connection keeps; there are fewer in all.
 const STATEMENTS: usize = 64;
 
-/// The largest packet of the protocol. What we send is measured against the server's own bound.
+/// The largest packet of the protocol. Our commands are checked against the server's own limit.
 const MAX_PACKET: usize = 1 << 30;
 
-/// What the server is.
+/// Properties of the server.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// How large a command it takes, in bytes.
+    /// The maximum size of a command, in bytes.
     pub(super) max_packet: usize,
 }
 
-/// Reaches a server and finds out what it is.
+/// Connects to a server and reads its properties.
 pub(super) async fn open(target: Target, options: &DatabaseOptions) -> Result<(Server, Connections)> {
     let (place, seconds) = (Arc::<str>::from(target.place.as_str()), options.connect_timeout.as_secs_f64());
     let opened = timeout(options.connect_timeout, open_untimed(target, options)).await;
@@ -52,7 +52,7 @@ async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Ser
     Ok((server, connections))
 }
 
-/// The first connection, which finds out how far encryption goes.
+/// Makes the first connection, which finds out whether encryption is used.
 async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> Attempt<(Conn, OptsBuilder)> {
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
     let ssl = tls::options(&options.tls, options, place).await?;
@@ -66,8 +66,8 @@ async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> 
     }
 }
 
-/// Connects. Where the name is not to be checked it asks for one that this server's certificate has, which need not be
-/// the one of the server before.
+/// Connects. If the name is not to be checked, it requests a name that this server's certificate has, which may differ
+/// from that of the previous server.
 pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
     let error = match Conn::new(opts.clone()).await {
         Ok(connection) => return Ok((connection, opts)),
@@ -82,7 +82,7 @@ pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Con
     Ok((Conn::new(opts.clone()).await?, opts))
 }
 
-/// What the server is, and what every connection says first.
+/// Returns the server's properties, and the settings for every connection.
 async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String)> {
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
     let sql = "SELECT VERSION(), @@max_allowed_packet";
@@ -92,10 +92,11 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
     check_version(&version, place).map_err(Error::for_operator)?;
     let cluster: Option<(String, String)> =
         connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
-    // In a Galera cluster a read may otherwise see less than what was just written by way of another node.
+    // Without this setting, a read in a Galera cluster may miss what was just written through another node.
     let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
-    // Waiting for a lock, of a row or a table, ends before our own patience does, so that it is known what was done:
-    // nothing. The rest a server may have set otherwise for all: a COMMIT that chains or hangs up, rows left out.
+    // Waiting for a lock of a row or a table ends before our own timeout, so that it is known that nothing was applied.
+    // The other settings reset values that a server may have changed globally: a COMMIT that chains or disconnects, or
+    // a limit on rows.
     let wait = LOCK_TIMEOUT.as_secs();
     let setup = format!(
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \

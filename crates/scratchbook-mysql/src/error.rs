@@ -1,4 +1,4 @@
-//! MySQL's errors become ours in one place. Its own messages quote values, so none of them is passed on.
+//! Translates MySQL's errors. Its own messages quote values, so none of them is passed on.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,18 +9,18 @@ use super::tls;
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_database::{CommitFate, Failure};
 
-/// What was under way.
+/// What was running when the error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// A connection was being made.
     Connecting,
-    /// A statement was sent that reads.
+    /// A statement that only reads was sent.
     Reading,
-    /// A statement was sent that may have committed.
+    /// A statement that may have committed was sent.
     Writing,
 }
 
-/// What an error means for the call it ends.
+/// Returns the failure for an error.
 pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure {
     if let MySqlError::Server(error) = error {
         return server(place, stage, error);
@@ -55,48 +55,48 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
         }
     };
     let mut public = Error::new(kind, format!("{place}: {what}"));
-    // An error of the operating system's quotes nothing; the driver's own may hold what was sent.
+    // An error of the operating system quotes nothing; the driver's own errors may contain what was sent.
     if let Some(error) = cause::<io::Error>(error).filter(|error| error.get_ref().is_none()) {
         public = public.with_source(io::Error::new(error.kind(), error.to_string()));
     }
     Failure::new(fate, public)
 }
 
-/// The failure of a call that took too long; its connection is given up.
+/// The failure of a call that took too long; its connection is closed.
 pub(super) fn too_slow(place: &str, seconds: f64) -> Failure {
     let what = format!("{place}: no answer within {seconds} s (statement_timeout_ms); the connection was given up");
     Failure::new(CommitFate::Unknown, Error::new(ErrorKind::Unavailable, what))
 }
 
-/// The failure of a connection that is not made in time.
+/// The failure of a connection that could not be made in time.
 pub(super) fn unreached(place: &str, seconds: f64) -> Failure {
     let what = format!("{place}: no connection within {seconds} s (connect_timeout)");
     Failure::new(CommitFate::NotSent, Error::new(ErrorKind::Unavailable, what))
 }
 
-/// An error of encryption.
+/// The error of a failed encryption.
 pub(super) fn refused_tls(message: String) -> Error {
     Error::new(ErrorKind::FailedPrecondition, message)
 }
 
-/// Whether a connection is as good as before after this error.
+/// Whether a connection is still usable after this error.
 pub(super) fn leaves_connection(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1062 | 1205 | 1213, .. }))
 }
 
-/// Whether a server says that it does not take writes, or nothing at all, which another may.
+/// Whether a server is read-only or does not answer, while another server may be the right one.
 pub(super) fn leads_elsewhere(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836, .. }))
 }
 
-/// The first cause of a type.
+/// Returns the first cause of a type.
 pub(super) fn cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<T>() {
             return Some(found);
         }
-        // An error of input and output keeps another inside, which is not its source.
+        // An I/O error contains another error that is not its source.
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         next = match inner {
             Some(inner) => Some(inner),
@@ -202,17 +202,18 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     let ServerError { code, state, .. } = error;
     let what = format!("{what} (error {code}, SQLSTATE {state})");
     if kind == Kind::PayloadTooLarge {
-        // What was asked for is at fault, and not the database.
+        // The request is at fault, not the database.
         return Failure { fate, error: Error::new(kind, what) };
     }
     Failure::new(fate, Error::new(kind, format!("{place}: {what}")))
 }
 
-/// Whether an error that is not listed comes from the statement or its values, and so from before any commit.
+/// Whether an error that is not listed comes from the statement or its values, and so occurred before any commit.
 fn is_surely_refused(error: &ServerError) -> bool {
-    // Most errors have the state HY000, these among them: of values, character sets, JSON, and what is not there.
+    // Most errors have the state HY000, including these: of values, character sets, JSON, and missing objects.
     let of_values = matches!(error.code, 1193 | 1231 | 1264..=1267 | 1292 | 1364..=1366 | 1525 | 1644 | 4035..=4045);
-    // Errors of values, constraints, statements, rights; not of transactions, connections and all others.
+    // These are errors of values, constraints, statements and permissions, not of transactions, connections and all
+    // others.
     of_values || ["0A", "21", "22", "23", "28", "3D", "42", "45"].iter().any(|class| error.state.starts_with(class))
 }
 

@@ -1,4 +1,4 @@
-//! What a call may do on a connection, each statement within its time.
+//! The operations of a call on its connection, each statement within its timeout.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,15 @@ use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
 use scratchbook_core::error::Error;
 use scratchbook_database::{Attempt, RowCount, RowRoom};
 
-/// A connection that serves one call. It goes back when it is known to be as it was, else it is given up.
+/// A connection that is lent to one call. It returns to the pool if its state is known to be clean, and is closed
+/// otherwise.
 pub(super) struct Lease<'a> {
     pool: &'a Connections,
-    /// `None` while a statement is under way and after one that left it unusable.
+    /// `None` while a statement is running, and after one that left the connection unusable.
     connection: Option<Conn>,
     _permit: OwnedSemaphorePermit,
     end: Instant,
-    /// It has a transaction or a lock that goes with it.
+    /// Whether it has a transaction or a lock that must end with it.
     unkept: bool,
 }
 
@@ -32,15 +33,15 @@ impl<'a> Lease<'a> {
 }
 
 impl Lease<'_> {
-    /// Runs a statement, prepared once a connection, and gives the rows of its first result.
+    /// Runs a statement, which is prepared once per connection, and returns the rows of its first result.
     pub(super) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Attempt<Vec<Row>> {
         let mut held = self.hold()?;
         let done = timeout_at(self.end.into(), execute(&mut held.connection, sql, values)).await;
         self.settle(sql, held, done)
     }
 
-    /// Runs a statement whose rows have so much room: what is beyond it is not read, and the connection is given up. Rows
-    /// of which `is_of_item` holds are of a page's items.
+    /// Runs a statement whose rows have a limited size. If they exceed it, the remaining rows are not read, and the
+    /// connection is closed. `is_of_item` says which rows belong to the items of a page.
     pub(super) async fn rows_within(
         &mut self,
         sql: &str,
@@ -51,7 +52,7 @@ impl Lease<'_> {
         let mut held = self.hold()?;
         let work = execute_within(&mut held.connection, sql, values, RowCount::new(room), is_of_item);
         match timeout_at(self.end.into(), work).await {
-            // The connection goes with `held`: the rest is on its way still.
+            // The connection is closed with `held`, because the remaining rows are still being sent.
             Ok(Ok(Err(full))) => Err(full),
             Ok(Ok(Ok(rows))) => self.settle(sql, held, Ok(Ok(rows))),
             Ok(Err(error)) => self.settle(sql, held, Ok(Err(error))),
@@ -66,23 +67,23 @@ impl Lease<'_> {
         self.settle(sql, held, done)
     }
 
-    /// The value that `LAST_INSERT_ID(...)` was given by the statement before.
+    /// The value that the previous statement passed to `LAST_INSERT_ID(...)`.
     pub(super) fn last_insert_id(&self) -> u64 {
         self.connection.as_ref().and_then(Conn::last_insert_id).unwrap_or_default()
     }
 
-    /// How many rows the statement before changed.
+    /// How many rows the previous statement changed.
     pub(super) fn affected_rows(&self) -> u64 {
         self.connection.as_ref().map_or(0, Conn::affected_rows)
     }
 
-    /// Begins a transaction, which is undone unless it is committed.
+    /// Begins a transaction, which is rolled back unless it is committed.
     pub(super) async fn begin(&mut self) -> Attempt<()> {
         self.give_up_unless_kept();
         self.query("START TRANSACTION").await.map(drop)
     }
 
-    /// Commits it.
+    /// Commits the transaction.
     pub(super) async fn commit(&mut self) -> Attempt<()> {
         self.renew();
         self.query("COMMIT").await?;
@@ -90,35 +91,35 @@ impl Lease<'_> {
         Ok(())
     }
 
-    /// Undoes it.
+    /// Rolls the transaction back.
     pub(super) async fn rollback(&mut self) -> Attempt<()> {
         self.query("ROLLBACK").await?;
         self.keep();
         Ok(())
     }
 
-    /// From now on the connection is not used again, unless it is kept.
+    /// Closes the connection after this call, unless [`keep`](Self::keep) is called.
     pub(super) fn give_up_unless_kept(&mut self) {
         self.unkept = true;
     }
 
-    /// The connection is as it was.
+    /// The connection can be used again.
     pub(super) fn keep(&mut self) {
         self.unkept = false;
     }
 
-    /// Gives this call the statement timeout anew: it does its work in parts, of which each is to end within it.
+    /// Restarts the statement timeout of this call, which does its work in parts that each have to end within it.
     pub(super) fn renew(&mut self) {
         self.extend(self.pool.statement_timeout);
     }
 
-    /// Gives this call so much time from now on.
+    /// Gives this call this much time from now on.
     pub(super) fn extend(&mut self, time: Duration) {
         self.end = Instant::now() + time;
     }
 
-    /// Takes the connection for a statement. A call that is dropped in the middle of one leaves an answer on its way,
-    /// so the connection goes with it.
+    /// Takes the connection for a statement. A call that is dropped during a statement leaves an answer that was not
+    /// read, so the connection is closed with it.
     fn hold(&mut self) -> Attempt<InUse> {
         match self.connection.take() {
             Some(connection) => Ok(InUse { connection: Some(connection) }),
@@ -138,17 +139,18 @@ impl Lease<'_> {
         if done.as_ref().map_or_else(leaves_connection, |_| true) {
             self.connection = held.connection.take();
         } else if !matches!(done, Err(mysql_async::Error::Server(_))) {
-            // Whatever it was, the others may have met it too.
+            // The other connections may have failed for the same reason.
             self.pool.idle().iter_mut().for_each(|idle| idle.since = None);
         } else if done.as_ref().is_err_and(leads_elsewhere) {
-            // The balancer, or the name, may lead to the primary by now: the others still lead here.
+            // The load balancer or the name may lead to the primary by now, while the idle connections still lead to
+            // this server.
             self.pool.drop_idle();
         }
         done.map_err(|error| failure(&self.pool.place, stage(sql), &error))
     }
 }
 
-/// What a statement of ours may do.
+/// Whether a statement of ours reads or writes.
 fn stage(sql: &str) -> Stage {
     let reads = sql.trim_start_matches('(').trim_start().starts_with("SELECT");
     if reads { Stage::Reading } else { Stage::Writing }
@@ -158,7 +160,7 @@ async fn execute(connection: &mut Option<Conn>, sql: &str, values: Vec<Value>) -
     let connection = connection.as_mut().ok_or(DriverError::ConnectionClosed).map_err(mysql_async::Error::Driver)?;
     let mut result = connection.exec_iter(sql, values).await?;
     let rows = result.collect().await?;
-    // What follows, up to the end of a procedure: an error there is an error of the call.
+    // Reads the remaining results up to the end of a procedure: an error in them is an error of the call.
     result.drop_result().await?;
     Ok(rows)
 }
@@ -183,7 +185,7 @@ async fn execute_within(
     Ok(Ok(rows))
 }
 
-/// How many bytes the texts of a row have.
+/// The size of a row's texts in bytes.
 fn bytes_of(row: &Row) -> u64 {
     let texts = (0..row.len()).filter_map(|column| row.as_ref(column));
     texts.map(|value| if let Value::Bytes(text) = value { text.len() as u64 } else { 8 }).sum()
@@ -204,7 +206,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// Gives a connection up when it is dropped.
+/// A connection in use, which is closed if this is dropped.
 struct InUse {
     connection: Option<Conn>,
 }
@@ -217,7 +219,7 @@ impl Drop for InUse {
     }
 }
 
-/// Drops a connection at once: the driver would first read what is still on its way. The server undoes what it had
+/// Closes a connection at once: the driver would first read what is still being sent. The server rolls back what was
 /// begun.
 pub(super) fn give_up(connection: Conn) {
     let _ = connection.disconnect().now_or_never();

@@ -1,4 +1,4 @@
-//! Sessions in MySQL or MariaDB.
+//! Sessions, state and artifacts in MySQL or MariaDB.
 //!
 //! # Layout
 //!
@@ -82,10 +82,10 @@ use connection::Connections;
 use listen::Watched;
 use uri::Target;
 
-/// Sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
+/// Keeps sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
 ///
-/// The URI is `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://...`; the database must be there, the tables
-/// are made in it. A `+driver` after the scheme is ignored, as is `charset=utf8mb4`. Parameters are those of
+/// The URI is `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://...`. The database has to exist; the tables are
+/// created in it. A `+driver` after the scheme is ignored, as is `charset=utf8mb4`. The parameters are those of
 /// [`DatabaseOptions`]: `pool_size`, `connect_timeout` (seconds), `statement_timeout_ms`, `retry_timeout_ms`,
 /// `sslmode`, `sslrootcert`, `migrate`, and `table_prefix`.
 ///
@@ -100,16 +100,16 @@ use uri::Target;
 /// ```
 pub type MySqlSessionService = DatabaseSessionService<MySql>;
 
-/// What [`MySqlSessionService`] says to its database, and what it understands of the answers.
+/// A MySQL or MariaDB database, as [`MySqlSessionService`] uses it.
 pub struct MySql {
     connections: Connections,
     prefix: String,
-    /// How large a command the server takes, in bytes.
+    /// The maximum size of a command, in bytes.
     max_packet: usize,
     limits: Limits,
-    /// By its clock sessions expire.
+    /// Its clock decides which sessions have expired.
     environment: Arc<dyn Environment>,
-    /// The database's own, when it was asked for.
+    /// The id of the database, after it was first read.
     id: OnceCell<String>,
     watched: Watched,
 }
@@ -121,12 +121,12 @@ impl fmt::Debug for MySql {
 }
 
 impl MySql {
-    /// A statement with the names of our tables in it.
+    /// Fills the prefix of our tables into a statement.
     fn sql(&self, template: &str) -> String {
         script::with_prefix(template, &self.prefix)
     }
 
-    /// In microseconds since 1970.
+    /// The current time for expiry, in microseconds since 1970.
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }
@@ -305,7 +305,7 @@ impl Backend for MySql {
     }
 
     fn may_be_listened_to(&self) -> bool {
-        // They look for themselves.
+        // Other processes find commits by polling.
         false
     }
 

@@ -1,4 +1,4 @@
-//! What a write locks and reads first, in one call of a procedure, and who wrote the keys in its way.
+//! The rows that a write locks and reads first, in one call of a procedure, and the last writers of conflicting keys.
 
 use mysql_async::Value;
 
@@ -18,7 +18,7 @@ use scratchbook_database::{Attempt, CommitFate, Failure};
 pub(super) const SCOPES: [Scope; 3] = [Scope::Session, Scope::User, Scope::App];
 
 impl MySql {
-    /// Begins a transaction with the locks of a session and of the owners of keys in these scopes, and reads.
+    /// Begins a transaction, locks a session and the owners of keys in these scopes, and reads.
     pub(super) async fn lock(
         &self,
         lease: &mut Lease<'_>,
@@ -37,7 +37,7 @@ impl MySql {
         let sql = self.sql("CALL `{prefix}scratchbook_lock_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         values.extend([self.now().into(), (begun as u8).into(), lock.scopes().into()]);
         let rows = lease.rows(&sql, values).await.map_err(|failure| match failure.fate {
-            // Nothing is written yet, whatever became of it.
+            // Nothing was written yet in any case.
             CommitFate::Unknown => Failure::new(CommitFate::RolledBack, failure.error),
             _ => failure,
         })?;
@@ -50,7 +50,8 @@ impl MySql {
         Ok(answers?)
     }
 
-    /// Ends the transaction, and gives the error of a refusal with those who wrote the keys in the way.
+    /// Rolls the transaction back, and returns the error of a refusal, which names the last writers of the conflicting
+    /// keys.
     pub(super) async fn refuse(&self, mut lease: Lease<'_>, target: &Target<'_>, refusal: Refusal) -> Failure {
         let writers = self.writers(&mut lease, target, &refusal).await;
         match (writers, lease.rollback().await) {
@@ -110,7 +111,7 @@ impl MySql {
     }
 }
 
-/// The keys in the way: their order, scopes, names and places.
+/// The conflicting keys: their indexes, scopes, names and positions.
 const WANTED: &str = "JSON_TABLE(?, '$[*]' COLUMNS (
     n BIGINT PATH '$[0]' ERROR ON ERROR,
     scope VARCHAR(8) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
@@ -118,29 +119,29 @@ const WANTED: &str = "JSON_TABLE(?, '$[*]' COLUMNS (
     place BIGINT PATH '$[3]' ERROR ON ERROR
 )) AS wanted";
 
-/// What is locked and read.
+/// The rows to lock and to read.
 pub(super) struct Lock<'a> {
-    /// The row of the session to make.
+    /// The row of a session to create.
     pub(super) made: Option<String>,
-    /// The id of the event to append.
+    /// The id of an event to append.
     pub(super) event: Option<&'a str>,
-    /// Keys without prefix.
+    /// The keys to read, without their prefixes.
     pub(super) reads: Vec<(Scope, &'a str)>,
-    /// Scopes of which every key is read.
+    /// The scopes whose keys are all read.
     pub(super) whole: Vec<Scope>,
-    /// Whether the keys are to be counted.
+    /// Whether the keys have to be counted.
     pub(super) room: Room,
 }
 
 impl Lock<'_> {
-    /// The scopes as the procedure takes them.
+    /// The scopes in the encoding of the procedure.
     pub(super) fn scopes(&self) -> u8 {
         let whole = SCOPES.iter().zip([1, 2, 4]).filter(|(scope, _)| self.whole.contains(scope));
         whole.map(|(_, bit)| bit).sum::<u8>() + if self.room == Room::Counted { 8 } else { 0 }
     }
 }
 
-/// Ends the transaction of a write that is refused.
+/// Rolls the transaction back if the write is refused.
 pub(super) async fn keep_out(lease: &mut Lease<'_>, fits: Result<()>) -> Attempt<()> {
     let Err(error) = fits else {
         return Ok(());
@@ -153,7 +154,7 @@ fn names<'a>(reads: &[(Scope, &'a str)], of: Scope) -> impl Iterator<Item = &'a 
     reads.iter().filter(move |(scope, _)| *scope == of).map(|(_, name)| *name)
 }
 
-/// Whose keys are meant.
+/// The session or owner that is locked.
 pub(super) struct Target<'a> {
     pub(super) app: &'a str,
     pub(super) user: &'a str,
@@ -165,7 +166,7 @@ impl<'a> Target<'a> {
         Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
     }
 
-    /// What was found under the locks; `None` where nothing was locked.
+    /// Returns what was read under the locks, or `None` if nothing was locked.
     pub(super) fn found(&self, reads: &[(Scope, &str)], answers: &[Answer]) -> Result<Option<(u64, Found)>> {
         let seq = answers.iter().find_map(|answer| match answer {
             Answer::Locked { seq } => Some(*seq),

@@ -1,4 +1,4 @@
-//! A session, or the part of it that was asked for, in one statement and so on one snapshot.
+//! Reading a session or a part of it, in one statement and so from one snapshot.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetada
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_database::{Attempt, Idempotency, RowRoom, yield_between_rows};
 
-/// What a row is of: the first column. The others are a name, a text, a number and a time.
+/// The kind of a row, in the first column. The others are a name, a text, a number and a time.
 const SESSION: i64 = 0;
 const OWN: i64 = 1;
 const USERS: i64 = 2;
@@ -23,13 +23,13 @@ const APPS: i64 = 3;
 pub(super) const EVENT: i64 = 4;
 const LOGS: i64 = 5;
 
-/// When a session was made, how much of it is stored, when it expires and its title, which may be missing, with spaces
-/// between, in one column.
+/// The time of creation, the stored size, the time of expiry and the title of a session in one column, separated by
+/// spaces. The last two may be missing.
 pub(super) const TIMES_AND_TITLE: &str = "CONCAT_WS(
     ' ', CAST(create_time AS CHAR), CAST(bytes AS CHAR), COALESCE(CAST(expire_time AS CHAR), ''), title
 )";
 
-/// The names that are wanted of a scope.
+/// The selected names of a scope.
 const WANTED: &str =
     "JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR)) AS wanted";
 
@@ -50,7 +50,7 @@ impl MySql {
         );
         let mut values = address.map(Value::from).to_vec();
         values.push(self.now().into());
-        // Up to where the logs are seen: a commit that writes to one moves its owner's row along.
+        // The positions up to which the logs are visible: a commit that writes to a log updates its owner's row.
         sql += &format!(
             "{UNION}SELECT {LOGS}, NULL, NULL,
                  COALESCE((SELECT position FROM `{{prefix}}users` WHERE app_name = ? AND user_id = ?), 0),
@@ -73,7 +73,8 @@ impl MySql {
 
 pub(super) const UNION: &str = " UNION ALL ";
 
-/// Adds the values of one scope; `address` is app, user and session, as far as the scope has them, or more.
+/// Adds the part of a statement that reads the values of one scope. `address` has at least the columns of the scope:
+/// app, user and session.
 pub(super) fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope: Scope, query: &StateQuery) {
     let (part, table, owner) = match scope {
         Scope::Session => (OWN, "session_states", "k.app_name = ? AND k.user_id = ? AND k.session_id = ?"),
@@ -136,12 +137,12 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     Ok(Some(session.with_metadata(metadata).with_events(events.into_iter().collect())))
 }
 
-/// What the second and third column of a session's row tell.
+/// The contents of the second and third column of a session's row.
 pub(super) struct Described {
-    /// In microseconds since 1970.
+    /// The time of creation, in microseconds since 1970.
     pub(super) made: i64,
     pub(super) bytes: u64,
-    /// In seconds since 1970.
+    /// The time of expiry, in seconds since 1970.
     pub(super) expires: Option<f64>,
     pub(super) metadata: SessionMetadata,
 }
@@ -160,7 +161,7 @@ pub(super) fn times_and_metadata(cells: &mut Cells, of: impl Fn() -> String) -> 
     Ok(Described { made, bytes, expires, metadata: rows::metadata(parts.next(), labels.as_deref(), of)? })
 }
 
-/// Puts a row of state where it belongs.
+/// Adds a row of state to its map.
 pub(super) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], mut cells: Cells) -> Result<()> {
     let name = cells.text(1, || format!("a key of {}", owner.join("/")))?;
     let text = cells.text(2, || format!("the value of key '{}' of {}", scope.key(&name), owner.join("/")))?;

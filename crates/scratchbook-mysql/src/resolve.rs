@@ -23,7 +23,7 @@ use scratchbook_core::state::Scope;
 use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, Unresolved};
 
 impl MySql {
-    /// Appends an event that is resolved under the locks of the session and of all whose keys it touches.
+    /// Appends an event that is resolved under the locks of the session and of the owners of its keys.
     pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_in(new, Room::Unknown).await? {
             Some(appended) => Ok(appended),
@@ -33,7 +33,7 @@ impl MySql {
         }
     }
 
-    /// Appends an event for which there may be no room.
+    /// Appends an event that may exceed a limit.
     pub(super) async fn append_counted(&self, new: &NewAppend) -> Attempt<AppendRow> {
         let (prepared, options) = (new.event.prepared.clone(), AppendOptions::default());
         let new = Unresolved { key: new.key.clone(), prepared, options };
@@ -41,7 +41,7 @@ impl MySql {
         Ok(appended.ok_or_else(|| strange("no room where it was counted"))?.0)
     }
 
-    /// `None` where it has to be counted whether there is room.
+    /// Returns `None` if the keys have to be counted first.
     async fn append_in(&self, new: &Unresolved, room: Room) -> Attempt<Option<(AppendRow, Event)>> {
         let Unresolved { key, prepared, options } = new;
         let target = Target::session(key);
@@ -65,7 +65,7 @@ impl MySql {
             return Ok(Some((row, prepared.event.clone())));
         };
         let mut resolved = prepared.resolve(options, &found);
-        // Another round trip, which none takes that is refused already.
+        // This takes another round trip, which a refused write does not need.
         if resolved.is_ok()
             && options.conflict != ConflictMode::Merge
             && let Some(created) = self.create_time(&mut lease, key).await?
@@ -92,7 +92,8 @@ impl MySql {
         }
     }
 
-    /// When a session was made, in microseconds. Its row is locked: this sees what the lock has waited for.
+    /// Reads a session's time of creation, in microseconds. Its row is locked, so this sees the commits that the lock
+    /// has waited for.
     async fn create_time(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<i64>> {
         let sql = "SELECT create_time FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
         let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
@@ -101,11 +102,11 @@ impl MySql {
         Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)
     }
 
-    /// Makes a session of what its events come to.
+    /// Creates a session whose events hold operations.
     pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
         let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
-        // The user in any case, as for every creation.
+        // The user is always locked, as for every creation.
         let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
         let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
@@ -145,8 +146,8 @@ impl MySql {
         self.create_on(lease, &resolved, lock, &answers, new.token).await
     }
 
-    /// Makes a session for which there may be no room, or one with a title or labels, which are written into a row that is
-    /// there.
+    /// Creates a session that may exceed a limit, or one with a title or labels, which are written into an existing
+    /// row.
     pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
         let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let events = new.events.iter().map(|event| &event.prepared);
@@ -171,7 +172,7 @@ impl MySql {
         Err(strange("no room where it was counted").into())
     }
 
-    /// Locks for a session to make; one that has expired makes room for it.
+    /// Takes the locks for a session to create, and removes an expired one with its key.
     async fn lock_new(
         &self,
         lease: &mut Lease<'_>,
@@ -188,7 +189,7 @@ impl MySql {
         if !matches!(answers.as_slice(), [Answer::Expired]) {
             return Ok(answers);
         }
-        // The transaction is over, and so is the turn.
+        // The transaction is over, and so is the lock on the id.
         match self.begin_new(lease, new).await? {
             CreationStart::Answered(answer) => return Ok(vec![answer]),
             CreationStart::Begun(Begun::Here) => drop(self.make_room(lease, new.key).await?),
@@ -227,7 +228,7 @@ impl MySql {
         self.is_made(&new.key, &answers).map(Some)
     }
 
-    /// Changes a user's or an app's keys by what is found.
+    /// Changes a user's or an app's keys by operations.
     pub(super) async fn put_resolved(
         &self,
         of: &StateOwner,
@@ -251,7 +252,7 @@ impl MySql {
         Err(strange("no room where it was counted").into())
     }
 
-    /// Changes keys for which there may be no room.
+    /// Changes keys that may exceed a limit.
     pub(super) async fn put_counted(
         &self,
         of: &StateOwner,

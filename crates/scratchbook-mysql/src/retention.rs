@@ -1,4 +1,4 @@
-//! What is let go: sessions that expire, events and logs that are pruned.
+//! Expiry and pruning: expired sessions, old events, old changes of logs, and old records of removals.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,12 @@ use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
 use scratchbook_database::{Attempt, Idempotency, PastScopes};
 
-/// How many changes of a log are removed by one statement: each is to end well within the statement timeout.
+/// The maximum number of changes of a log that one statement removes, so that each statement ends well within the
+/// timeout.
 const AT_ONCE: usize = 5000;
 
 impl MySql {
-    /// Sets when a session expires; `false` where there is none.
+    /// Sets when a session expires. Returns `false` if the session does not exist.
     pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
@@ -53,7 +54,7 @@ impl MySql {
         Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
     }
 
-    /// Removes the oldest events of a session; what they leave becomes the state its fold begins with.
+    /// Removes the oldest events of a session. The state after them becomes the state from which its fold begins.
     pub(super) async fn remove_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
@@ -78,14 +79,14 @@ impl MySql {
         let mut past = self.past_from(&mut lease, key, end, head, PastScopes::Own).await?;
         let state = json::to_text(&past.fold(key, end, |_| Ok(()))?.into_state(), "the state")?;
         self.check_size(state.len() + 4096)?;
-        // A session that began without state was not told in a feed, and is not now.
+        // Feeds did not report the creation of a session without state, and do not report it now.
         let beginning = self.sql(
             "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, user_position,
                  app_position, feed_position) VALUES (?, ?, ?, ?, ?, ?, ?, 0)
              ON DUPLICATE KEY UPDATE state = VALUES(state), seq = VALUES(seq)",
         );
         let values = [&here[..], &[(&state).into(), number(end)], &positions].concat();
-        // Before, so that what the fold begins with now is known.
+        // This comes first, while the state from which the fold begins is still known.
         self.take_off(&mut lease, key, end, &state).await?;
         lease.renew();
         lease.rows(&beginning, values).await?;
@@ -99,7 +100,8 @@ impl MySql {
             self.delete(&mut lease, table, old, &[&here[..], &[number(end)]].concat()).await?;
         }
         if end == whole {
-            // The last step counts what is left, once: an older program may have appended what it did not count.
+            // The last step counts the rest again, because an older version of this program may have appended events
+            // without counting them.
             self.count_bytes(&mut lease, key).await?;
         }
         self.record(&mut lease, key, RemovalKind::Pruned, i64::try_from(end).unwrap_or(i64::MAX)).await?;
@@ -107,7 +109,7 @@ impl MySql {
         Ok(end - base)
     }
 
-    /// Removes from an owner's log what was overwritten before a position.
+    /// Removes changes from an owner's log that were overwritten before a position.
     pub(super) async fn remove_changes(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
         let scope = scope_of(owner);
         let (table, of_owner) = match owner.user_id() {
@@ -125,7 +127,7 @@ impl MySql {
         };
         let place = || format!("the row of {}/{}", owner.app_name(), owner.user_id().unwrap_or_default());
         let position = rows::number(Cells::from(row).integer(0, place)?, place)?;
-        // What is still to come is not pruned.
+        // Later changes are not pruned.
         let before = number(before.min(position + 1));
         let mark = self.sql(&format!(
             "UPDATE `{{prefix}}{table}` SET pruned_position = GREATEST(pruned_position, ?) WHERE {of_owner}"
@@ -143,7 +145,7 @@ impl MySql {
         Ok(removed as u64)
     }
 
-    /// Removes so many of them at most. What is removed is found first: MySQL reads no table that it deletes from.
+    /// Removes at most this many of them. They are found first, because MySQL cannot read a table that it deletes from.
     async fn remove_some(
         &self,
         lease: &mut Lease<'_>,
@@ -184,7 +186,7 @@ impl MySql {
         Ok(found.len())
     }
 
-    /// Locks a session that has not expired, and gives the number of its last event.
+    /// Locks a session that has not expired, and returns the number of its last event.
     async fn lock_session(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
         let sql = self.sql(
             "SELECT seq FROM `{prefix}sessions`
@@ -195,7 +197,7 @@ impl MySql {
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
     }
 
-    /// The event that the fold of a session begins after.
+    /// Returns the number of the event after which the fold of a session begins.
     async fn base(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
         let sql =
             self.sql("SELECT seq FROM `{prefix}initial_states` WHERE app_name = ? AND user_id = ? AND session_id = ?");
@@ -204,8 +206,8 @@ impl MySql {
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
     }
 
-    /// Lets the oldest removals of sessions and users go that are older than a time, in microseconds: this many at most.
-    /// Says how many.
+    /// Drops at most this many records of removed sessions and users that are older than a time, in microseconds, the
+    /// oldest first. Returns how many it dropped.
     pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
         let values = vec![Value::from(before), sql_limit(limit)];
         let sql = self.sql(
@@ -220,13 +222,13 @@ impl MySql {
         let place = || "an app with old removals".to_owned();
         let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
         for app in apps {
-            // All have a place then, which is kept.
+            // After this, all of them have a position in the feed, which is kept.
             self.number_all(&app).await?;
         }
         self.let_placed_go(values).await
     }
 
-    /// The same of those that have a place in the feed.
+    /// The same for those that have a position in the feed.
     async fn let_placed_go(&self, values: Vec<Value>) -> Attempt<u64> {
         let sql = self.sql(
             "SELECT app_name, user_id, session_id, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
@@ -241,7 +243,7 @@ impl MySql {
             let [app, user, session] = [cells.text(0, place)?, cells.text(1, place)?, cells.text(2, place)?];
             old.push((app, user, session, cells.integer(3, place)?));
         }
-        // Everybody locks in this order.
+        // All writers lock in this order.
         old.sort();
         let Some(rows) = json(&old)? else {
             lease.rollback().await?;
@@ -260,7 +262,7 @@ impl MySql {
             lease.renew();
             lease.rows(&keep, vec![app.into(), end.into()]).await?;
         }
-        // One that was recorded again meanwhile has another place, and stays.
+        // A removal that was recorded again in the meantime has another position, and stays.
         let delete = self.sql(
             "DELETE r FROM JSON_TABLE(?, '$[*]' COLUMNS (
                  app VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,

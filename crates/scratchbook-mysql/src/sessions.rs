@@ -1,4 +1,4 @@
-//! A page of sessions with their merged state, in one statement and so on one snapshot; and what they are found by.
+//! Title, labels and lists of sessions. A page with its merged state is read in one statement and so from one snapshot.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use scratchbook_core::session::{ListOrder, ListSessionsResponse, LogPositions, S
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
-/// What a row is of: the first column. The others are a name, a text, a user, a session, a number and a time.
+/// The kind of a row, in the first column. The others are a name, a text, a user, a session, a number and a time.
 const SESSION: i64 = 0;
 const OWN: i64 = 1;
 const USERS: i64 = 2;
@@ -54,12 +54,12 @@ impl MySql {
         let keys: Vec<_> = page.iter().map(|(at, _)| (&at.user_id, &at.session_id)).collect();
         let picked = picked(app_name, json(&keys)?, self.now());
         let mut page = self.read_found(&mut lease, app_name, query, picked, room).await?;
-        // What was changed since it was picked may not be wanted any more.
+        // A session that was changed in the meantime may not match the filter any more.
         page.retain(|(_, session)| query.filter.matches(session.metadata()));
         Ok(response(page, token))
     }
 
-    /// Reads the sessions that a part of a statement finds, with their merged state.
+    /// Reads the sessions that a part of a statement selects, with their merged state.
     async fn read_found(
         &self,
         lease: &mut Lease<'_>,
@@ -91,14 +91,14 @@ impl MySql {
         ));
         let app = [Value::from(app_name)];
         let values = [&here[..], &here, &app, &here, &app, &app, &here, &app, &app].concat();
-        // The state of one user is in every page, as is that of the app.
+        // The state of a single user is on every page, as is that of the app.
         let of_users = query.user_id.is_none();
         let is_of_item = |row: &Row| matches!(row.get(0), Some(OWN)) || of_users && matches!(row.get(0), Some(USERS));
         let rows = lease.rows_within(&sql, values, room, is_of_item).await?;
         Ok(sessions(app_name, query, rows)?)
     }
 
-    /// Changes a session's title and labels; `false` where there is none.
+    /// Changes a session's title and labels. Returns `false` if the session does not exist.
     pub(super) async fn write_metadata(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
         let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
@@ -141,7 +141,7 @@ impl MySql {
 
 const COLUMNS: &str = "user_id, id, seq, create_time, update_time, expire_time, title, labels, bytes";
 
-/// The sessions to pick a page from.
+/// Selects the candidates for a page.
 fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
     let ListPosition { micros, user_id, session_id } = query.start();
     let (from, way) = match query.order {
@@ -153,7 +153,8 @@ fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
     let (app, micros, user, id) =
         (Value::from(app_name), Value::from(micros), Value::from(user_id), Value::from(session_id));
     let last = [Value::from(now), sql_limit(query.scan_limit())];
-    // Spelled out: the optimizer makes ranges of an index of this, but not of (a, b) > (?, ?).
+    // The comparison is spelled out, because the optimizer uses index ranges for this form, but not for (a, b) > (?,
+    // ?).
     let (sql, here) = match &query.user_id {
         None => {
             let sql = format!(
@@ -179,7 +180,7 @@ fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
     Picked { sql, values: [&here[..], &last].concat() }
 }
 
-/// Sessions by their users and ids, as JSON.
+/// Selects sessions by their users and ids, given as JSON.
 fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
     let sql = "SELECT s.user_id, s.id, s.seq, s.create_time, s.update_time, s.expire_time, s.title, s.labels, s.bytes
          FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -192,7 +193,7 @@ fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
     Picked { sql: sql.to_owned(), values: vec![keys.into(), app_name.into(), now.into()] }
 }
 
-/// A session of the page.
+/// A session's row on a page.
 struct ListedRow {
     seq: u64,
     described: Described,
@@ -211,7 +212,7 @@ fn place(app_name: &str, row: Row) -> Result<(ListPosition, ListedRow)> {
     Ok((ListPosition { micros, user_id, session_id }, ListedRow { seq, described }))
 }
 
-/// The sessions of a page, in the list's order, from its rows.
+/// Builds the sessions of a page from its rows, in the list's order.
 fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(ListPosition, Session)>> {
     let mut app = ScopeMap::new();
     let mut users = HashMap::<String, ScopeMap>::new();

@@ -79,7 +79,7 @@ impl MySql {
         Ok(StatePage::new(values, next))
     }
 
-    /// Changes keys of a user or an app, and gives the commit's position in its log.
+    /// Changes keys of a user or an app, and returns the position of the commit in its log.
     pub(super) async fn write_state(
         &self,
         owner: &StateOwner,
@@ -96,7 +96,7 @@ impl MySql {
     }
 }
 
-/// The position of a change to the state of one owner.
+/// Returns the position of a change to the state of one owner.
 pub(super) fn position(answers: &[Answer]) -> Result<u64> {
     let [Answer::Done(Numbers { users, apps, .. })] = answers else {
         return Err(strange("no position"));
@@ -105,15 +105,15 @@ pub(super) fn position(answers: &[Answer]) -> Result<u64> {
     rows::number(*position, || "the position of a change just made".to_owned())
 }
 
-/// Whose keys an owner has.
+/// The scope of an owner's keys.
 pub(super) fn scope_of(owner: &StateOwner) -> Scope {
     if owner.user_id().is_some() { Scope::User } else { Scope::App }
 }
 
-/// The first text, in byte order, after all that begin so; `None` where there is none.
+/// Returns the first text, in byte order, after all texts with a prefix; `None` if there is none.
 fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
     let mut end = prefix.as_bytes().to_vec();
-    // No byte of UTF-8 is the largest there is.
+    // No byte of UTF-8 has the largest value.
     *end.last_mut()? += 1;
     Some(end)
 }

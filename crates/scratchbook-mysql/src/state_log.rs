@@ -1,4 +1,4 @@
-//! The log of a user's or an app's state, page by page.
+//! The log of a user's or an app's state: its changes page by page, and the changes to one key.
 
 use mysql_async::{Row, Value};
 
@@ -21,7 +21,7 @@ pub(super) const COLUMNS: &str =
     "l.position, l.`key`, l.version, l.value, l.session_user, l.session_id, l.seq, l.event_id, l.author, l.time";
 
 impl MySql {
-    /// Reads the log above a position, at least `limit` changes of it and up to the end of a commit.
+    /// Reads the log after a position: at least `limit` changes, up to the end of a commit.
     pub(super) async fn read_log(
         &self,
         owner: &StateOwner,
@@ -55,7 +55,7 @@ impl MySql {
         Ok(changes)
     }
 
-    /// Reads what was done to one key before a position, the latest first.
+    /// Reads the changes to one key before a position, the latest first.
     pub(super) async fn read_key_changes(
         &self,
         owner: &StateOwner,
@@ -82,7 +82,7 @@ fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {
     change_of(owner, scope, &mut Cells::from(row), 0)
 }
 
-/// A change from the columns that are listed above, of which the first stands at `first`.
+/// Reads a change from [`COLUMNS`], the first of which is column `first`.
 pub(super) fn change_of(owner: &StateOwner, scope: Scope, cells: &mut Cells, first: usize) -> Result<StateChange> {
     let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
     let log = || format!("the log of {app}/{user}");

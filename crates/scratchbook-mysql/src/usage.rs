@@ -13,8 +13,8 @@ use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_database::{Attempt, Idempotency};
 
-/// What of a session is stored, up to an event: the same as in the migration that has counted it first. Takes the address
-/// and the event's number, and the address again.
+/// The stored size of a session up to an event, computed as in the migration that counted it first. The parameters are
+/// the address and the event's number, and the address again.
 const STORED: &str = "(
         SELECT COALESCE(SUM(LENGTH(event)), 0) FROM `{prefix}events` FORCE INDEX (PRIMARY)
         WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?
@@ -60,7 +60,7 @@ impl MySql {
         Ok(!lease.rows(&sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
     }
 
-    /// Counts what is stored of a session.
+    /// Counts the stored size of a session.
     pub(super) async fn count_bytes(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<()> {
         let sql = self.sql(&format!(
             "UPDATE `{{prefix}}sessions` SET bytes = {STORED} WHERE app_name = ? AND user_id = ? AND id = ?"
@@ -69,7 +69,7 @@ impl MySql {
         lease.rows(&sql, [stored(key, u64::MAX), address(key).to_vec()].concat()).await.map(drop)
     }
 
-    /// Takes off what is pruned, up to an event, before it is: then the fold begins with this state.
+    /// Subtracts the size of what is about to be pruned, up to an event. The fold then begins with this state.
     pub(super) async fn take_off(&self, lease: &mut Lease<'_>, key: &SessionKey, end: u64, state: &str) -> Attempt<()> {
         let begins = if state == "{}" { 0 } else { state.len() as u64 };
         let sql = self.sql(&format!(

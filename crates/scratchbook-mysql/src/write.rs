@@ -1,4 +1,5 @@
-//! Writes: one call of a procedure, which is one commit, and what it answers.
+//! Writes: each is one call of a procedure and one commit. This file makes the call, reads its answer, and creates
+//! sessions.
 
 use std::collections::HashMap;
 
@@ -17,57 +18,57 @@ use scratchbook_core::session::{IdScope, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
 use scratchbook_database::{AppendRow, Attempt, CommitFate, Failure, Idempotency};
 
-/// What a call takes beside its arguments: the header of the packet, the lengths and types of the values.
+/// The size of a call besides its arguments: the packet header, and the lengths and types of the values.
 const OVERHEAD: usize = 1024;
 
-/// Who has begun the transaction that a call commits.
+/// How the transaction that a call commits was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// Nobody: it begins one itself.
+    /// The call begins it itself.
     Here,
-    /// Who calls.
+    /// The caller has begun it.
     Before,
-    /// Who calls, and the row of the session to make is there.
+    /// The caller has begun it, and the row of the session to create exists.
     WithSession,
 }
 
-/// Whether a call holds what it writes to the limits.
+/// Whether a call enforces the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// It does, as far as that costs nothing: it may refuse what would fit.
+    /// It enforces them as far as that costs nothing, so it may refuse a write that would fit.
     Unknown,
-    /// There is room: it was counted under the same locks.
+    /// The caller has counted under the same locks that there is room.
     Counted,
 }
 
-/// What the procedures answer.
+/// A row of a procedure's answer.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// It is written, and these are the numbers that the rows have now.
+    /// The write is committed, and the rows have these last numbers now.
     Done(Numbers),
-    /// There is no session at this place.
+    /// The session with this index does not exist.
     Missing { place: usize },
-    /// The event at this place is there already.
+    /// The event with this index is already stored.
     Duplicate { place: usize, known: StoredEvent },
-    /// The session is made, now or by a try before.
+    /// The session was created, now or by an earlier attempt.
     Made,
     /// The session's id is taken.
     Taken,
-    /// It is taken by one that has expired.
+    /// The session's id belongs to a session that has expired.
     Expired,
-    /// There is no room for what would be written, or there may be none.
+    /// The write exceeds a limit, or may exceed it.
     Full,
-    /// The session is not there, but rows of it are.
+    /// The session does not exist, but rows of it do.
     Damaged,
-    /// It is locked, and the session's last event has this number.
+    /// The session is locked, and its last event has this number.
     Locked { seq: i64 },
-    /// The key at this place of those of a scope: its value, and where it was written.
+    /// The key with this index in its scope: its value, and where it was written.
     Key { scope: Scope, place: usize, name: Option<String>, value: Option<String>, at: i64 },
-    /// How many keys there are.
+    /// The number of keys in a scope.
     Count { scope: Scope, keys: i64 },
 }
 
-/// The last numbers of sessions, and the positions in the logs of users and apps, by their places.
+/// The last numbers of sessions, and the positions in the logs of users and apps, by index.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     sessions: HashMap<usize, i64>,
@@ -75,19 +76,19 @@ pub(super) struct Numbers {
     pub(super) apps: HashMap<usize, i64>,
 }
 
-/// An event that is there.
+/// An event that is already stored.
 #[derive(Debug)]
 pub(super) struct StoredEvent {
     seq: i64,
     text: String,
     hash: Vec<u8>,
-    /// How far the logs were at its commit.
+    /// The positions of the logs at its commit.
     user: i64,
     app: i64,
 }
 
 impl MySql {
-    /// Writes a little and undoes it.
+    /// Writes a row and rolls it back.
     pub(super) async fn write_nothing(&self) -> Attempt<()> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
@@ -101,7 +102,7 @@ impl MySql {
         lease.rollback().await
     }
 
-    /// Makes a session; `false` where its id is taken.
+    /// Creates a session. Returns `false` if its id is taken.
     pub(super) async fn write_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         if !new.metadata.is_empty() || new.id_scope == IdScope::App {
             return self.create_locked(new, token, &[Room::Unknown, Room::Counted]).await;
@@ -118,7 +119,7 @@ impl MySql {
         self.is_made(&new.key, &answers)
     }
 
-    /// What is answered to a creation.
+    /// Whether a creation has succeeded, according to its answer.
     pub(super) fn is_made(&self, key: &SessionKey, answers: &[Answer]) -> Attempt<bool> {
         match answers {
             [Answer::Made] => Ok(true),
@@ -162,7 +163,7 @@ impl MySql {
         Ok(rows.into_iter().map(answer).collect::<Result<_>>()?)
     }
 
-    /// Refuses what the server would refuse, in words that tell what to do about it.
+    /// Refuses a command that is too large for the server, with a message that says what to do.
     pub(super) fn check_size(&self, size: usize) -> Result<()> {
         if size <= self.max_packet {
             return Ok(());
@@ -173,13 +174,13 @@ impl MySql {
     }
 }
 
-/// How large a command is with these arguments.
+/// The size of a command with these arguments.
 fn size(arguments: &Arguments) -> usize {
     OVERHEAD + arguments.iter().flatten().map(String::len).sum::<usize>()
 }
 
 impl Numbers {
-    /// What is told of an event that is stored now.
+    /// The row for an event that was just stored.
     pub(super) fn stored(&self, place: &AnswerIndex) -> Result<AppendRow> {
         let last = |numbers: &HashMap<usize, i64>, place: Back| {
             numbers.get(&place.of).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
@@ -194,7 +195,7 @@ impl Numbers {
 }
 
 impl StoredEvent {
-    /// What is told of it: the same as when it was stored.
+    /// The row for a duplicate, which is the same as when it was stored.
     pub(super) fn row(self, key: &SessionKey) -> Result<AppendRow> {
         let Self { seq, text, hash, user, app } = self;
         let event = rows::event(seq, &text, key)?;
@@ -208,7 +209,7 @@ impl StoredEvent {
     }
 }
 
-/// Numbers by their places, from "place number,...", where places are counted from 1.
+/// Parses numbers by index from "index number,...", where indexes count from 1.
 fn numbers(text: Option<String>) -> Result<HashMap<usize, i64>> {
     let numbers = text.map_or_else(|| Some(HashMap::new()), |text| sequence(&text));
     numbers.ok_or_else(|| strange("numbers that are none"))
@@ -226,7 +227,7 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
     let mut cells = Cells::from(row);
     let place = || "an answer to a write".to_owned();
     let (what, at, count) = (cells.text(0, place)?, cells.integer(1, place)?, cells.integer(2, place)?);
-    // Places are counted from 1.
+    // Indexes count from 1.
     let at = usize::try_from(at).unwrap_or_default().wrapping_sub(1);
     Ok(match what.as_str() {
         "done" => Answer::Done(Numbers {
