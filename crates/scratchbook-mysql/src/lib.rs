@@ -1,5 +1,15 @@
 //! Sessions, state and artifacts in MySQL or MariaDB.
 //!
+//! ```no_run
+//! use scratchbook_core::session::{CreateSessionConfig, SessionService};
+//! use scratchbook_mysql::MySqlSessionService;
+//!
+//! # async fn run() -> scratchbook_core::error::Result<()> {
+//! let sessions = MySqlSessionService::connect("mysql://agents:secret@db.example.org/agents").await?;
+//! let session = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+//! # Ok(()) }
+//! ```
+//!
 //! # Layout
 //!
 //! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.

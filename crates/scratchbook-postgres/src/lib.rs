@@ -1,5 +1,15 @@
 //! Sessions, state and artifacts in PostgreSQL.
 //!
+//! ```no_run
+//! use scratchbook_core::session::{CreateSessionConfig, SessionService};
+//! use scratchbook_postgres::PostgresSessionService;
+//!
+//! # async fn run() -> scratchbook_core::error::Result<()> {
+//! let sessions = PostgresSessionService::connect("postgresql://agents:secret@db.example.org/agents").await?;
+//! let session = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+//! # Ok(()) }
+//! ```
+//!
 //! # Layout
 //!
 //! - `migrations/`, `sql/`: every statement that is longer than a line or two.

@@ -1,4 +1,4 @@
-//! Events appended, one request each.
+//! Appending events, one request each.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl VertexAiSessionService {
         }
         let request = self.client.append_event().set_name(&name).set_event(sent);
         match self.patience.with(request).send().await {
-            // Its number is for the store to know.
+            // The number of the event is known only to the store.
             Ok(_) => Ok(Committed::new(Arc::new(event), Outcome::Stored)),
             Err(error) => Err(self.refused(key, &event, error)),
         }
