@@ -53,15 +53,16 @@ pub struct DatabaseOptions {
     pub statement_timeout: Duration,
     /// How long a call is retried while the database cannot be reached. Default: 30 s.
     pub retry_timeout: Duration,
-    /// Sets whether the connection is encrypted.
+    /// Whether the connection is encrypted. Default: `Prefer`.
     pub tls: TlsMode,
-    /// Sets a file with the certificates of trusted authorities.
+    /// A file with the certificates of trusted authorities. Default: those of the system.
     pub root_certificate: Option<PathBuf>,
-    /// Sets the PostgreSQL schema of the tables.
+    /// The PostgreSQL schema of the tables. It is created if it does not exist. Default: the first schema of the
+    /// connection's search path.
     pub schema: Option<String>,
     /// The prefix of all table names in MySQL. Default: no prefix.
     pub table_prefix: Option<String>,
-    /// Whether the tables are brought up to date.
+    /// Whether opening a database migrates its tables.
     pub migrate: Migrate,
     /// The maximum number of queued appends. Default: 1,024.
     pub queue_capacity: usize,
@@ -132,14 +133,14 @@ impl DatabaseOptions {
         self
     }
 
-    /// Whether the connection is encrypted.
+    /// Sets whether the connection is encrypted.
     #[must_use]
     pub fn with_tls(mut self, mode: TlsMode) -> Self {
         self.tls = mode;
         self
     }
 
-    /// Whether the tables are brought up to date.
+    /// Sets whether opening a database migrates its tables.
     #[must_use]
     pub fn with_migrate(mut self, migrate: Migrate) -> Self {
         self.migrate = migrate;
@@ -153,35 +154,35 @@ impl DatabaseOptions {
         self
     }
 
-    /// Sets how long an append waits for space in a full queue.
+    /// Sets how long an append waits for space in a full queue before it is refused.
     #[must_use]
     pub fn with_queue_timeout(mut self, timeout: Duration) -> Self {
         self.queue_timeout = timeout;
         self
     }
 
-    /// How large and how many things may be.
+    /// Sets the limits on sizes and counts.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where times and ids come from.
+    /// Sets the source of times and ids.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = environment;
         self
     }
 
-    /// A file with the certificates of trusted authorities.
+    /// Sets a file with the certificates of trusted authorities.
     #[must_use]
     pub fn with_root_certificate(mut self, path: impl Into<PathBuf>) -> Self {
         self.root_certificate = Some(path.into());
         self
     }
 
-    /// The PostgreSQL schema of the tables.
+    /// Sets the PostgreSQL schema of the tables.
     #[must_use]
     pub fn with_schema(mut self, name: impl Into<String>) -> Self {
         self.schema = Some(name.into());

@@ -235,5 +235,5 @@ fn whose_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> 
 }
 
 fn deaf(error: &scratchbook_core::error::Error) {
-    tracing::debug!(%error, "commits of others cannot be looked for");
+    tracing::debug!(%error, "cannot look for the commits of other processes");
 }

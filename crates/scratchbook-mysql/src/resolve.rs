@@ -125,7 +125,7 @@ impl MySql {
         Err(strange("no room where it was counted").into())
     }
 
-    /// `None` where it has to be counted whether there is room.
+    /// Returns `None` if the keys have to be counted first.
     async fn create_in(
         &self,
         new: &NewKey<'_>,

@@ -100,7 +100,7 @@ async fn run(connections: &Connections, prefix: &str, patience: Duration, wait: 
         looks += 1;
         match run_once(connections, prefix, patience, wait).await {
             Err(failure) if failure.fate == CommitFate::RolledBack && looks < LOOKS => {
-                tracing::debug!(error = %failure.error, "looking again at the tables");
+                tracing::debug!(error = %failure.error, "checking the tables again");
                 tokio::time::sleep(Duration::from_millis(200) * looks).await;
             }
             done => return done.map_err(error_of),

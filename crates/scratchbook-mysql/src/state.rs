@@ -110,7 +110,7 @@ pub(super) fn scope_of(owner: &StateOwner) -> Scope {
     if owner.user_id().is_some() { Scope::User } else { Scope::App }
 }
 
-/// Returns the first text, in byte order, after all texts with a prefix; `None` if there is none.
+/// Returns the first text, in byte order, that comes after all texts with a prefix; `None` if no text does.
 fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
     let mut end = prefix.as_bytes().to_vec();
     // No byte of UTF-8 has the largest value.

@@ -98,7 +98,7 @@ impl Connections {
             let tls = self.listening.0.tls();
             runtime.spawn(async move {
                 if !matches!(timeout(CANCEL, token.cancel_query(tls)).await, Ok(Ok(()))) {
-                    tracing::debug!("a read that nobody waits for could not be cancelled");
+                    tracing::debug!("could not cancel a read whose call was dropped");
                 }
             });
         }

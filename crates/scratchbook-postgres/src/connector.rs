@@ -84,7 +84,7 @@ impl Connector {
         if !self.learnt.without_settings.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 settings = self.settings,
-                "the server or a pooler before it takes no settings from a connection; give them to the role, by ALTER \
+                "the server, or a pooler before it, refuses the settings of a connection; set them for the role, by ALTER \
                  ROLE ... SET"
             );
         }

@@ -98,7 +98,7 @@ pub(super) fn new_sender() -> String {
 impl Postgres {
     pub(super) async fn listen_for_commits(&self, notifier: &CommitNotifier) {
         if let Err(error) = self.listen_on(notifier).await {
-            tracing::debug!(%error, "no notices of commits");
+            tracing::debug!(%error, "cannot listen for commits");
         }
     }
 

@@ -59,7 +59,7 @@ impl Postgres {
         lease.query(&self.statements.delete.record, &values).await.map(drop)
     }
 
-    /// Removes a session that has expired, in a transaction. Returns `false` if there is none.
+    /// Removes a session in a transaction if it has expired. Returns `false` if it has not.
     pub(super) async fn remove_expired_on(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<bool> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let lock = &self.statements.delete.lock_expired;

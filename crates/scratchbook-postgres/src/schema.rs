@@ -134,7 +134,7 @@ impl Schema {
             if !again || start.elapsed() >= options.retry_timeout {
                 return Err(failure.error.context("the tables cannot be brought up to date"));
             }
-            tracing::warn!(error = %failure.error, "bringing the tables up to date again");
+            tracing::warn!(error = %failure.error, "retrying the migration of the tables");
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -27,7 +27,7 @@ pub(super) async fn build(options: &VertexAiOptions) -> Result<SessionService> {
     if Handle::try_current().is_err() {
         return Err(Error::precondition("the client of Vertex AI needs a Tokio runtime; open it within one"));
     }
-    // Google's crate uses the process's default crypto provider and panics if there is none. A provider that is already
+    // Google's crate uses the process's default crypto provider and panics without one. A provider that is already
     // installed stays.
     if CryptoProvider::get_default().is_none() {
         let _ = ring::default_provider().install_default();

@@ -120,7 +120,7 @@ fn part(part: &Part) -> Option<model::Part> {
     Some(sent.set_thought_signature(part.thought_signature.clone().unwrap_or_default()))
 }
 
-/// Converts an event that was read. Its id is that of the whole event, or the server's if there is none.
+/// Converts an event that was read. Its id is that of the whole event, or the server's without a whole event.
 pub(super) fn read_event(sent: model::SessionEvent) -> Result<Event> {
     let name = sent.name.clone();
     read(sent).map_err(|error| Error::corrupted(format!("the event {name} cannot be read: {error}")))

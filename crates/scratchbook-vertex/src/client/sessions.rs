@@ -124,7 +124,7 @@ impl VertexAiSessionService {
     }
 
     pub(super) async fn locate(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
-        // Refuses an id that no session can have, whoever owns it.
+        // Refuses an id that no session of any user can have.
         let id = SessionKey::new(app_name, "", session_id)?;
         let found = self.fetch(&self.names.session(&id)?).await?;
         found.map(|session| SessionKey::new(app_name, &session.user_id, id.session_id())).transpose()
