@@ -13,8 +13,8 @@ pub(super) async fn options(mode: &TlsMode, options: &DatabaseOptions, place: &s
     if *mode == TlsMode::Disable {
         return Ok(None);
     }
-    // The driver uses the process's default crypto provider, and rustls panics if it has no default and the features of the
-    // whole program name two. A provider that is already installed stays.
+    // The driver uses the process's default crypto provider, and rustls panics if it has no default and the features of
+    // the whole program name two. A provider that is already installed stays.
     if crypto::CryptoProvider::get_default().is_none() {
         let _ = crypto::ring::default_provider().install_default();
     }

@@ -84,8 +84,8 @@ impl Connector {
         if !self.learnt.without_settings.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 settings = self.settings,
-                "the server, or a pooler before it, refuses the settings of a connection; set them for the role, by ALTER \
-                 ROLE ... SET"
+                "the server, or a pooler before it, refuses the settings of a connection; set them for the role, by \
+                 ALTER ROLE ... SET"
             );
         }
         Ok(connected)
