@@ -1,4 +1,4 @@
-//! What follows a commit and nobody waits for: telling those who wait for commits, here and in other processes.
+//! Notices of commits: they wake waiting callers in this process and announce the commit to other processes.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,65 +10,65 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use super::Dialect;
+use super::Backend;
 use super::gate::Pass;
 use scratchbook_core::session::{CommitNotices, CommitNotifier, Whose};
 
-/// How long after a notice the next one is sent.
+/// The pause between two notices.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// If more than this many are unsent, others hear that it may be anybody's.
-const MOST_UNTOLD: usize = 1000;
+/// If more than this many notices are unsent, the next notice stands for any owner.
+const MOST_UNANNOUNCED: usize = 1000;
 
-/// How long until it is tried again to hear of other processes.
-const DEAF: Duration = Duration::from_secs(1);
+/// The pause before listening for other processes is tried again.
+const LISTEN_RETRY: Duration = Duration::from_secs(1);
 
-/// How long until a notice that failed is sent again, and how often it may fail: then the other processes have looked for
-/// themselves, which they do every 30 seconds.
-const MUTE: Duration = Duration::from_secs(1);
+/// How long until a failed notice is sent again, and how often it can fail. After that the other processes have found
+/// the commit by polling, which they do every 30 seconds.
+const ANNOUNCE_RETRY: Duration = Duration::from_secs(1);
 const MOST_FAILURES: usize = 30;
 
-/// What is done after commits.
+/// The work that follows a commit.
 pub(super) struct AfterCommit<D> {
-    pub(super) dialect: Arc<D>,
+    pub(super) backend: Arc<D>,
     notifier: CommitNotifier,
-    /// Whose it was that was committed, of which other processes have not heard yet.
-    untold: Mutex<HashSet<Whose>>,
-    telling: AtomicBool,
-    /// One at a time: nobody waits for them.
+    /// The owners of commits that other processes have not heard of yet.
+    unannounced: Mutex<HashSet<Whose>>,
+    announcing: AtomicBool,
+    /// Checkpoints are written one at a time, because no call waits for them.
     pub(super) checkpoints: Semaphore,
 }
 
-impl<D: Dialect> AfterCommit<D> {
-    pub(super) fn new(dialect: &Arc<D>) -> Self {
+impl<D: Backend> AfterCommit<D> {
+    pub(super) fn new(backend: &Arc<D>) -> Self {
         Self {
-            dialect: Arc::clone(dialect),
+            backend: Arc::clone(backend),
             notifier: CommitNotifier::new(),
-            untold: Mutex::default(),
-            telling: AtomicBool::new(false),
+            unannounced: Mutex::default(),
+            announcing: AtomicBool::new(false),
             checkpoints: Semaphore::new(1),
         }
     }
 
-    /// Something was committed. Costs next to nothing if nobody listens.
+    /// Reports a commit. This costs next to nothing if nobody listens.
     pub(super) fn committed(self: &Arc<Self>, whose: &[Whose], pass: &Pass) {
         self.notifier.notify_whose(whose.iter().copied());
-        if !self.dialect.may_be_listened_to() || whose.iter().all(|whose| *whose == Whose::Nobody) {
+        if !self.backend.may_be_listened_to() || whose.iter().all(|whose| *whose == Whose::Nobody) {
             return;
         }
-        self.add_untold(whose);
-        if !self.telling.swap(true, Ordering::SeqCst) {
+        self.add_unannounced(whose);
+        if !self.announcing.swap(true, Ordering::SeqCst) {
             let (after, pass) = (Arc::clone(self), pass.clone());
-            tokio::spawn(async move { after.tell(pass).await });
+            tokio::spawn(async move { after.send_notices(pass).await });
         }
     }
 
     /// Sends notices until none are left. Closing waits for this, but not for notices that failed and are sent again.
-    async fn tell(&self, pass: Pass) {
+    async fn send_notices(&self, pass: Pass) {
         let (mut pass, mut failures) = (Some(pass), 0);
         loop {
-            while let Some(whose) = self.take_untold() {
-                let Err(failure) = self.dialect.announce(&whose).await else {
+            while let Some(whose) = self.take_unannounced() {
+                let Err(failure) = self.backend.announce(&whose).await else {
                     failures = 0;
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -76,14 +76,14 @@ impl<D: Dialect> AfterCommit<D> {
                 tracing::debug!(error = %failure.error, "the notice of a commit was not sent to other processes");
                 failures += 1;
                 if failures < MOST_FAILURES {
-                    self.add_untold(&whose);
+                    self.add_unannounced(&whose);
                 }
                 pass = None;
-                tokio::time::sleep(MUTE).await;
+                tokio::time::sleep(ANNOUNCE_RETRY).await;
             }
-            self.telling.store(false, Ordering::SeqCst);
-            // What was committed between the two has found somebody telling.
-            if lock(&self.untold).is_empty() || self.telling.swap(true, Ordering::SeqCst) {
+            self.announcing.store(false, Ordering::SeqCst);
+            // A commit between the two lines above has seen that this task was still announcing.
+            if lock(&self.unannounced).is_empty() || self.announcing.swap(true, Ordering::SeqCst) {
                 drop(pass);
                 return;
             }
@@ -92,25 +92,25 @@ impl<D: Dialect> AfterCommit<D> {
 }
 
 impl<D> AfterCommit<D> {
-    fn add_untold(&self, whose: &[Whose]) {
-        let mut untold = lock(&self.untold);
-        match untold.len() < MOST_UNTOLD {
-            true => untold.extend(whose),
-            false => *untold = HashSet::from([Whose::Anybody]),
+    fn add_unannounced(&self, whose: &[Whose]) {
+        let mut unannounced = lock(&self.unannounced);
+        match unannounced.len() < MOST_UNANNOUNCED {
+            true => unannounced.extend(whose),
+            false => *unannounced = HashSet::from([Whose::Anybody]),
         }
     }
 
-    fn take_untold(&self) -> Option<Vec<Whose>> {
-        let whose = std::mem::take(&mut *lock(&self.untold));
+    fn take_unannounced(&self) -> Option<Vec<Whose>> {
+        let whose = std::mem::take(&mut *lock(&self.unannounced));
         if whose.is_empty() { None } else { Some(whose.into_iter().collect()) }
     }
 }
 
-/// Those who wait for commits, and the task that hears of other processes while there are any.
+/// The callers that wait for commits, and the task that listens for other processes while there are any.
 pub(super) struct Listeners<D> {
     after: Arc<AfterCommit<D>>,
     runtime: Handle,
-    /// The task, as long as it runs.
+    /// The listening task, while it runs.
     task: Arc<Mutex<Option<AbortHandle>>>,
 }
 
@@ -120,14 +120,14 @@ impl<D> fmt::Debug for Listeners<D> {
     }
 }
 
-impl<D: Dialect> Listeners<D> {
+impl<D: Backend> Listeners<D> {
     pub(super) fn new(after: &Arc<AfterCommit<D>>) -> Self {
         Self { after: Arc::clone(after), runtime: Handle::current(), task: Arc::default() }
     }
 
-    /// One more who waits.
+    /// Adds a caller that waits for commits.
     pub(super) fn add(&self) -> CommitNotices {
-        // Under its lock, in which the task decides whether anybody waits still.
+        // Taken under this lock, because the task uses it to decide whether anybody still waits.
         let mut task = lock(&self.task);
         let notices = self.after.notifier.subscribe();
         if task.is_none() {
@@ -137,7 +137,7 @@ impl<D: Dialect> Listeners<D> {
         notices
     }
 
-    /// All who wait are told that it is over.
+    /// Ends the wait of all callers.
     pub(super) fn close(&self) {
         self.after.notifier.close();
         self.stop();
@@ -158,10 +158,10 @@ impl<D> Drop for Listeners<D> {
     }
 }
 
-async fn listen<D: Dialect>(after: &AfterCommit<D>, own: &Mutex<Option<AbortHandle>>) {
+async fn listen<D: Backend>(after: &AfterCommit<D>, own: &Mutex<Option<AbortHandle>>) {
     loop {
-        after.dialect.listen(&after.notifier).await;
-        // What was missed until it listens again is looked for.
+        after.backend.listen(&after.notifier).await;
+        // Commits that were missed until it listens again are looked for.
         after.notifier.notify();
         {
             let mut task = lock(own);
@@ -170,7 +170,7 @@ async fn listen<D: Dialect>(after: &AfterCommit<D>, own: &Mutex<Option<AbortHand
                 return;
             }
         }
-        tokio::time::sleep(DEAF).await;
+        tokio::time::sleep(LISTEN_RETRY).await;
     }
 }
 

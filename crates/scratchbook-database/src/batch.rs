@@ -1,4 +1,4 @@
-//! What waits is written together: while one batch is on its way, the next gathers.
+//! Batches of writes: while one batch is being written, the next one is collected.
 
 use std::fmt;
 use std::future::Future;
@@ -9,12 +9,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// How many writes go together at most.
+/// The maximum number of writes in a batch.
 const MAX_JOBS: usize = 256;
-/// How many bytes go together at most, unless one write alone has more.
+/// The maximum number of bytes in a batch, unless a single write has more.
 const MAX_BYTES: usize = 4 << 20;
 
-/// A write that waits, and where its answer goes.
+/// A queued write, and the channel for its answer.
 #[derive(Debug)]
 pub(super) struct Job<W, A> {
     pub(super) work: W,
@@ -23,13 +23,13 @@ pub(super) struct Job<W, A> {
 }
 
 impl<W, A> Job<W, A> {
-    /// Answers whoever waits, if somebody still does.
+    /// Sends the answer, if the caller still waits for it.
     pub(super) fn answer(self, result: Result<A>) {
         let _ = self.answer.send(result);
     }
 }
 
-/// A bounded queue of writes and the task that takes them, batch by batch, in order.
+/// A bounded queue of writes, and the task that takes them from it in batches, in order.
 pub(super) struct Batches<W, A> {
     jobs: mpsc::Sender<Job<W, A>>,
     timeout: Duration,
@@ -42,7 +42,7 @@ impl<W, A> fmt::Debug for Batches<W, A> {
 }
 
 impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
-    /// Starts the task. It ends when the queue has been dropped and what was in it is done.
+    /// Starts the task. It ends when the queue has been dropped and all queued writes are finished.
     pub(super) fn start<F>(
         capacity: usize,
         timeout: Duration,
@@ -61,7 +61,7 @@ impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
         Self { jobs, timeout }
     }
 
-    /// Has something written; dropping this does not take it back.
+    /// Queues a write and waits for its answer. Dropping this does not cancel the write.
     pub(super) async fn write(&self, work: W, bytes: usize) -> Result<A> {
         let (answer, answered) = oneshot::channel();
         let job = Job { work, bytes, answer };
@@ -77,12 +77,13 @@ impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
     }
 }
 
-/// The error where the task has gone.
+/// The error if the task has ended.
 fn unanswered() -> Error {
     Error::internal("a write was given up without an answer: the runtime it was opened on has ended, or a defect")
 }
 
-/// Waits for a write and takes with it what waits behind it; what no longer fits becomes the next.
+/// Waits for a write, and takes the writes queued behind it into the same batch. The first write that does not fit
+/// begins the next batch.
 async fn gather<W, A>(waiting: &mut mpsc::Receiver<Job<W, A>>, next: &mut Option<Job<W, A>>) -> Option<Vec<Job<W, A>>> {
     let first = match next.take() {
         Some(job) => job,
@@ -113,7 +114,7 @@ mod tests {
     use super::Batches;
     use scratchbook_core::error::ErrorKind;
 
-    /// Adds up what is committed, batch by batch, each as soon as there is a permit.
+    /// Records the size of each batch that is committed, as soon as there is a permit for it.
     fn summing(capacity: usize, permits: &Arc<Semaphore>) -> (Batches<usize, usize>, Arc<Mutex<Vec<usize>>>) {
         let (sizes, permits) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(permits));
         let seen = Arc::clone(&sizes);

@@ -1,4 +1,4 @@
-//! What may go wrong between here and a database, and what is tried again.
+//! Failures of statements, and when they are retried.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -7,70 +7,72 @@ use backon::{ExponentialBuilder, Retryable};
 
 use scratchbook_core::error::{Error, Result};
 
-/// A failure, and what is known of what had been asked for.
+/// A failure, and what is known about whether the statement was applied.
 #[derive(Debug)]
 pub struct Failure {
     #[doc(hidden)]
-    pub done: Done,
+    pub fate: CommitFate,
     #[doc(hidden)]
     pub error: Error,
 }
 
-/// What became of a statement that failed.
+/// Whether a failed statement was committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
-pub enum Done {
-    /// Nothing, and the same would fail again.
-    Refused,
-    /// Nothing: no connection could be had. The same may succeed later.
-    Unreached,
-    /// Nothing: the database has undone it in favour of another. The same may succeed at once.
-    Undone,
-    /// Nothing: a lock was not to be had in time. The same may succeed when it is let go.
-    Blocked,
-    /// Nothing, and the same would be too large again: a page is asked for with fewer items.
+pub enum CommitFate {
+    /// It was not applied, and a retry would fail in the same way.
+    NeverApplied,
+    /// It was not sent, because no connection was available. A retry may succeed later.
+    NotSent,
+    /// The database rolled it back in favour of another writer. A retry may succeed at once.
+    RolledBack,
+    /// It was not applied, because a lock was not free in time. A retry may succeed when the lock is released.
+    LockTimeout,
+    /// It was a read whose answer would be too large again. The page has to be read with fewer items.
     TooMuch {
-        /// How many rows there was room for.
+        /// How many rows fit.
         rows: usize,
     },
-    /// Not known: the connection was lost before the answer. A retry must know its own work again.
+    /// It is not known whether it was applied, because the connection was lost before the answer. A retry has to
+    /// recognize its own earlier work.
     Unknown,
 }
 
-/// The result of one try.
+/// The result of one attempt.
 #[doc(hidden)]
 pub type Attempt<T> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure of the database or on the way to it: its reason is for those who run the program.
+    /// Creates a failure of the database, or on the way to it. Its reason is meant for the operator.
     #[doc(hidden)]
-    pub fn new(done: Done, error: Error) -> Self {
-        Self { done, error: error.for_operator() }
+    pub fn new(fate: CommitFate, error: Error) -> Self {
+        Self { fate, error: error.for_operator() }
     }
 }
 
-/// What was asked for cannot be done, and the caller can know why.
+/// The request is invalid or cannot be fulfilled, and the caller can see why.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { done: Done::Refused, error }
+        Self { fate: CommitFate::NeverApplied, error }
     }
 }
 
-/// What a retry does where the first try was done after all.
+/// Whether a statement can be retried if it is not known whether the first attempt was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
-    /// The same: it reads, removes, or knows its own work again by an id.
-    Same,
-    /// The same, but what is blocked is not tried again here.
-    SameUnlessBlocked,
-    /// It would be done twice, so only what was not done is tried again.
-    Twice,
+#[doc(hidden)]
+pub enum Idempotency {
+    /// It can: it reads, removes, or recognizes its own earlier work by an id.
+    Idempotent,
+    /// It can, but a lock timeout is returned to the caller, which waits for the lock elsewhere.
+    IdempotentUnlessLocked,
+    /// It cannot, because it would be applied twice. It is retried only if it certainly was not applied.
+    NotIdempotent,
 }
 
-/// Tries until it is done, refused, or the time is over.
+/// Retries until the attempt succeeds, is refused, or the timeout is over.
 pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
     timeout: Duration,
-    again: Again,
+    idempotency: Idempotency,
     attempt: impl FnMut() -> F,
 ) -> Attempt<T> {
     let start = Instant::now();
@@ -82,14 +84,14 @@ pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
     let mut tries = 0;
     let is_worth_it = move |failure: &Failure| {
         tries += 1;
-        // A try may have used up all the time by itself: the next one is on a new connection.
-        let in_time = start.elapsed() < timeout || tries == 1 && failure.done != Done::Blocked;
+        // The first attempt may have used up the whole timeout by itself; the second one runs on a new connection.
+        let in_time = start.elapsed() < timeout || tries == 1 && failure.fate != CommitFate::LockTimeout;
         in_time
-            && match failure.done {
-                Done::Refused | Done::TooMuch { .. } => false,
-                Done::Unreached | Done::Undone => true,
-                Done::Blocked => again != Again::SameUnlessBlocked,
-                Done::Unknown => again != Again::Twice,
+            && match failure.fate {
+                CommitFate::NeverApplied | CommitFate::TooMuch { .. } => false,
+                CommitFate::NotSent | CommitFate::RolledBack => true,
+                CommitFate::LockTimeout => idempotency != Idempotency::IdempotentUnlessLocked,
+                CommitFate::Unknown => idempotency != Idempotency::NotIdempotent,
             }
     };
     attempt

@@ -1,4 +1,4 @@
-//! Whether a service takes calls.
+//! Closing a service: later calls are refused, and running calls are waited for.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use scratchbook_core::error::Result;
 use scratchbook_core::store::closed;
 
-/// Lets calls in until it is closed, which waits for those that are inside.
+/// Admits calls until it is closed. Closing waits for the calls that are running.
 #[derive(Debug)]
 pub(super) struct Gate {
     /// `None` once closed.
@@ -15,7 +15,7 @@ pub(super) struct Gate {
     inside: watch::Receiver<()>,
 }
 
-/// Held by a call for as long as it runs.
+/// Held by a call while it runs.
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
     _inside: watch::Sender<()>,

@@ -1,28 +1,40 @@
-//! Services on a database server: what all of them do the same way. What differs is a [`Dialect`].
+//! The parts that scratchbook's stores on database servers share: batches of appends, retries, closing and options.
+//! The parts that differ are a [`Backend`], which `scratchbook-postgres` and `scratchbook-mysql` implement.
+//!
+//! ```
+//! use scratchbook_database::{Backend, DatabaseOptions, DatabaseSessionService, TlsMode};
+//! use scratchbook_core::error::Result;
+//!
+//! /// Opens a store with eight connections, encrypted, in any database.
+//! async fn open<B: Backend>(uri: &str) -> Result<DatabaseSessionService<B>> {
+//!     let options = DatabaseOptions::default().with_pool_size(8).with_tls(TlsMode::VerifyFull);
+//!     DatabaseSessionService::open(uri, options).await
+//! }
+//! ```
 //!
 //! # Layout
 //!
-//! - `dialect.rs`: what a database has to carry out. A database's own folder implements it, and holds nothing else.
-//! - `batch.rs`, `append.rs`: appends that wait are written together.
-//! - `resolve.rs`: writes that read first wait for their turn.
-//! - `past.rs`: the state at an event, and the checkpoints that shorten the way to it.
-//! - `after.rs`: what follows a commit: those who wait for commits are told.
-//! - `failure.rs`: what is tried again after a failure, and what is not.
-//! - `session.rs`, `artifact.rs`: the two services; `usage.rs`: what is in them, for quotas.
-//! - `uri.rs`, `options.rs`: where the database is and how it is used.
+//! - `backend.rs`: the trait that a database implements. The crate of a database holds nothing else.
+//! - `batch.rs`, `events.rs`: appends that wait at the same time are written together.
+//! - `resolve.rs`: writes that read first, and the permits that limit how many of them run.
+//! - `past.rs`: point-in-time state, and the checkpoints that make it cheaper to compute.
+//! - `after.rs`: notices of commits, here and to other processes.
+//! - `failure.rs`: what is known about a failed statement, and when it is retried.
+//! - `sessions.rs`, `artifacts.rs`: the two services; `usage.rs`: how much is stored, for quotas.
+//! - `page.rs`: pages with a limit in bytes. `gate.rs`: closing. `uri.rs`, `options.rs`: the address and the options.
 
 mod after;
-mod append;
-mod artifact;
+mod artifacts;
+mod backend;
 mod batch;
-mod dialect;
+mod events;
 mod failure;
 mod gate;
 mod options;
 mod page;
 mod past;
 mod resolve;
-mod session;
+mod sessions;
 mod uri;
 mod usage;
 
@@ -39,15 +51,15 @@ use scratchbook_core::plan::quota::{Charge, Quotas};
 use scratchbook_core::session::Whose;
 
 use after::{AfterCommit, Listeners};
-use append::Appends;
-use failure::{Again, retry};
+use events::Appends;
+use failure::retry;
 use gate::Gate;
-use resolve::Turns;
+use resolve::ResolvePermits;
 
 #[doc(hidden)]
-pub use dialect::{AppendRow, Dialect, NewAppend, NewFork, Unresolved};
+pub use backend::{AppendRow, Backend, NewAppend, NewFork, Unresolved};
 #[doc(hidden)]
-pub use failure::{Attempt, Done, Failure};
+pub use failure::{Attempt, CommitFate, Failure, Idempotency};
 #[doc(hidden)]
 pub use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
@@ -58,62 +70,64 @@ pub use past::{Checkpoint, Past, PastScopes};
 #[doc(hidden)]
 pub use uri::DatabaseUri;
 
-/// How long a statement waits for a lock before it is given up and tried again. A commit of ours holds its locks for
-/// milliseconds; whoever holds one for longer must not hold up what does not need it.
+/// How long a statement waits for a lock before it is given up and retried. Our own commits hold their locks for
+/// milliseconds; a writer that holds a lock for longer must not delay writes that do not need that lock.
 #[doc(hidden)]
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// After this many rows of one answer others have a turn.
+/// The number of rows of one answer after which other tasks get to run.
 const ROWS_AT_ONCE: usize = 256;
 
-/// Between the rows of an answer, once for each: now and then lets others have a turn, and the call end here if it was dropped.
+/// Called after each row of an answer: yields to other tasks from time to time, so that a call that was dropped can end
+/// here.
 #[doc(hidden)]
-pub async fn breathe(count: usize) {
+pub async fn yield_between_rows(count: usize) {
     if count % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
         tokio::task::yield_now().await;
     }
 }
 
-/// Keeps sessions, state and artifacts in a database on a server, shared by as many processes as there are.
+/// Keeps sessions, state and artifacts in a database on a server, which any number of processes can share.
 ///
-/// Appends that wait at the same time are written together in one statement, each of them whole or not at all. What
-/// the database undoes in favour of another writer is tried again, and so is what was under way when a connection was
-/// lost, for [`retry_timeout`](DatabaseOptions::retry_timeout): events are known again by their ids, so nothing
-/// is lost and nothing doubled.
+/// Appends that wait at the same time are written together in one statement, each of them whole or not at all. If the
+/// database rolls a write back in favour of another writer, or a connection is lost during a write, the write is
+/// retried for [`retry_timeout`](DatabaseOptions::retry_timeout). A retried event is recognized by its id, so nothing
+/// is lost and nothing is stored twice.
 ///
-/// It needs a Tokio runtime. Dropping the service finishes the appends that were accepted, as long as the runtime
+/// It needs a Tokio runtime. Dropping the service finishes the appends that it has accepted, as long as the runtime
 /// lives; [`close`](scratchbook_core::session::SessionService::close) waits for them.
-pub struct DatabaseSessionService<D: Dialect> {
-    dialect: Arc<D>,
+pub struct DatabaseSessionService<D: Backend> {
+    backend: Arc<D>,
     gate: Gate,
     appends: Appends,
-    turns: Turns,
+    resolve_permits: ResolvePermits,
     after: Arc<AfterCommit<D>>,
     listeners: Listeners<D>,
     quotas: Quotas,
     options: DatabaseOptions,
 }
 
-impl<D: Dialect> fmt::Debug for DatabaseSessionService<D> {
+impl<D: Backend> fmt::Debug for DatabaseSessionService<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DatabaseSessionService").field(&self.dialect).finish()
+        f.debug_tuple("DatabaseSessionService").field(&self.backend).finish()
     }
 }
 
-impl<D: Dialect> DatabaseSessionService<D> {
-    /// Opens the database that a URI names, with the options that are its parameters.
+impl<D: Backend> DatabaseSessionService<D> {
+    /// Opens the database at a URI, with the options in the URI's parameters.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for another scheme, parameter or value; `Unauthenticated` for a wrong user or password,
-    /// `NotFound` for a missing database, `PermissionDenied` where the role may not do what is needed, `Unavailable`
-    /// where the server cannot be reached within the time a connection may take; `FailedPrecondition` where the
-    /// tables are missing, too old or too new, and where the server refuses the encryption asked for.
+    /// `InvalidArgument` if the scheme, a parameter or a value is invalid; `Unauthenticated` if the user or password is
+    /// wrong; `NotFound` if the database does not exist; `PermissionDenied` if the role lacks a permission;
+    /// `Unavailable` if the server cannot be reached within the connect timeout; `FailedPrecondition` if the tables are
+    /// missing, too old or too new, or if the server refuses the requested encryption.
     pub async fn connect(uri: &str) -> Result<Self> {
         Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
     }
 
-    /// The same with limits made of the URI's, which are returned as they were.
+    /// Like [`connect`](Self::connect), with other limits made from those of the URI. The limits of the URI are
+    /// returned as well.
     #[doc(hidden)]
     pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
         let (uri, mut options) = D::read_uri(uri)?;
@@ -122,7 +136,8 @@ impl<D: Dialect> DatabaseSessionService<D> {
         Ok((Self::start(uri, options).await?, limits))
     }
 
-    /// Opens a database with options, which stand above the URI's parameters: those are only the driver's own here.
+    /// Opens a database with options, which take precedence over the URI's parameters: of those, only the driver's own
+    /// are used here.
     ///
     /// # Errors
     ///
@@ -132,7 +147,7 @@ impl<D: Dialect> DatabaseSessionService<D> {
         Self::start(uri, options).await
     }
 
-    /// The migrations that a database lacks, carried out or not.
+    /// Returns the migrations that a database lacks, and runs them if `run` says so.
     #[doc(hidden)]
     pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
         let (uri, options) = D::read_uri(uri)?;
@@ -141,44 +156,44 @@ impl<D: Dialect> DatabaseSessionService<D> {
 
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {
         let options = options.bounded();
-        let dialect = Arc::new(D::open(uri, &options).await?);
-        let after = Arc::new(AfterCommit::new(&dialect));
+        let backend = Arc::new(D::open(uri, &options).await?);
+        let after = Arc::new(AfterCommit::new(&backend));
         let appends = Appends::start(&after, &options);
         let listeners = Listeners::new(&after);
-        let (turns, quotas) = (Turns::new(&options), Quotas::new(&options.limits));
-        Ok(Self { dialect, gate: Gate::new(), appends, turns, after, listeners, quotas, options })
+        let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
+        Ok(Self { backend, gate: Gate::new(), appends, resolve_permits, after, listeners, quotas, options })
     }
 
     fn environment(&self) -> &dyn Environment {
         self.options.environment.as_ref()
     }
 
-    /// Has something read, which is tried again until it succeeds or the time is over.
+    /// Runs a read, and retries it until it succeeds or the retry timeout is over.
     async fn read<T, F: Future<Output = Attempt<T>>>(&self, attempt: impl FnMut() -> F) -> Result<T> {
         let _pass = self.gate.enter()?;
-        retry(self.options.retry_timeout, Again::Same, attempt).await.map_err(|failure| failure.error)
+        retry(self.options.retry_timeout, Idempotency::Idempotent, attempt).await.map_err(|failure| failure.error)
     }
 
-    /// Has something written, in a task of its own: dropping the call does not take it back. Those wake who follow whose it
-    /// is.
+    /// Runs a write in a task of its own, so that dropping the call does not cancel it. A commit notifies the followers
+    /// of `whose`.
     async fn write<T, F>(
         &self,
         whose: Whose,
-        again: Again,
+        idempotency: Idempotency,
         attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Attempt<T>> + Send,
     {
-        self.write_charged(whose, again, Charge::none(), attempt).await
+        self.write_charged(whose, idempotency, Charge::none(), attempt).await
     }
 
-    /// The same for a write that holds room of a quota.
+    /// Like [`write`](Self::write), for a write that has reserved part of a quota.
     async fn write_charged<T, F>(
         &self,
         whose: Whose,
-        again: Again,
+        idempotency: Idempotency,
         charge: Charge<T>,
         mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
@@ -189,13 +204,13 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let pass = self.gate.enter()?;
         let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
         let task = tokio::spawn(async move {
-            let done = retry(timeout, again, || attempt(Arc::clone(&after.dialect))).await;
+            let done = retry(timeout, idempotency, || attempt(Arc::clone(&after.backend))).await;
             match &done {
                 Ok(value) => {
                     after.committed(&[whose], &pass);
                     charge.settle(value);
                 }
-                Err(failure) if failure.done == Done::Unknown => charge.keep_unsure(),
+                Err(failure) if failure.fate == CommitFate::Unknown => charge.keep_unsure(),
                 Err(_) => drop(charge),
             }
             done

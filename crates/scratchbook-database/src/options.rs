@@ -1,4 +1,4 @@
-//! How a database is used, in code or in a URI.
+//! Options of a database, set in code or in a URI.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,64 +10,67 @@ use scratchbook_core::error::{Error, Result};
 use super::uri::DatabaseUri;
 use scratchbook_core::plan::limits::Limits;
 
-/// Whether the tables are made and brought up to date when a database is opened.
+/// Whether opening a database creates its tables and brings them up to date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Migrate {
-    /// They are.
+    /// Opening creates missing tables and runs missing migrations.
     #[default]
     Auto,
-    /// They are not; opening fails where they are not up to date. For a role that may not change tables.
+    /// Opening changes nothing, and fails if the tables are not up to date. This is for a role that may not change
+    /// tables.
     Check,
-    /// They are not, and nothing is looked at.
+    /// Opening neither changes nor checks the tables.
     Off,
 }
 
-/// Whether the connection is encrypted, and what is checked of the server: the modes of PostgreSQL's `sslmode`.
+/// Whether the connection is encrypted, and how the server's certificate is checked: the modes of PostgreSQL's
+/// `sslmode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsMode {
     /// Never encrypted.
     Disable,
-    /// Encrypted where the server can; nothing is checked.
+    /// Encrypted if the server supports it; the certificate is not checked.
     #[default]
     Prefer,
-    /// Encrypted; nothing is checked.
+    /// Encrypted; the certificate is not checked.
     Require,
-    /// Encrypted, and the certificate is one of a trusted authority.
+    /// Encrypted, and the certificate has to be issued by a trusted authority.
     VerifyCa,
-    /// Encrypted, and the certificate is one of a trusted authority for this host.
+    /// Encrypted, and the certificate has to be issued by a trusted authority for this host.
     VerifyFull,
 }
 
-/// How a service on a database server works.
+/// Options of a service on a database server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DatabaseOptions {
-    /// How many connections there are at most; 8 otherwise.
+    /// The maximum number of connections. Default: 8.
     pub pool_size: usize,
-    /// How long a connection may take to be made; 10 s otherwise.
+    /// The timeout for making a connection. Default: 10 s.
     pub connect_timeout: Duration,
-    /// How long a statement may take, a commit included; 30 s otherwise. Its connection is given up then, and the
-    /// statement is tried again where that is safe.
+    /// The timeout for a statement, including its commit. Default: 30 s. After it the connection is closed, and the
+    /// statement is retried if that is safe.
     pub statement_timeout: Duration,
-    /// How long a call is tried again while the database cannot be reached; 30 s otherwise.
+    /// How long a call is retried while the database cannot be reached. Default: 30 s.
     pub retry_timeout: Duration,
-    /// Whether the connection is encrypted; `Prefer` otherwise.
+    /// Whether the connection is encrypted. Default: `Prefer`.
     pub tls: TlsMode,
-    /// A file with the certificates of trusted authorities; the system's otherwise.
+    /// A file with the certificates of trusted authorities. Default: those of the system.
     pub root_certificate: Option<PathBuf>,
-    /// The PostgreSQL schema of the tables; the connection's first otherwise. It is made where it is missing.
+    /// The PostgreSQL schema of the tables. It is created if it does not exist. Default: the first schema of the
+    /// connection's search path.
     pub schema: Option<String>,
-    /// What the names of the tables begin with in MySQL; nothing otherwise.
+    /// The prefix of all table names in MySQL. Default: no prefix.
     pub table_prefix: Option<String>,
-    /// Whether the tables are brought up to date.
+    /// Whether opening a database migrates its tables.
     pub migrate: Migrate,
-    /// How many appends may wait; 1,024 otherwise.
+    /// The maximum number of queued appends. Default: 1,024.
     pub queue_capacity: usize,
-    /// How long an append waits for a place in a full queue before it is refused; 5 s otherwise.
+    /// How long an append waits for space in a full queue before it is refused. Default: 5 s.
     pub queue_timeout: Duration,
-    /// How large and how many things may be.
+    /// Limits on sizes and counts.
     pub limits: Limits,
-    /// Where times and ids come from.
+    /// The source of times and ids.
     pub environment: Arc<dyn Environment>,
 }
 
@@ -91,109 +94,109 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// How many connections a service may have.
+/// The largest pool size that is accepted.
 const MAX_POOL_SIZE: usize = 10_000;
 
-/// The parameters that every database's URI may have.
+/// The parameters that the URI of every database accepts.
 const COMMON: &[&str] =
     &["pool_size", "connect_timeout", "statement_timeout_ms", "retry_timeout_ms", "sslmode", "sslrootcert", "migrate"];
 
-/// No wait is longer: 24 days, the most that every part below can count in milliseconds.
+/// The longest timeout: 24 days, the most that every part below can count in milliseconds.
 const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
 
 impl DatabaseOptions {
-    /// How many connections there are at most.
+    /// Sets the maximum number of connections.
     #[must_use]
     pub fn with_pool_size(mut self, size: usize) -> Self {
         self.pool_size = size;
         self
     }
 
-    /// How long a connection may take to be made.
+    /// Sets the timeout for making a connection.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long a statement may take, a commit included.
+    /// Sets the timeout for a statement, including its commit.
     #[must_use]
     pub fn with_statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
         self
     }
 
-    /// How long a call is tried again while the database cannot be reached.
+    /// Sets how long a call is retried while the database cannot be reached.
     #[must_use]
     pub fn with_retry_timeout(mut self, timeout: Duration) -> Self {
         self.retry_timeout = timeout;
         self
     }
 
-    /// Whether the connection is encrypted.
+    /// Sets whether the connection is encrypted.
     #[must_use]
     pub fn with_tls(mut self, mode: TlsMode) -> Self {
         self.tls = mode;
         self
     }
 
-    /// Whether the tables are brought up to date.
+    /// Sets whether opening a database migrates its tables.
     #[must_use]
     pub fn with_migrate(mut self, migrate: Migrate) -> Self {
         self.migrate = migrate;
         self
     }
 
-    /// How many appends may wait.
+    /// Sets the maximum number of queued appends.
     #[must_use]
     pub fn with_queue_capacity(mut self, capacity: usize) -> Self {
         self.queue_capacity = capacity;
         self
     }
 
-    /// How long an append waits for a place in a full queue.
+    /// Sets how long an append waits for space in a full queue before it is refused.
     #[must_use]
     pub fn with_queue_timeout(mut self, timeout: Duration) -> Self {
         self.queue_timeout = timeout;
         self
     }
 
-    /// How large and how many things may be.
+    /// Sets the limits on sizes and counts.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where times and ids come from.
+    /// Sets the source of times and ids.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = environment;
         self
     }
 
-    /// A file with the certificates of trusted authorities.
+    /// Sets a file with the certificates of trusted authorities.
     #[must_use]
     pub fn with_root_certificate(mut self, path: impl Into<PathBuf>) -> Self {
         self.root_certificate = Some(path.into());
         self
     }
 
-    /// The PostgreSQL schema of the tables.
+    /// Sets the PostgreSQL schema of the tables.
     #[must_use]
     pub fn with_schema(mut self, name: impl Into<String>) -> Self {
         self.schema = Some(name.into());
         self
     }
 
-    /// What the names of the tables begin with in MySQL.
+    /// Sets the prefix of all table names in MySQL.
     #[must_use]
     pub fn with_table_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.table_prefix = Some(prefix.into());
         self
     }
 
-    /// The same within what can be carried out.
+    /// Returns these options, reduced to supported values.
     pub(super) fn bounded(mut self) -> Self {
         for time in
             [&mut self.connect_timeout, &mut self.statement_timeout, &mut self.retry_timeout, &mut self.queue_timeout]
@@ -204,7 +207,7 @@ impl DatabaseOptions {
         self
     }
 
-    /// Takes what is ours out of a URI's parameters.
+    /// Removes our own parameters from a URI and returns them as options.
     #[doc(hidden)]
     pub fn from_uri(uri: &mut DatabaseUri) -> Result<Self> {
         let mut options = Self::default();
@@ -271,7 +274,7 @@ fn millis(name: &str, value: &str) -> Result<Duration> {
         .ok_or_else(|| Error::invalid(format!("{name}={value}; it is a whole number of milliseconds, 1 or more")))
 }
 
-/// A part of a table's name, which is written into statements: letters, digits and underscores.
+/// Checks a part of a table's name, which is written into statements: it can have letters, digits and underscores.
 #[doc(hidden)]
 pub fn check_name(what: &str, name: &str, most: usize) -> Result<()> {
     let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

@@ -1,14 +1,14 @@
-//! Pages that end by their bytes. Which items fit only the database knows, and it is asked for a number of them: where
-//! these have more bytes than a page, reading stops, and fewer are asked for.
+//! Pages with a limit in bytes. Only the database knows which items fit, so it is asked for a number of items. If they
+//! have more bytes than a page, reading stops, and fewer items are asked for.
 
 use std::future::Future;
 
-use super::failure::{Again, retry};
-use super::{Attempt, DatabaseSessionService, Dialect, Done, Failure};
+use super::failure::{Idempotency, retry};
+use super::{Attempt, Backend, CommitFate, DatabaseSessionService, Failure};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::room::{MOST_AT_ONCE, too_much};
 
-/// How many bytes of rows a statement may give.
+/// How many bytes of rows a statement can return.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRoom {
     /// In the rows of a page's items.
@@ -18,11 +18,11 @@ pub struct RowRoom {
 }
 
 impl RowRoom {
-    /// Any number.
+    /// No limit.
     #[doc(hidden)]
     pub const ANY: Self = Self { items: u64::MAX, all: u64::MAX };
 
-    /// For a page of this many items: one item is always read, as far as anything may be read in one piece.
+    /// The room for a page of this many items. One item is always read, up to the most that can be read at once.
     fn of(limit: usize, page_bytes: u64) -> Self {
         match limit {
             0 | 1 => Self { items: u64::MAX, all: MOST_AT_ONCE },
@@ -30,13 +30,13 @@ impl RowRoom {
         }
     }
 
-    /// The same, but if one item alone is asked for, whatever it has: it came in one commit.
+    /// The same, without a limit if only one item is asked for: it was written in one commit.
     pub(super) fn or_one(self, limit: usize) -> Self {
         if limit > 1 { self } else { Self::ANY }
     }
 }
 
-/// Counts the rows of a statement as they come.
+/// Counts the bytes of a statement's rows as they arrive.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct RowCount {
@@ -54,7 +54,7 @@ impl RowCount {
     ///
     /// # Errors
     ///
-    /// `Done::TooMuch` if there is no room for it: the rest is not to be read.
+    /// `CommitFate::TooMuch` if the row does not fit: the remaining rows need not be read.
     #[doc(hidden)]
     pub fn take(&mut self, bytes: u64, is_of_item: bool) -> Attempt<()> {
         let of_items = if is_of_item { bytes } else { 0 };
@@ -64,13 +64,13 @@ impl RowCount {
                 self.rows += 1;
                 Ok(())
             }
-            _ => Err(Failure { done: Done::TooMuch { rows: self.rows }, error: too_much() }),
+            _ => Err(Failure { fate: CommitFate::TooMuch { rows: self.rows }, error: too_much() }),
         }
     }
 }
 
-impl<D: Dialect> DatabaseSessionService<D> {
-    /// Has a page read, of at most `limit` items and about this many bytes.
+impl<D: Backend> DatabaseSessionService<D> {
+    /// Reads a page of at most `limit` items and about this many bytes.
     pub(super) async fn read_page<T, F: Future<Output = Attempt<T>>>(
         &self,
         limit: usize,
@@ -81,9 +81,9 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let mut limit = limit;
         loop {
             let room = RowRoom::of(limit, page_bytes);
-            match retry(self.options.retry_timeout, Again::Same, || read(limit, room)).await {
-                Err(Failure { done: Done::TooMuch { rows }, .. }) if limit > 1 => {
-                    // Each item has a row at least, and some rows are of none.
+            match retry(self.options.retry_timeout, Idempotency::Idempotent, || read(limit, room)).await {
+                Err(Failure { fate: CommitFate::TooMuch { rows }, .. }) if limit > 1 => {
+                    // Each item has at least one row, and some rows belong to no item.
                     limit = rows.saturating_sub(1).min(limit / 4).max(1);
                 }
                 done => return done.map_err(|failure| failure.error),

@@ -1,51 +1,51 @@
-//! A session's past: what a database reads of it, folded into the state as it stood.
+//! Point-in-time state: what a database has stored of a session, folded into the state at one of its events.
 
 use std::sync::Arc;
 
 use super::after::AfterCommit;
-use super::{Dialect, gate::Pass};
+use super::{Backend, gate::Pass};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::{CHECKPOINT_EVENTS, Folded};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::SessionKey;
 use scratchbook_core::state::{ScopeMap, StateMap};
 
-/// Which keys are read of the past.
+/// The scopes of the keys that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastScopes {
-    /// The session's own.
+    /// Only the session's own keys.
     Own,
-    /// Those of the user and the app as well.
+    /// The keys of the user and the app as well.
     All,
 }
 
-/// What a database has of a session up to one of its events.
+/// What a database has stored of a session up to one of its events.
 #[derive(Debug, Default)]
 pub struct Past {
-    /// Tells the session from another that is made under its address later.
+    /// Distinguishes the session from one that is created under the same key later.
     #[doc(hidden)]
     pub incarnation: String,
-    /// The last checkpoint before the event, or where the fold begins.
+    /// The last checkpoint before the event, or the state from which the fold begins.
     #[doc(hidden)]
     pub base: Folded,
-    /// The events from there on, in any order: their numbers and texts.
+    /// The events after that, in any order: their numbers and texts.
     #[doc(hidden)]
     pub events: Vec<(i64, String)>,
-    /// The user's keys as they stood then.
+    /// The user's keys at that time.
     #[doc(hidden)]
     pub user: ScopeMap,
-    /// The app's.
+    /// The app's keys at that time.
     #[doc(hidden)]
     pub app: ScopeMap,
 }
 
-/// A fold that is kept, so that reading what came after it folds less.
+/// A stored fold, so that later reads fold fewer events.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// Of which session at the address.
+    /// The session that it belongs to, among those that have had the same key.
     #[doc(hidden)]
     pub incarnation: String,
-    /// The number of the last event in it.
+    /// The number of the last event in the fold.
     #[doc(hidden)]
     pub seq: u64,
     #[doc(hidden)]
@@ -53,7 +53,8 @@ pub struct Checkpoint {
 }
 
 impl Past {
-    /// The session's keys after the last of the events, which has this number; each fold on the way is shown.
+    /// Folds the session's keys up to the last event, which has this number, and passes each fold on the way to a
+    /// callback.
     #[doc(hidden)]
     pub fn fold(
         &mut self,
@@ -77,7 +78,8 @@ impl Past {
         Err(rows::damaged(format!("the event {} of {key}, which is not there, ", folded.seq + 1)))
     }
 
-    /// The merged state after the event, and the folds on the way that are to be kept: none where the way was short.
+    /// Returns the merged state after the event, and the folds that are due to be stored as checkpoints. There are none
+    /// if the way was short.
     pub(super) fn into_state(mut self, key: &SessionKey, seq: u64) -> Result<(StateMap, Vec<Checkpoint>)> {
         let is_long = self.events.len() as u64 > 2 * CHECKPOINT_EVENTS;
         let mut due = Vec::new();
@@ -91,15 +93,15 @@ impl Past {
     }
 }
 
-impl<D: Dialect> AfterCommit<D> {
-    /// Keeps the fold at an event that has just been stored, where one is due.
+impl<D: Backend> AfterCommit<D> {
+    /// Stores a checkpoint at an event that has just been stored, if one is due.
     pub(super) fn fold_to(self: &Arc<Self>, key: &SessionKey, seq: u64, pass: &Pass) {
         if seq == 0 || !seq.is_multiple_of(CHECKPOINT_EVENTS) {
             return;
         }
         let (after, key) = (Arc::clone(self), key.clone());
         self.aside(pass, async move {
-            let past = after.dialect.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
+            let past = after.backend.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
             let checkpoint = past.and_then(|mut past| {
                 let text = past.fold(&key, seq, |_| Ok(()))?.take_checkpoint()?;
                 Ok(text.map(|text| Checkpoint { incarnation: past.incarnation, seq, text }))
@@ -107,13 +109,13 @@ impl<D: Dialect> AfterCommit<D> {
             match checkpoint {
                 Ok(Some(checkpoint)) => after.keep(&key, &checkpoint).await,
                 Ok(None) => {}
-                // The session may have been deleted meanwhile; and no read needs it.
+                // The session may have been deleted in the meantime, and no read depends on the checkpoint.
                 Err(error) => tracing::debug!(%error, "no checkpoint of a session was made"),
             }
         });
     }
 
-    /// Keeps folds that a read has made on its way.
+    /// Stores checkpoints that a read has computed.
     pub(super) fn keep_all(self: &Arc<Self>, key: &SessionKey, checkpoints: Vec<Checkpoint>, pass: &Pass) {
         if checkpoints.is_empty() {
             return;
@@ -126,7 +128,7 @@ impl<D: Dialect> AfterCommit<D> {
         });
     }
 
-    /// Has something done when its turn comes, which nobody waits for but closing.
+    /// Runs background work when a permit is free. Only closing waits for it.
     fn aside(self: &Arc<Self>, pass: &Pass, work: impl Future<Output = ()> + Send + 'static) {
         let (after, pass) = (Arc::clone(self), pass.clone());
         tokio::spawn(async move {
@@ -138,7 +140,7 @@ impl<D: Dialect> AfterCommit<D> {
     }
 
     async fn keep(&self, key: &SessionKey, checkpoint: &Checkpoint) {
-        if let Err(failure) = self.dialect.keep_checkpoint(key, checkpoint).await {
+        if let Err(failure) = self.backend.keep_checkpoint(key, checkpoint).await {
             tracing::debug!(error = %failure.error, "no checkpoint of a session was kept");
         }
     }

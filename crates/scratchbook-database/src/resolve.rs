@@ -1,5 +1,5 @@
-//! Writes that depend on what is stored. Each has a connection of its own, with locks held from what it reads to what it
-//! writes, so no more of them are under way than leave connections for everybody else.
+//! Writes that depend on what is stored. Each uses a connection of its own, and holds locks from its reads to its
+//! writes, so a semaphore limits how many of them run and leaves connections for the other calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,51 +7,52 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::append::answer_to;
-use super::failure::Again;
-use super::{AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, Dialect, Done, Failure, Unresolved};
+use super::events::answer_to;
+use super::failure::Idempotency;
+use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, DatabaseSessionService, Failure, Unresolved};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
-use scratchbook_core::plan::quota::{Charge, Reservation};
+use scratchbook_core::plan::quota::{Charge, Held};
 use scratchbook_core::session::{Committed, Outcome, StateOwner, Whose};
 
-/// Who is next of those that wait for a connection to read and write on.
+/// Limits how many writes that read first run at the same time.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct ResolvePermits {
     free: Arc<Semaphore>,
     timeout: Duration,
 }
 
-impl Turns {
+impl ResolvePermits {
     pub(super) fn new(options: &DatabaseOptions) -> Self {
         Self { free: Arc::new(Semaphore::new((options.pool_size / 2).max(1))), timeout: options.queue_timeout }
     }
 
-    /// Waits for a turn and takes it.
+    /// Waits for a permit and runs the work with it.
     async fn take<T>(self, work: impl Future<Output = Attempt<T>>) -> Attempt<T> {
         let turn = tokio::time::timeout(self.timeout, self.free.acquire()).await;
         let _turn = turn.map_err(|_| {
             let seconds = self.timeout.as_secs_f64();
             let message = format!("too many writes with operations or guards wait: none was done within {seconds} s");
-            Failure { done: Done::Unreached, error: Error::new(ErrorKind::ResourceExhausted, message) }
+            Failure { fate: CommitFate::NotSent, error: Error::new(ErrorKind::ResourceExhausted, message) }
         })?;
         work.await
     }
 }
 
-impl<D: Dialect> DatabaseSessionService<D> {
-    /// Not with others: what it writes is known only under its own locks.
-    pub(super) async fn append_resolved(&self, new: Unresolved, held: Reservation) -> Result<Committed> {
+impl<D: Backend> DatabaseSessionService<D> {
+    /// The event is not part of a batch, because its content is known only under its own locks.
+    pub(super) async fn append_resolved(&self, new: Unresolved, held: Held) -> Result<Committed> {
         let new = Arc::new(new);
         let shared = Arc::clone(&new);
-        let append = move |dialect: Arc<D>| {
+        let append = move |backend: Arc<D>| {
             let new = Arc::clone(&shared);
-            async move { dialect.append_resolved(&new).await }
+            async move { backend.append_resolved(&new).await }
         };
         let pass = self.gate.enter()?;
         let charge = held.kept_if(|(row, _): &(AppendRow, Event)| matches!(row, AppendRow::Stored { .. }));
-        let (row, event) = self.write_in_turn(Whose::session(&new.key), Again::Same, charge, append).await?;
+        let (row, event) =
+            self.write_with_permit(Whose::session(&new.key), Idempotency::Idempotent, charge, append).await?;
         let committed = answer_to(&new.key, &new.prepared, event, row)?;
         if committed.outcome == Outcome::Stored {
             self.after.fold_to(&new.key, committed.event.seq.unwrap_or_default(), &pass);
@@ -59,14 +60,14 @@ impl<D: Dialect> DatabaseSessionService<D> {
         Ok(committed)
     }
 
-    pub(super) async fn create_resolved(&self, new: PreparedSession, held: Reservation) -> Result<bool> {
+    pub(super) async fn create_resolved(&self, new: PreparedSession, held: Held) -> Result<bool> {
         let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
-        let make = move |dialect: Arc<D>| {
+        let make = move |backend: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
-            async move { dialect.create_resolved(&new, &token).await }
+            async move { backend.create_resolved(&new, &token).await }
         };
-        self.write_in_turn(whose, Again::Same, held.kept_if(|made| *made), make).await
+        self.write_with_permit(whose, Idempotency::Idempotent, held.kept_if(|made| *made), make).await
     }
 
     pub(super) async fn put_resolved(
@@ -78,20 +79,20 @@ impl<D: Dialect> DatabaseSessionService<D> {
     ) -> Result<u64> {
         let whose = Whose::owner(&owner);
         let change = Arc::new((owner, new, author));
-        let put = move |dialect: Arc<D>| {
+        let put = move |backend: Arc<D>| {
             let change = Arc::clone(&change);
             async move {
                 let (owner, new, author) = &*change;
-                dialect.put_resolved(owner, new, author, time).await
+                backend.put_resolved(owner, new, author, time).await
             }
         };
-        self.write_in_turn(whose, Again::Twice, Charge::none(), put).await
+        self.write_with_permit(whose, Idempotency::NotIdempotent, Charge::none(), put).await
     }
 
-    async fn write_in_turn<T, F>(
+    async fn write_with_permit<T, F>(
         &self,
         whose: Whose,
-        again: Again,
+        idempotency: Idempotency,
         charge: Charge<T>,
         mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
@@ -99,8 +100,9 @@ impl<D: Dialect> DatabaseSessionService<D> {
         T: Send + 'static,
         F: Future<Output = Attempt<T>> + Send,
     {
-        let turns = self.turns.clone();
-        // Each try takes a turn of its own: one that pauses between two must not hold up others.
-        self.write_charged(whose, again, charge, move |dialect| turns.clone().take(attempt(dialect))).await
+        let resolve_permits = self.resolve_permits.clone();
+        // Each attempt takes a permit of its own, so that a write that pauses between two attempts does not hold one.
+        self.write_charged(whose, idempotency, charge, move |backend| resolve_permits.clone().take(attempt(backend)))
+            .await
     }
 }

@@ -7,16 +7,16 @@ use percent_encoding::percent_decode_str;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::redact::without_password;
 
-/// A URI in its parts. It is shown without its password.
+/// A parsed URI. It is displayed without its password.
 #[derive(Clone)]
 pub struct DatabaseUri {
-    /// Without the `+driver` that names a Python driver.
+    /// The scheme, without a `+driver` that names a Python driver.
     #[doc(hidden)]
     pub scheme: String,
-    /// From after `://` up to a `?`, as it stands.
+    /// The text between `://` and `?`, not decoded.
     #[doc(hidden)]
     pub address: String,
-    /// Decoded.
+    /// The parameters, decoded.
     #[doc(hidden)]
     pub parameters: Vec<(String, String)>,
 }
@@ -42,7 +42,7 @@ impl DatabaseUri {
         Ok(Self { scheme, address: address.to_owned(), parameters: parameters.collect::<Result<_>>()? })
     }
 
-    /// Takes a parameter out; the last where it is there more than once.
+    /// Removes a parameter and returns its value; if it occurs several times, the last value.
     #[doc(hidden)]
     pub fn take(&mut self, name: &str) -> Option<String> {
         let mut taken = None;
@@ -56,12 +56,12 @@ impl DatabaseUri {
         taken
     }
 
-    /// Refuses parameters that nobody has taken.
+    /// Refuses the parameters that are left.
     #[doc(hidden)]
     pub fn finish(&self, known: &str) -> Result<()> {
         match self.parameters.first() {
             None => Ok(()),
-            // What has not the form of a name may be a part of a password.
+            // A text that does not look like a name may be part of a password.
             Some((name, _)) => {
                 let name = if is_name(name) { format!("'{name}'") } else { "with an odd name".to_owned() };
                 let message = format!("unknown parameter {name} in a {}:// URI; it takes {known}", self.scheme);
@@ -80,7 +80,7 @@ fn decoded(text: &str) -> Result<String> {
     decoded.map(Into::into).map_err(|e| Error::invalid("a parameter of the URI is not UTF-8").with_source(e))
 }
 
-/// For messages: where the database is, and as whom.
+/// The form for messages: the server and the user.
 impl fmt::Display for DatabaseUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&without_password(&format!("{}://{}", self.scheme, self.address)))

@@ -1,44 +1,45 @@
-//! How much is stored, read when a quota asks for it, and room that is made.
+//! How much is stored, which quotas ask for, and the removal of expired sessions.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::failure::Again;
-use super::{DatabaseSessionService, Dialect};
+use super::failure::Idempotency;
+use super::{Backend, DatabaseSessionService};
 use scratchbook_core::error::Result;
-use scratchbook_core::plan::quota::{QuotaStore, Quotas};
+use scratchbook_core::plan::quota::{Quotas, Stock};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner, Whose};
 
 #[async_trait]
-impl<D: Dialect> QuotaStore for DatabaseSessionService<D> {
+impl<D: Backend> Stock for DatabaseSessionService<D> {
     fn quotas(&self) -> &Quotas {
         &self.quotas
     }
 
     async fn usage(&self, owner: &StateOwner) -> Result<Usage> {
-        self.read(|| self.dialect.usage(owner)).await
+        self.read(|| self.backend.usage(owner)).await
     }
 
     async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool> {
-        self.read(|| self.dialect.has_event(key, id)).await
+        self.read(|| self.backend.has_event(key, id)).await
     }
 
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {
-        self.read(|| self.dialect.fork_usage(key, at)).await
+        self.read(|| self.backend.fork_usage(key, at)).await
     }
 
     async fn remove_expired(&self, limit: usize) -> Result<u64> {
         let mut removed = 0;
-        for key in self.read(|| self.dialect.expired(limit)).await? {
+        for key in self.read(|| self.backend.expired(limit)).await? {
             let (whose, key) = (Whose::session(&key), Arc::new(key));
-            let delete = move |dialect: Arc<D>| {
+            let delete = move |backend: Arc<D>| {
                 let key = Arc::clone(&key);
-                async move { dialect.delete_expired(&key).await }
+                async move { backend.delete_expired(&key).await }
             };
-            // One that is gone, or given more time, meanwhile is not counted, and so another call may find none left.
-            removed += u64::from(self.write(whose, Again::Same, delete).await?);
+            // A session that was removed or extended in the meantime is not counted, so another call may find none
+            // left.
+            removed += u64::from(self.write(whose, Idempotency::Idempotent, delete).await?);
         }
         if removed > 0 {
             self.quotas.forget_all();

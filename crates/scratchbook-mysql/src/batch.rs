@@ -1,7 +1,7 @@
-//! What the procedure `scratchbook_write_2` is given: everything that one commit writes, as arrays in JSON.
+//! The arguments of the procedure `scratchbook_write_2`: everything that one commit writes, as arrays in JSON.
 //!
-//! The numbers of events, versions and positions are known only under the locks. So each is counted from the end of
-//! what this commit adds, and the procedure takes it from where the row then stands.
+//! The numbers of events, versions and positions are known only under the locks. So each one is counted backwards from
+//! the end of this commit, and the procedure subtracts it from the final number of the row.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -19,42 +19,42 @@ use scratchbook_database::NewAppend;
 /// The arguments of the procedure, in its order.
 pub(super) type Arguments = [Option<String>; 8];
 
-/// An event's place in the answer.
+/// The indexes of an event's numbers in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct AnswerIndex {
     pub(super) session: Back,
-    /// In the logs, as far as it writes to them.
+    /// The indexes in the logs that the event writes to.
     pub(super) user: Option<Back>,
     pub(super) app: Option<Back>,
 }
 
-/// Whose number is meant, by its place in the answer, and how far from the last one it stands.
+/// The index of a row in the answer, and how far before the row's last number the event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Back {
     pub(super) of: usize,
     pub(super) back: i64,
 }
 
-/// A commit that is being put together.
+/// A commit that is being assembled.
 #[derive(Debug, Default)]
 struct Batch<'a> {
-    /// How many events each session gets, when it was last updated, and how many bytes the events take.
+    /// For each session: the number of new events, the time of its last update, and the size of the events in bytes.
     sessions: BTreeMap<&'a SessionKey, (i64, i64, i64)>,
-    /// How many times each owner's keys are changed.
+    /// For each owner, how many commits change its keys.
     users: BTreeMap<(&'a str, &'a str), i64>,
     apps: BTreeMap<&'a str, i64>,
     /// The last write to each key of a session.
     own: BTreeMap<(&'a SessionKey, &'a str), (Option<&'a str>, i64)>,
     events: Vec<EventEntry<'a>>,
     changes: Vec<ChangeEntry<'a>>,
-    /// How many times each key of an owner is written.
+    /// For each key of an owner, how often it is written.
     writes: HashMap<OwnedKey<'a>, i64>,
 }
 
-/// App, user where it is one's, name.
+/// The app, the user if the key belongs to one, and the name.
 type OwnedKey<'a> = (&'a str, Option<&'a str>, &'a str);
 
-/// An event, and what was counted when it was added.
+/// An event, and the counts at the time when it was added.
 #[derive(Debug)]
 struct EventEntry<'a> {
     key: &'a SessionKey,
@@ -64,32 +64,32 @@ struct EventEntry<'a> {
     app_nth: i64,
 }
 
-/// A change to a key of a user or an app, and what was counted when it was added.
+/// A change to a key of a user or an app, and the counts at the time when it was added.
 #[derive(Debug)]
 struct ChangeEntry<'a> {
     app: &'a str,
-    /// Whose key it is, or whose session wrote it.
+    /// The user who owns the key, or whose session wrote it.
     user: Option<&'a str>,
     change: &'a TextChange,
-    /// In the owner's log.
+    /// The number of the commit in the owner's log.
     nth: i64,
-    /// Among the writes to this key.
+    /// The number of the write to this key.
     write: i64,
     origin: Origin<'a>,
 }
 
-/// Who changes a key.
+/// The origin of a change.
 #[derive(Clone, Copy, Debug)]
 struct Origin<'a> {
-    /// And which of its events, 0 for its creation.
+    /// The session and the number of its event, or 0 for its creation.
     session: Option<(&'a SessionKey, i64)>,
     event_id: &'a str,
     author: &'a str,
     time: f64,
 }
 
-/// The arguments that append events, and the place of each.
-pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)> {
+/// Returns the arguments that append events, and the indexes of each in the answer.
+pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<AnswerIndex>)> {
     let mut batch = Batch::default();
     for append in appends {
         batch.event(&append.key, &append.event);
@@ -99,7 +99,7 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)>
     let place = |entry: &EventEntry<'_>| {
         let (app, user, _) = address(entry.key);
         let writes = |scope| entry.event.changes.iter().any(|change| change.scope == scope);
-        Place {
+        AnswerIndex {
             session: Back { of: of(&sessions, &entry.key), back: batch.back(entry.key, entry.nth) },
             user: writes(Scope::User)
                 .then(|| Back { of: of(&users, &(app, user)), back: batch.user_back(app, user, entry.user_nth) }),
@@ -110,7 +110,7 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)>
     Ok((batch.arguments()?, places))
 }
 
-/// The place of each in the answer.
+/// Returns the index of each key in the answer.
 fn places<K: Copy + Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
     keys.enumerate().map(|(place, key)| (key, place)).collect()
 }
@@ -119,7 +119,7 @@ fn of<K: Eq + Hash>(places: &HashMap<K, usize>, key: &K) -> usize {
     places.get(key).copied().unwrap_or_default()
 }
 
-/// The row of a session to make, before it is known what its events come to.
+/// Returns the row of a session to create, before its events are resolved.
 pub(super) fn making<'a>(
     key: &SessionKey,
     (created, expires): (i64, Option<i64>),
@@ -134,11 +134,11 @@ pub(super) fn making<'a>(
     json(&[(app, user, session, seen.len(), created, updated, token, expires)])
 }
 
-/// The arguments that make a session with all it begins with.
+/// Returns the arguments that create a session with its initial state and events.
 pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     let (mut batch, key) = (Batch::default(), &new.key);
-    // The user's row is locked also where no key of the user's changes: who erases the user waits there. The app's is
-    // not, so that creations do not wait for each other.
+    // The user's row is locked even if none of the user's keys change, so that removing the user waits for it. The
+    // app's row is not locked, so that creations do not wait for each other.
     batch.users.insert((key.app_name(), key.user_id()), 0);
     let time = seconds_of_micros(new.created);
     let origin = Origin { session: Some((key, 0)), event_id: "", author: "user", time };
@@ -150,7 +150,7 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     batch.changes(key.app_name(), Some(key.user_id()), &new.shared, origin);
     let (user_nth, app_nth) = batch.counts(key);
     let mut seen = HashSet::new();
-    // An id that is there twice has the same content twice: a retry.
+    // A repeated id has the same content both times: it is a retry.
     for event in new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())) {
         batch.event(key, event);
     }
@@ -166,11 +166,11 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     Ok(arguments)
 }
 
-/// The arguments that change keys of a user or an app outside of any session.
+/// Returns the arguments that change keys of a user or an app outside of a session.
 pub(super) fn state(owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Result<Arguments> {
     let mut batch = Batch::default();
     let origin = Origin { session: None, event_id: "", author, time };
-    // Also where nothing changes: the call has a position.
+    // This holds even if nothing changes, because the call returns a position.
     match owner.user_id() {
         Some(user) => batch.users.insert((owner.app_name(), user), i64::from(changes.is_empty())),
         None => batch.apps.insert(owner.app_name(), i64::from(changes.is_empty())),
@@ -195,7 +195,7 @@ impl<'a> Batch<'a> {
         self.events.push(EventEntry { key, event: new, nth, user_nth, app_nth });
     }
 
-    /// How many commits change the user's and the app's keys so far.
+    /// Returns how many commits have changed the user's and the app's keys so far.
     fn counts(&self, key: &SessionKey) -> (i64, i64) {
         let user = self.users.get(&(key.app_name(), key.user_id())).copied().unwrap_or_default();
         (user, self.apps.get(key.app_name()).copied().unwrap_or_default())
@@ -242,7 +242,7 @@ impl<'a> Batch<'a> {
         ])
     }
 
-    /// How far before a session's last number an event is.
+    /// Returns how far an event is before its session's last number.
     fn back(&self, key: &SessionKey, nth: i64) -> i64 {
         self.sessions.get(key).map_or(0, |(events, ..)| events - nth)
     }
@@ -316,13 +316,14 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A float as a text: MySQL's parser of JSON may be off by one in the last bit of a number, its parser of texts is not.
+/// Writes a float as a text: MySQL's JSON parser may be off by one in the last bit of a number, but its text parser is
+/// not.
 fn exact(number: f64) -> String {
-    // The shortest text that is read as this number, with an exponent where it would be long.
+    // This is the shortest text that parses to the same number, with an exponent if it would be long.
     format!("{number:?}")
 }
 
-/// What a text adds to the bytes of its session.
+/// The size that a text adds to its session.
 fn bytes_of(text: &str) -> i64 {
     i64::try_from(text.len()).unwrap_or(i64::MAX)
 }

@@ -1,134 +1,125 @@
-//! How a connection is made: to whom, encrypted or not, and what it says first.
+//! A pool of connections, each of which is lent to one call at a time.
+//!
+//! The pool is our own: a list and a semaphore. The driver's pool returns connections from a task, so that consecutive
+//! calls would open new ones, and it resets them, which costs a round trip and the prepared statements.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder};
+use mysql_async::{Conn, Opts};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::connector::dial;
 use super::error::{self, Stage, failure};
-use super::options::Target;
-use super::pool::Connections;
-use super::tls;
-use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_database::{Attempt, DatabaseOptions, LOCK_TIMEOUT, TlsMode};
+use super::lease::{Lease, give_up};
+use scratchbook_core::error::{Error, ErrorKind};
+use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Idempotency, TlsMode};
 
-/// How many statements a connection keeps prepared; there are fewer in all.
-const STATEMENTS: usize = 64;
+/// After this time without use, a connection is pinged before it is used.
+const IDLE: Duration = Duration::from_secs(10);
+/// The same, before a call that is not idempotent and so is not retried.
+const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
 
-/// The largest packet of the protocol. What we send is measured against the server's own bound.
-const MAX_PACKET: usize = 1 << 30;
+/// The timeout of a ping.
+const PING: Duration = Duration::from_secs(1);
 
-/// What the server is.
-#[derive(Debug)]
-pub(super) struct Server {
-    /// How large a command it takes, in bytes.
-    pub(super) max_packet: usize,
+/// The connections of a service.
+pub(super) struct Connections {
+    options: Opts,
+    tls: TlsMode,
+    pub(super) place: Arc<str>,
+    idle: Mutex<Vec<Idle>>,
+    pub(super) permits: Arc<Semaphore>,
+    connect_timeout: Duration,
+    pub(super) statement_timeout: Duration,
 }
 
-/// Reaches a server and finds out what it is.
-pub(super) async fn open(target: Target, options: &DatabaseOptions) -> Result<(Server, Connections)> {
-    let (place, seconds) = (Arc::<str>::from(target.place.as_str()), options.connect_timeout.as_secs_f64());
-    let opened = timeout(options.connect_timeout, open_untimed(target, options)).await;
-    opened.unwrap_or_else(|_| Err(error::unreached(&place, seconds))).map_err(|failure| failure.error)
+pub(super) struct Idle {
+    pub(super) connection: Conn,
+    /// `None` if another connection was lost since then.
+    pub(super) since: Option<Instant>,
 }
 
-async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Server, Connections)> {
-    let place = Arc::<str>::from(target.place.as_str());
-    let builder = OptsBuilder::default()
-        .ip_or_hostname(target.host)
-        .tcp_port(target.port)
-        .user(target.user)
-        .pass(target.password)
-        .db_name(Some(target.database))
-        .prefer_socket(false)
-        .stmt_cache_size(STATEMENTS)
-        .max_allowed_packet(Some(MAX_PACKET))
-        .wait_timeout(Some(0));
-    let (mut connection, builder) = first(builder, options, &place).await?;
-    let (server, setup) = describe(&mut connection, &place).await?;
-    connection.query_drop(&setup).await.map_err(|error| failure(&place, Stage::Connecting, &error))?;
-    let connections = Connections::new(builder.setup(vec![setup]).into(), place, connection, options);
-    Ok((server, connections))
-}
-
-/// The first connection, which finds out how far encryption goes.
-async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> Attempt<(Conn, OptsBuilder)> {
-    let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
-    let ssl = tls::options(&options.tls, options, place).await?;
-    match dial(builder.clone().ssl_opts(ssl).into(), &options.tls).await {
-        Ok((connection, opts)) => Ok((connection, OptsBuilder::from_opts(opts))),
-        Err(error) if options.tls == TlsMode::Prefer && tls::may_do_without(&error) => {
-            let connection = Conn::new(builder.clone()).await.map_err(failed)?;
-            Ok((connection, builder))
+impl Connections {
+    /// Creates a pool with one connection.
+    pub(super) fn new(driver: Opts, place: Arc<str>, first: Conn, options: &DatabaseOptions) -> Self {
+        Self {
+            options: driver,
+            tls: options.tls,
+            place,
+            idle: Mutex::new(vec![Idle { connection: first, since: Some(Instant::now()) }]),
+            permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
+            connect_timeout: options.connect_timeout,
+            statement_timeout: options.statement_timeout,
         }
-        Err(error) => Err(failed(error)),
     }
-}
 
-/// Connects. Where the name is not to be checked it asks for one that this server's certificate has, which need not be
-/// the one of the server before.
-pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
-    let error = match Conn::new(opts.clone()).await {
-        Ok(connection) => return Ok((connection, opts)),
-        Err(error) => error,
-    };
-    let name = tls::presented_name(&error).filter(|_| *mode == TlsMode::VerifyCa);
-    let (Some(name), Some(ssl)) = (name, opts.ssl_opts().cloned()) else {
-        return Err(error);
-    };
-    let ssl = ssl.with_danger_tls_hostname_override(Some(name));
-    let opts = Opts::from(OptsBuilder::from_opts(opts).ssl_opts(ssl));
-    Ok((Conn::new(opts.clone()).await?, opts))
-}
-
-/// What the server is, and what every connection says first.
-async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String)> {
-    let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
-    let sql = "SELECT VERSION(), @@max_allowed_packet";
-    let found: Option<(String, u64)> = connection.query_first(sql).await.map_err(failed)?;
-    let no_version = || Error::internal(format!("{place}: the server has no version")).for_operator();
-    let (version, packet) = found.ok_or_else(no_version)?;
-    check_version(&version, place).map_err(Error::for_operator)?;
-    let cluster: Option<(String, String)> =
-        connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
-    // In a Galera cluster a read may otherwise see less than what was just written by way of another node.
-    let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
-    // Waiting for a lock, of a row or a table, ends before our own patience does, so that it is known what was done:
-    // nothing. The rest a server may have set otherwise for all: a COMMIT that chains or hangs up, rows left out.
-    let wait = LOCK_TIMEOUT.as_secs();
-    let setup = format!(
-        "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-         SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-         group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}, \
-         completion_type = 0, sql_select_limit = DEFAULT, sql_safe_updates = 0{sync}"
-    );
-    Ok((Server { max_packet: usize::try_from(packet).unwrap_or(MAX_PACKET) }, setup))
-}
-
-fn check_version(version: &str, place: &str) -> Result<()> {
-    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0_u32));
-    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let (product, least) = if version.contains("MariaDB") { ("MariaDB", (10, 11)) } else { ("MySQL", (8, 0)) };
-    if found >= least {
-        return Ok(());
+    /// The server's address, without the password.
+    pub(super) fn place(&self) -> &str {
+        &self.place
     }
-    let message = format!("{place}: {product} {version}; it has to be {} {}.{} or newer", product, least.0, least.1);
-    Err(Error::new(ErrorKind::FailedPrecondition, message))
-}
 
-#[cfg(test)]
-mod tests {
-    use super::check_version;
+    /// Takes a connection for one call, which has to end within the statement timeout.
+    pub(super) async fn lease(&self, idempotency: Idempotency) -> Attempt<Lease<'_>> {
+        let permit = timeout(self.statement_timeout, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| self.busy())?.map_err(|_| Failure::from(scratchbook_core::store::closed()))?;
+        let connection = match self.reuse(idempotency).await {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        Ok(Lease::new(self, connection, permit))
+    }
 
-    #[test]
-    fn old_servers_are_refused() {
-        for good in ["8.0.36", "8.4.0-log", "9.1.0", "10.11.14-MariaDB-0+deb12u2", "11.4.2-MariaDB"] {
-            assert!(check_version(good, "db").is_ok(), "{good}");
+    async fn reuse(&self, idempotency: Idempotency) -> Option<Conn> {
+        let fresh = if idempotency == Idempotency::NotIdempotent { IDLE_BEFORE_ONCE } else { IDLE };
+        loop {
+            let Idle { mut connection, since } = self.idle().pop()?;
+            if since.is_some_and(|since| since.elapsed() < fresh) {
+                return Some(connection);
+            }
+            match timeout(PING.min(self.connect_timeout), connection.ping()).await {
+                Ok(Ok(())) => return Some(connection),
+                // The other connections have been idle at least as long, and pinging each of them would cost as much
+                // time again.
+                _ => {
+                    give_up(connection);
+                    self.drop_idle();
+                }
+            }
         }
-        for bad in ["5.7.44-log", "10.6.18-MariaDB", "5.5.68-MariaDB"] {
-            let error = check_version(bad, "db").unwrap_err().to_string();
-            assert!(error.contains(bad) && error.contains("or newer"), "{error}");
+    }
+
+    async fn connect(&self) -> Attempt<Conn> {
+        let made = timeout(self.connect_timeout, dial(self.options.clone(), &self.tls)).await;
+        let made = made.map_err(|_| error::unreached(&self.place, self.connect_timeout.as_secs_f64()))?;
+        made.map(|(connection, _)| connection).map_err(|error| failure(&self.place, Stage::Connecting, &error))
+    }
+
+    fn busy(&self) -> Failure {
+        let seconds = self.statement_timeout.as_secs_f64();
+        let what = format!("{}: no connection became free within {seconds} s; raise pool_size", self.place);
+        Failure::new(CommitFate::NotSent, Error::new(ErrorKind::ResourceExhausted, what))
+    }
+
+    /// Closes all idle connections.
+    pub(super) fn drop_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        idle.into_iter().for_each(|idle| give_up(idle.connection));
+    }
+
+    pub(super) fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the idle connections and refuses new calls.
+    pub(super) async fn close(&self) {
+        self.permits.close();
+        let idle = std::mem::take(&mut *self.idle());
+        for Idle { connection, .. } in idle {
+            // The server may be gone already.
+            let _ = timeout(Duration::from_secs(1), connection.disconnect()).await;
         }
     }
 }

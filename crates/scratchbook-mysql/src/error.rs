@@ -1,4 +1,4 @@
-//! MySQL's errors become ours in one place. Its own messages quote values, so none of them is passed on.
+//! Translates MySQL's errors. Its own messages quote values, so none of them is passed on.
 
 use std::error::Error as StdError;
 use std::io;
@@ -7,20 +7,20 @@ use mysql_async::{DriverError, Error as MySqlError, ServerError};
 
 use super::tls;
 use scratchbook_core::error::{Error, ErrorKind};
-use scratchbook_database::{Done, Failure};
+use scratchbook_database::{CommitFate, Failure};
 
-/// What was under way.
+/// What was running when the error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// A connection was being made.
     Connecting,
-    /// A statement was sent that reads.
+    /// A statement that only reads was sent.
     Reading,
-    /// A statement was sent that may have committed.
+    /// A statement that may have committed was sent.
     Writing,
 }
 
-/// What an error means for the call it ends.
+/// Returns the failure for an error.
 pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure {
     if let MySqlError::Server(error) = error {
         return server(place, stage, error);
@@ -28,11 +28,11 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
     if let Some(error) = cause::<rustls::Error>(error)
         && stage == Stage::Connecting
     {
-        return Failure::new(Done::Refused, tls::describe(error).context(place));
+        return Failure::new(CommitFate::NeverApplied, tls::describe(error).context(place));
     }
-    let (done, kind, what) = match (error, stage) {
+    let (fate, kind, what) = match (error, stage) {
         (MySqlError::Driver(DriverError::NoClientSslFlagFromServer), _) => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             ErrorKind::FailedPrecondition,
             "the server has no encryption; set it up, or sslmode=disable",
         ),
@@ -44,59 +44,59 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
             ),
             _,
         ) => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             ErrorKind::FailedPrecondition,
             "the user signs in by a method that is not supported; use mysql_native_password, caching_sha2_password or \
              ed25519",
         ),
-        (_, Stage::Connecting) => (Done::Unreached, ErrorKind::Unavailable, "the server cannot be reached"),
+        (_, Stage::Connecting) => (CommitFate::NotSent, ErrorKind::Unavailable, "the server cannot be reached"),
         (_, Stage::Reading | Stage::Writing) => {
-            (Done::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer")
+            (CommitFate::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer")
         }
     };
     let mut public = Error::new(kind, format!("{place}: {what}"));
-    // An error of the operating system's quotes nothing; the driver's own may hold what was sent.
+    // An error of the operating system quotes nothing; the driver's own errors may contain what was sent.
     if let Some(error) = cause::<io::Error>(error).filter(|error| error.get_ref().is_none()) {
         public = public.with_source(io::Error::new(error.kind(), error.to_string()));
     }
-    Failure::new(done, public)
+    Failure::new(fate, public)
 }
 
-/// The failure of a call that took too long; its connection is given up.
+/// The failure of a call that took too long; its connection is closed.
 pub(super) fn too_slow(place: &str, seconds: f64) -> Failure {
     let what = format!("{place}: no answer within {seconds} s (statement_timeout_ms); the connection was given up");
-    Failure::new(Done::Unknown, Error::new(ErrorKind::Unavailable, what))
+    Failure::new(CommitFate::Unknown, Error::new(ErrorKind::Unavailable, what))
 }
 
-/// The failure of a connection that is not made in time.
+/// The failure of a connection that could not be made in time.
 pub(super) fn unreached(place: &str, seconds: f64) -> Failure {
     let what = format!("{place}: no connection within {seconds} s (connect_timeout)");
-    Failure::new(Done::Unreached, Error::new(ErrorKind::Unavailable, what))
+    Failure::new(CommitFate::NotSent, Error::new(ErrorKind::Unavailable, what))
 }
 
-/// An error of encryption.
+/// The error of a failed encryption.
 pub(super) fn refused_tls(message: String) -> Error {
     Error::new(ErrorKind::FailedPrecondition, message)
 }
 
-/// Whether a connection is as good as before after this error.
+/// Whether a connection is still usable after this error.
 pub(super) fn leaves_connection(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1062 | 1205 | 1213, .. }))
 }
 
-/// Whether a server says that it does not take writes, or nothing at all, which another may.
+/// Whether a server is read-only or does not answer, while another server may be the right one.
 pub(super) fn leads_elsewhere(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836, .. }))
 }
 
-/// The first cause of a type.
+/// Returns the first cause of a type.
 pub(super) fn cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<T>() {
             return Some(found);
         }
-        // An error of input and output keeps another inside, which is not its source.
+        // An I/O error contains another error that is not its source.
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         next = match inner {
             Some(inner) => Some(inner),
@@ -108,93 +108,112 @@ pub(super) fn cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'stati
 
 fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     use ErrorKind as Kind;
-    let (mut done, kind, what) = match error.code {
+    let (mut fate, kind, what) = match error.code {
         1045 | 1698 => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             Kind::Unauthenticated,
             "the user or the password is wrong, or the user has to encrypt (sslmode=require)",
         ),
-        1049 => (Done::Refused, Kind::NotFound, "there is no such database; make it with CREATE DATABASE"),
-        1044 | 1142 | 1143 | 1227 | 1370 | 1419 => {
-            (Done::Refused, Kind::PermissionDenied, "the user may not do this; grant it what docs/schema.md lists")
-        }
-        1130 => (Done::Refused, Kind::PermissionDenied, "the server takes no connections from this host"),
-        3159 => {
-            (Done::Refused, Kind::FailedPrecondition, "the server takes encrypted connections alone; sslmode=require")
-        }
+        1049 => (CommitFate::NeverApplied, Kind::NotFound, "there is no such database; make it with CREATE DATABASE"),
+        1044 | 1142 | 1143 | 1227 | 1370 | 1419 => (
+            CommitFate::NeverApplied,
+            Kind::PermissionDenied,
+            "the user may not do this; grant it what docs/schema.md lists",
+        ),
+        1130 => (CommitFate::NeverApplied, Kind::PermissionDenied, "the server takes no connections from this host"),
+        3159 => (
+            CommitFate::NeverApplied,
+            Kind::FailedPrecondition,
+            "the server takes encrypted connections alone; sslmode=require",
+        ),
         1040 | 1203 | 1226 => (
-            Done::Unreached,
+            CommitFate::NotSent,
             Kind::ResourceExhausted,
             "the server has no connection left (max_connections); raise it, or lower pool_size",
         ),
-        1129 => (Done::Unreached, Kind::Unavailable, "the server has blocked this host after errors (FLUSH HOSTS)"),
-        1213 | 3101 => (Done::Undone, Kind::Unavailable, "another writer came first again and again"),
-        1205 => (Done::Blocked, Kind::Unavailable, "another transaction holds a lock for long; end it, then try again"),
-        1020 | 1050 | 1062 | 1304 => (Done::Undone, Kind::Unavailable, "another writer came first"),
-        1243 | 1615 => (Done::Undone, Kind::Unavailable, "the tables were changed meanwhile"),
-        1290 | 1792 | 1836 => {
-            (Done::Undone, Kind::Unavailable, "the server is read-only: a replica, or one set so; name the primary")
-        }
-        1047 => (Done::Undone, Kind::Unavailable, "the node is not ready (wsrep_ready)"),
+        1129 => (CommitFate::NotSent, Kind::Unavailable, "the server has blocked this host after errors (FLUSH HOSTS)"),
+        1213 | 3101 => (CommitFate::RolledBack, Kind::Unavailable, "another writer came first again and again"),
+        1205 => (
+            CommitFate::LockTimeout,
+            Kind::Unavailable,
+            "another transaction holds a lock for long; end it, then try again",
+        ),
+        1020 | 1050 | 1062 | 1304 => (CommitFate::RolledBack, Kind::Unavailable, "another writer came first"),
+        1243 | 1615 => (CommitFate::RolledBack, Kind::Unavailable, "the tables were changed meanwhile"),
+        1290 | 1792 | 1836 => (
+            CommitFate::RolledBack,
+            Kind::Unavailable,
+            "the server is read-only: a replica, or one set so; name the primary",
+        ),
+        1047 => (CommitFate::RolledBack, Kind::Unavailable, "the node is not ready (wsrep_ready)"),
         1053 | 1077 | 1079 | 1180 | 1181 | 1158..=1161 | 1317 | 1927 | 1969 | 3024 | 4031 => {
-            (Done::Unknown, Kind::Unavailable, "the server ended the statement")
+            (CommitFate::Unknown, Kind::Unavailable, "the server ended the statement")
         }
-        1026 | 1030 | 1598 | 3100 | 3200 => {
-            (Done::Unknown, Kind::Unavailable, "the server failed to write, possibly its binary log after the commit")
-        }
-        1021 | 1114 => (Done::Refused, Kind::ResourceExhausted, "the server's disk is full; make room"),
-        1037 | 1038 | 1041 | 1206 => (Done::Refused, Kind::ResourceExhausted, "the server is out of memory"),
+        1026 | 1030 | 1598 | 3100 | 3200 => (
+            CommitFate::Unknown,
+            Kind::Unavailable,
+            "the server failed to write, possibly its binary log after the commit",
+        ),
+        1021 | 1114 => (CommitFate::NeverApplied, Kind::ResourceExhausted, "the server's disk is full; make room"),
+        1037 | 1038 | 1041 | 1206 => (CommitFate::NeverApplied, Kind::ResourceExhausted, "the server is out of memory"),
         1118 | 1197 => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             Kind::PayloadTooLarge,
             "more than one transaction may hold; raise innodb_log_file_size and max_binlog_cache_size, or split it",
         ),
         1153 => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             Kind::PayloadTooLarge,
             "larger than the server takes at once; raise max_allowed_packet, or split it",
         ),
         1461 => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             Kind::ResourceExhausted,
             "the server has no prepared statement left; raise max_prepared_stmt_count",
         ),
-        1034 | 1712 => (Done::Refused, Kind::DataCorrupted, "a table of the database is damaged; restore a backup"),
+        1034 | 1712 => {
+            (CommitFate::NeverApplied, Kind::DataCorrupted, "a table of the database is damaged; restore a backup")
+        }
         1054 | 1146 | 1305 | 1318 => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             Kind::FailedPrecondition,
             "a table or procedure of scratchbook's is missing or of another version; run 'scratchbook migrate'",
         ),
-        1665 => {
-            (Done::Refused, Kind::FailedPrecondition, "the server logs statements; set binlog_format to ROW or MIXED")
-        }
+        1665 => (
+            CommitFate::NeverApplied,
+            Kind::FailedPrecondition,
+            "the server logs statements; set binlog_format to ROW or MIXED",
+        ),
         1071 => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             Kind::FailedPrecondition,
             "keys do not fit an index; innodb_page_size has to be 16k or more",
         ),
         _ if stage == Stage::Writing && !is_surely_refused(error) => {
-            (Done::Unknown, Kind::Internal, "MySQL failed at a statement, which may have been done")
+            (CommitFate::Unknown, Kind::Internal, "MySQL failed at a statement, which may have been done")
         }
-        _ => (Done::Refused, Kind::Internal, "MySQL refused a statement"),
+        _ => (CommitFate::NeverApplied, Kind::Internal, "MySQL refused a statement"),
     };
-    if stage == Stage::Connecting && matches!(done, Done::Unknown | Done::Undone | Done::Blocked) {
-        done = Done::Unreached;
+    if stage == Stage::Connecting
+        && matches!(fate, CommitFate::Unknown | CommitFate::RolledBack | CommitFate::LockTimeout)
+    {
+        fate = CommitFate::NotSent;
     }
     let ServerError { code, state, .. } = error;
     let what = format!("{what} (error {code}, SQLSTATE {state})");
     if kind == Kind::PayloadTooLarge {
-        // What was asked for is at fault, and not the database.
-        return Failure { done, error: Error::new(kind, what) };
+        // The request is at fault, not the database.
+        return Failure { fate, error: Error::new(kind, what) };
     }
-    Failure::new(done, Error::new(kind, format!("{place}: {what}")))
+    Failure::new(fate, Error::new(kind, format!("{place}: {what}")))
 }
 
-/// Whether an error that is not listed comes from the statement or its values, and so from before any commit.
+/// Whether an error that is not listed comes from the statement or its values, and so occurred before any commit.
 fn is_surely_refused(error: &ServerError) -> bool {
-    // Most errors have the state HY000, these among them: of values, character sets, JSON, and what is not there.
+    // Most errors have the state HY000, including these: of values, character sets, JSON, and missing objects.
     let of_values = matches!(error.code, 1193 | 1231 | 1264..=1267 | 1292 | 1364..=1366 | 1525 | 1644 | 4035..=4045);
-    // Errors of values, constraints, statements, rights; not of transactions, connections and all others.
+    // These are errors of values, constraints, statements and permissions, not of transactions, connections and all
+    // others.
     of_values || ["0A", "21", "22", "23", "28", "3D", "42", "45"].iter().any(|class| error.state.starts_with(class))
 }
 
@@ -214,24 +233,24 @@ mod tests {
 
     #[test]
     fn what_is_tried_again_follows_from_the_number() {
-        for (code, done, kind) in [
-            (1213, Done::Undone, ErrorKind::Unavailable),
-            (1205, Done::Blocked, ErrorKind::Unavailable),
-            (1047, Done::Undone, ErrorKind::Unavailable),
-            (1290, Done::Undone, ErrorKind::Unavailable),
-            (1180, Done::Unknown, ErrorKind::Unavailable),
-            (1053, Done::Unknown, ErrorKind::Unavailable),
-            (1040, Done::Unreached, ErrorKind::ResourceExhausted),
-            (1021, Done::Refused, ErrorKind::ResourceExhausted),
-            (1045, Done::Refused, ErrorKind::Unauthenticated),
-            (1366, Done::Refused, ErrorKind::Internal),
-            (3101, Done::Undone, ErrorKind::Unavailable),
-            (3100, Done::Unknown, ErrorKind::Unavailable),
-            (1026, Done::Unknown, ErrorKind::Unavailable),
-            (9999, Done::Unknown, ErrorKind::Internal),
+        for (code, fate, kind) in [
+            (1213, CommitFate::RolledBack, ErrorKind::Unavailable),
+            (1205, CommitFate::LockTimeout, ErrorKind::Unavailable),
+            (1047, CommitFate::RolledBack, ErrorKind::Unavailable),
+            (1290, CommitFate::RolledBack, ErrorKind::Unavailable),
+            (1180, CommitFate::Unknown, ErrorKind::Unavailable),
+            (1053, CommitFate::Unknown, ErrorKind::Unavailable),
+            (1040, CommitFate::NotSent, ErrorKind::ResourceExhausted),
+            (1021, CommitFate::NeverApplied, ErrorKind::ResourceExhausted),
+            (1045, CommitFate::NeverApplied, ErrorKind::Unauthenticated),
+            (1366, CommitFate::NeverApplied, ErrorKind::Internal),
+            (3101, CommitFate::RolledBack, ErrorKind::Unavailable),
+            (3100, CommitFate::Unknown, ErrorKind::Unavailable),
+            (1026, CommitFate::Unknown, ErrorKind::Unavailable),
+            (9999, CommitFate::Unknown, ErrorKind::Internal),
         ] {
             let failure = failure("mysql://db/x", Stage::Writing, &server(code));
-            assert_eq!((failure.done, failure.error.kind()), (done, kind), "{code}");
+            assert_eq!((failure.fate, failure.error.kind()), (fate, kind), "{code}");
             let shown = format!("{} {:?}", failure.error, failure.error);
             assert!(shown.contains(&code.to_string()) && !shown.contains("secret"), "{shown}");
         }
@@ -240,17 +259,17 @@ mod tests {
     #[test]
     fn a_lost_connection_is_unknown_and_one_never_made_is_not() {
         let lost = || MySqlError::Io(IoError::Io(io::ErrorKind::ConnectionReset.into()));
-        assert_eq!(failure("db", Stage::Writing, &lost()).done, Done::Unknown);
-        assert_eq!(failure("db", Stage::Connecting, &lost()).done, Done::Unreached);
-        assert_eq!(failure("db", Stage::Connecting, &server(1053)).done, Done::Unreached);
+        assert_eq!(failure("db", Stage::Writing, &lost()).fate, CommitFate::Unknown);
+        assert_eq!(failure("db", Stage::Connecting, &lost()).fate, CommitFate::NotSent);
+        assert_eq!(failure("db", Stage::Connecting, &server(1053)).fate, CommitFate::NotSent);
     }
 
     #[test]
     fn an_unknown_error_of_what_cannot_have_committed_is_a_refusal() {
         for stage in [Stage::Connecting, Stage::Reading] {
-            assert_eq!(failure("db", stage, &server(9999)).done, Done::Refused);
+            assert_eq!(failure("db", stage, &server(9999)).fate, CommitFate::NeverApplied);
         }
         let error = ServerError { code: 9999, message: String::new(), state: "42000".into() };
-        assert_eq!(failure("db", Stage::Writing, &MySqlError::Server(error)).done, Done::Refused);
+        assert_eq!(failure("db", Stage::Writing, &MySqlError::Server(error)).fate, CommitFate::NeverApplied);
     }
 }

@@ -1,9 +1,15 @@
-//! Which events a read picks, as a part of its statement. Each costs what it returns, however long the session is.
+//! Appending events, and the part of a statement that selects which events a read returns. A read costs what it
+//! returns, however long the session is.
 
 use mysql_async::Value;
 
+use super::MySql;
+use super::batch;
 use super::read::EVENT;
+use super::write::{Answer, strange};
+use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::query::{EventQuery, since_bounds};
+use scratchbook_database::{AppendRow, Attempt, CommitFate, Failure, Idempotency, NewAppend};
 
 /// A part of a statement, with the values of its parameters.
 #[derive(Default)]
@@ -49,13 +55,13 @@ fn all_since(address: &[&str; 3], seconds: f64) -> Picked {
     Picked { sql, values }
 }
 
-/// Events from a time on, the last `count` of them in the store's order.
+/// Selects the events from a time on, or the last `count` of them in the store's order.
 ///
-/// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way back
-/// by number, unless the clock was very wrong. Which of the two it is, the statement finds out for itself: of the two
-/// parts one has a first table without rows, and so reads nothing.
+/// If there are few of them, the index on time finds them. If there are many, the last ones are found soon by going
+/// back by number, unless the clock was very wrong. The statement finds out by itself which case it is: one of its two
+/// parts has a first table without rows, and so reads nothing.
 fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usize, usize)) -> Picked {
-    // The session is one row, read before the plan is made, so that its number bounds a range.
+    // The session is a single row that is read before the plan is made, so that its number bounds a range.
     let near = "SELECT back.seq FROM `{prefix}sessions` AS s
          STRAIGHT_JOIN `{prefix}events` AS back FORCE INDEX (PRIMARY)
          WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?
@@ -88,12 +94,64 @@ fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usi
     Picked { sql, values }
 }
 
-/// A count for LIMIT, which takes no more than this.
+/// A count for LIMIT, limited to what a column can hold.
 pub(super) fn sql_limit(count: usize) -> Value {
     number(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// A number of ours, which fits the columns.
+/// A number of ours, limited to what a column can hold.
 pub(super) fn number(number: u64) -> Value {
     i64::try_from(number).unwrap_or(i64::MAX).into()
+}
+
+/// How often a batch is written again without the appends that were in its way, as long as none of them is found.
+const TRIES: usize = 3;
+
+impl MySql {
+    /// Writes events in one commit, except those that are already stored or have no session.
+    pub(super) async fn write_appends(&self, appends: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+        let mut rows: Vec<Option<AppendRow>> = appends.iter().map(|_| None).collect();
+        let mut tries = 0;
+        loop {
+            let open: Vec<usize> = (0..appends.len()).filter(|n| rows[*n].is_none()).collect();
+            let batch: Vec<&NewAppend> = open.iter().map(|n| appends[*n]).collect();
+            if batch.is_empty() {
+                break;
+            }
+            let (arguments, places) = batch::appends(&batch)?;
+            for answer in self.call(arguments, Idempotency::Idempotent).await? {
+                match answer {
+                    Answer::Done(numbers) => {
+                        for (n, place) in places.iter().enumerate() {
+                            rows[open[n]] = Some(numbers.stored(place)?);
+                        }
+                    }
+                    Answer::Missing { place } => {
+                        let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
+                        here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
+                    }
+                    // The caller tries the appends one by one to find the one that does not fit.
+                    Answer::Full if appends.len() > 1 => return Err(full()),
+                    Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
+                    Answer::Duplicate { place, known } => {
+                        let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
+                        rows[n] = Some(known.row(&appends[n].key)?);
+                    }
+                    _ => return Err(strange("a row of another call").into()),
+                }
+            }
+            // The conflicting event may have disappeared with its session.
+            tries += usize::from(open.iter().all(|n| rows[*n].is_none()));
+            if tries == TRIES {
+                let what = format!("{}: what is in the way of an append comes and goes", self.connections.place());
+                return Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)));
+            }
+        }
+        Ok(rows.into_iter().flatten().collect())
+    }
+}
+
+/// The failure of a batch in which one append exceeds a limit: its appends are then written one by one.
+fn full() -> Failure {
+    Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }

@@ -1,9 +1,9 @@
-//! The feed of an app: everything that was committed, in an order in which no session, user or app goes back.
+//! The change feed of an app: all commits, in an order that keeps the order of each session, user and app.
 //!
-//! A commit does not number what it writes: two that run at the same time would have to take turns for it. Who reads
-//! the feed numbers what is committed and has no number yet. In what one statement sees, each commit has all with it
-//! that came before it in the same session, user or app, and those are told apart by how far the logs were and by the
-//! events' own numbers. Whatever is numbered later comes later.
+//! A commit does not number what it writes, because concurrent commits would have to wait for each other. Instead,
+//! reading the feed assigns numbers to the commits that have none yet. One statement sees, together with a commit, all
+//! earlier commits to the same session, user or app. These are ordered by the positions of the logs and by the events'
+//! own numbers. Commits that are numbered later come later in the feed.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,41 +14,42 @@ use mysql_async::{Row, Value};
 use super::MySql;
 use super::batch::json;
 use super::events::{number, sql_limit};
-use super::log::{COLUMNS, change_of, scope_of};
-use super::pool::{Care, Lease};
-use super::removal::removal;
+use super::lease::Lease;
+use super::removals::removal;
 use super::row::Cells;
+use super::state::scope_of;
+use super::state_log::{COLUMNS, change_of};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::feed::{Feed, FeedPlace, ahead};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, stored_key};
 use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
-/// How many commits are numbered by one transaction.
+/// The maximum number of commits that one transaction numbers.
 const AT_ONCE: usize = 1000;
 
-/// What a row is of. At one place in both logs of one user they come in this order: what was removed before the next of its
-/// name.
+/// The kind of a row. At the same position in both logs of a user, rows come in this order: a removal comes before the
+/// next session or user of the same name.
 const REMOVED: i64 = -1;
 const STATE: i64 = 1;
 const CREATED: i64 = 2;
 const EVENT: i64 = 3;
 
-/// A page as it was read: commits by their positions, `None` for what was pruned since.
+/// A page as it was read: commits by their positions, with `None` for those that were pruned since.
 struct Read {
     commits: BTreeMap<u64, Option<FeedCommit>>,
-    /// How far the feed is numbered.
+    /// The last number in the feed.
     end: u64,
-    /// Whether there is something committed that has no number.
+    /// Whether there are commits without a number.
     pending: bool,
-    /// Up to where removals were let go.
+    /// The position up to which the records of removals were dropped.
     let_go: u64,
 }
 
 impl MySql {
-    /// Reads a page of a feed.
+    /// Reads a page of the feed.
     pub(super) async fn read_feed(
         &self,
         owner: &StateOwner,
@@ -85,7 +86,7 @@ impl MySql {
                 return Ok(page);
             }
             if is_full {
-                // All of it was pruned.
+                // All commits of this page were pruned.
                 after = Some(FeedPlace { position: last.unwrap_or(from), ..place });
             } else if pending {
                 self.number_some(app).await?;
@@ -96,7 +97,7 @@ impl MySql {
         }
     }
 
-    /// Reads what has a number above this one, so many commits of each sort.
+    /// Reads the entries with a number above this one, at most this many of each kind.
     async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize, room: RowRoom) -> Attempt<Read> {
         let app = Value::from(owner.app_name());
         let user = owner.user_id().map(Value::from);
@@ -151,7 +152,7 @@ impl MySql {
         let created = [&now[..], &place, user, &end].concat();
         let removed = [&place[..], user, &end].concat();
         let values = [&head[..], &place, user, &end, &of_app, &created, &created, &removed];
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows_within(&sql, values.concat(), room, |_| true).await?;
         drop(lease);
         Ok(read(owner, rows)?)
@@ -163,17 +164,17 @@ impl MySql {
         Ok(())
     }
 
-    /// Numbers commits of an app that have no number yet, as many as go at once; says how many.
+    /// Numbers commits of an app that have no number yet, up to the maximum of one transaction, and returns how many.
     async fn number_some(&self, app: &str) -> Attempt<usize> {
         let of_app = Value::from(app);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let lock = self.sql(
             "INSERT INTO `{prefix}feeds` (app_name, position) VALUES (?, 0)
              ON DUPLICATE KEY UPDATE position = `{prefix}feeds`.position",
         );
         lease.rows(&lock, vec![of_app.clone()]).await?;
-        // One more of each sort than is numbered: of what is at the same place, the part that is not read comes last.
+        // Reads one more of each kind than is numbered, so that a row that is not read comes last at its position.
         let limit = sql_limit(AT_ONCE + 1);
         let sql = self.sql(&format!(
             "SELECT 0 AS kind, position AS app_position, 0 AS user_position, NULL AS user_id, NULL AS id, NULL AS scope,
@@ -200,7 +201,7 @@ impl MySql {
         let rows = lease.rows(&sql, [std::slice::from_ref(&of_app), &some, &some, &some, &some].concat()).await?;
         let mut commits = rows.into_iter().map(Unnumbered::read).collect::<Result<Vec<_>>>()?;
         commits.sort();
-        // The first is how far the feed is numbered.
+        // The first row has the last number in the feed.
         let position = commits.first().map_or(0, |feed| feed.app_position);
         let commits: Vec<_> = commits.iter().skip(1).take(AT_ONCE).collect();
         if commits.is_empty() {
@@ -243,10 +244,10 @@ impl MySql {
         lease.rows(&sql, vec![(commits.len() as i64).into(), app.into()]).await.map(drop)
     }
 
-    /// Tells this database from all others.
+    /// Returns the id of this database.
     async fn database_id(&self) -> Attempt<&str> {
         let read = async {
-            let mut lease = self.connections.lease(Care::Again).await?;
+            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
             let row =
                 lease.rows(&self.sql("SELECT id FROM `{prefix}database_id`"), Vec::new()).await?.into_iter().next();
             let row = row.ok_or_else(|| damaged("the id of the database"))?;
@@ -256,7 +257,7 @@ impl MySql {
     }
 }
 
-/// Whether an app has commits without a number; takes its name four times.
+/// Whether an app has commits without a number. The app's name is needed four times.
 const PENDING: &str = "(
     EXISTS (SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_feed) WHERE app_name = ? AND feed_position = -1)
     OR EXISTS (SELECT 1 FROM `{prefix}state_commits` FORCE INDEX (state_commits_by_feed)
@@ -267,15 +268,15 @@ const PENDING: &str = "(
         WHERE app_name = ? AND feed_position = -1)
 )";
 
-/// A commit that has no number yet, in the order in which they get theirs.
+/// A commit without a number. The order is that in which commits are numbered.
 #[derive(Debug, PartialEq, Eq)]
 struct Unnumbered {
     kind: i64,
     app_position: i64,
     user_position: i64,
-    /// Whose session it is, or whose keys.
+    /// The user who owns the session or the keys.
     user_id: String,
-    /// The session; for state, the user whose it is.
+    /// The session; for state, the user who owns it.
     id: String,
     scope: Option<String>,
     number: i64,
@@ -299,7 +300,7 @@ impl Unnumbered {
 impl Ord for Unnumbered {
     fn cmp(&self, other: &Self) -> Ordering {
         let place = |c: &Self| (c.kind != 0, c.app_position, c.user_position);
-        // Of one creation the user's keys come before the app's.
+        // Within one creation, the user's keys come before the app's.
         let scope = |c: &Self| c.scope.as_deref() == Some(Scope::App.as_str());
         place(self).cmp(&place(other)).then_with(|| {
             let (a, b) = (self, other);
@@ -328,7 +329,7 @@ fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<Read> {
                 let of = if of_app { StateOwner::app(app) } else { StateOwner::user(app, &user) };
                 let of = of.map_err(|e| damaged(place()).with_source(e))?;
                 let commit = found.commits.entry(at).or_insert(None);
-                // Without a key: what was changed is pruned.
+                // A row without a key stands for changes that were pruned.
                 if cells.integer(5, place).is_ok() {
                     let change = change_of(&of, scope_of(&of), &mut cells, 5)?;
                     match commit {

@@ -1,12 +1,12 @@
-//! Forks: a session with the events of another, copied by the server.
+//! Forks of sessions, whose events are copied by the server.
 
 use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
 use super::events::number;
+use super::lease::Lease;
 use super::past::Head;
-use super::pool::{Care, Lease};
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::json;
@@ -15,18 +15,18 @@ use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{Session, SessionKey, micros_of_seconds, no_session};
-use scratchbook_database::{Attempt, Done, Failure, NewFork, PastScopes, RowRoom};
+use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, NewFork, PastScopes, RowRoom};
 
-/// How many events, or keys, are copied by one statement: each is to end well within the statement timeout.
+/// The maximum number of events or keys that one statement copies, so that each statement ends well within the timeout.
 const AT_ONCE: u64 = 5000;
 
-/// How many bytes of keys and values go in one statement, unless one alone has more.
+/// The maximum size of the keys and values in one statement, unless a single one is larger.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
 impl MySql {
-    /// Makes a session of another; `None` where its id is taken.
+    /// Creates a fork. Returns `None` if its id is taken.
     pub(super) async fn write_fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let (at, created, metadata) = self.lock_source(&mut lease, new).await?;
         let head = self.head(&mut lease, &new.source, at).await?.ok_or_else(|| no_session(&new.source))?;
@@ -70,8 +70,8 @@ impl MySql {
         self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
     }
 
-    /// Locks the session that is forked, so that nobody prunes or deletes it meanwhile: up to which event it is taken
-    /// over, when it was made, and its title and labels.
+    /// Locks the source session, so that it is not pruned or deleted in the meantime. Returns the event up to which it
+    /// is copied, its time of creation, and its title and labels.
     async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64, TextMetadata)> {
         let key = &new.source;
         let lock = "SELECT seq, create_time, title, labels FROM `{prefix}sessions`
@@ -86,7 +86,7 @@ impl MySql {
         Ok((new.at.unwrap_or(last), cells.integer(1, place)?, metadata))
     }
 
-    /// Writes the rows of the new session; `false` where its id is taken.
+    /// Writes the rows of the new session. Returns `false` if its id is taken.
     async fn insert_fork(
         &self,
         lease: &mut Lease<'_>,
@@ -120,7 +120,7 @@ impl MySql {
         Ok(false)
     }
 
-    /// Writes where the fold of the new session begins. Its user is locked before, as in every creation.
+    /// Writes the state from which the fold of the new session begins. As in every creation, its user is locked before.
     async fn insert_beginning(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64) -> Attempt<()> {
         let (source, target) = (address(&new.source), address(&new.key));
         let lock = self.sql(
@@ -143,7 +143,7 @@ impl MySql {
         lease.rows(&beginning, [&target[2..], &[number(at)], &source].concat()).await.map(drop)
     }
 
-    /// Copies the events after one up to another. They are not told in a feed again.
+    /// Copies the events after one number up to another. Feeds do not report them again.
     async fn copy_events(
         &self,
         lease: &mut Lease<'_>,
@@ -168,7 +168,7 @@ impl MySql {
         Ok(())
     }
 
-    /// Writes the session's keys as they stood at an event.
+    /// Writes the session's keys with their values at an event.
     async fn write_keys(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64, head: Head) -> Attempt<()> {
         let mut past = self.past_from(lease, &new.source, at, head, PastScopes::Own).await?;
         let folded = past.fold(&new.source, at, |_| Ok(()))?;
@@ -197,10 +197,10 @@ impl MySql {
         Ok(())
     }
 
-    /// What is told where the id is taken: the fork, where a try before this one has made it.
+    /// The answer if the id is taken: the fork, if an earlier attempt has created it.
     async fn forked_before(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let sql = self.sql("SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let row = lease.rows(&sql, address(&new.key).to_vec()).await?.into_iter().next();
         drop(lease);
         let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
@@ -211,7 +211,7 @@ impl MySql {
             Some(_) => Ok(None),
             None => {
                 let message = format!("the session {} was deleted just now; try again", new.key);
-                Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, message) })
+                Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, message) })
             }
         }
     }

@@ -1,15 +1,15 @@
-//! Whether there is room for the keys that a commit brings: counted where the procedure has said that there may be none.
+//! The limit on the number of keys, which is counted if the procedure has reported that it may be exceeded.
 
 use std::collections::{HashMap, HashSet};
 
-use super::resolve::SCOPES;
+use super::locks::SCOPES;
 use super::write::Answer;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::state::Scope;
 
-/// How many keys each scope has, and which of those that are written are among them.
+/// How many keys each scope has, and which of the keys to write are among them.
 #[derive(Debug, Default)]
 pub(super) struct Growth<'a> {
     counts: HashMap<Scope, u64>,
@@ -17,7 +17,7 @@ pub(super) struct Growth<'a> {
 }
 
 impl<'a> Growth<'a> {
-    /// What was found under the locks of a write that reads these keys.
+    /// Creates the counts from the answers of a lock that has read these keys.
     pub(super) fn new(reads: &[(Scope, &'a str)], answers: &[Answer]) -> Self {
         let mut growth = Self::default();
         for answer in answers {
@@ -33,7 +33,7 @@ impl<'a> Growth<'a> {
         growth
     }
 
-    /// Counts changes that are made after those before, and refuses what leaves more keys than there were and may be.
+    /// Counts changes that follow the earlier ones, and refuses them if they exceed the limit and add keys.
     pub(super) fn add(&mut self, changes: impl IntoIterator<Item = &'a TextChange>, limits: &Limits) -> Result<()> {
         let before = self.counts.clone();
         let mut new = HashMap::new();

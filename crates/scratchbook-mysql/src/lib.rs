@@ -1,46 +1,62 @@
-//! Sessions in MySQL or MariaDB.
+//! Sessions, state and artifacts in MySQL or MariaDB.
+//!
+//! ```no_run
+//! use scratchbook_core::session::{CreateSessionConfig, SessionService};
+//! use scratchbook_mysql::MySqlSessionService;
+//!
+//! # async fn run() -> scratchbook_core::error::Result<()> {
+//! let sessions = MySqlSessionService::connect("mysql://agents:secret@db.example.org/agents").await?;
+//! let session = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+//! # Ok(()) }
+//! ```
 //!
 //! # Layout
 //!
-//! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: how one connects; `pool.rs`: the connections.
+//! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
+//! - `lease.rs`: what a call can do on a connection; `row.rs`: reading the columns of a row.
 //! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
 //!   one call.
-//! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
-//! - `resolve.rs`: writes that lock and read first: operations, guards, late appends.
-//! - `delete.rs`: removing sessions and users.
-//! - `row.rs`: reading columns; `read.rs`, `events.rs`, `list.rs`, `log.rs`: what is read, each in one statement.
-//! - `past.rs`: the state at an event, and who wrote what; `fork.rs`: sessions of sessions.
-//! - `retention.rs`: what expires and what is pruned.
-//! - `feed.rs`: numbering commits and reading them; `watch.rs`: hearing of those by other processes.
-//! - `artifact.rs`: artifacts. `error.rs`: what MySQL's errors mean.
+//! - `batch.rs`: the arguments of that procedure; `write.rs`: calling it, and its answers.
+//! - `events.rs`: appending events, and which events a read picks. `read.rs`: reading a session.
+//! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
+//!   `growth.rs`: how many keys a scope can have.
+//! - `sessions.rs`: title, labels and lists of sessions; `locate.rs`: finding a session by its id alone.
+//! - `state.rs`: the state of users and apps as it is now; `state_log.rs`: its log.
+//! - `past.rs`: point-in-time state, blame and checkpoints; `fork.rs`: forks of sessions.
+//! - `feed.rs`: the change feed; `listen.rs`: finding the commits of other processes.
+//! - `retention.rs`: expiry and pruning; `removals.rs`: removing sessions and users.
+//! - `artifacts.rs`, `owners.rs`, `usage.rs`: artifacts, the list of apps and users, and how much is stored.
+//! - `error.rs`: what MySQL's errors say about whether a statement was carried out.
 
-mod artifact;
+mod artifacts;
 mod batch;
 mod connection;
-mod delete;
+mod connector;
 mod error;
 mod events;
 mod feed;
 mod fork;
 mod growth;
-mod list;
+mod lease;
+mod listen;
 mod locate;
-mod log;
+mod locks;
 mod migrating;
-mod options;
 mod owners;
 mod past;
-mod pool;
 mod read;
-mod removal;
+mod removals;
 mod resolve;
 mod retention;
 mod row;
 mod schema;
 mod script;
+mod sessions;
+mod state;
+mod state_log;
 mod tls;
+mod uri;
 mod usage;
-mod watch;
 mod write;
 
 use std::collections::BTreeMap;
@@ -68,18 +84,18 @@ use scratchbook_core::session::{
     SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
 };
 use scratchbook_database::{
-    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
+    AppendRow, Attempt, Backend, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Migrate, NewAppend,
     NewFork, Past, PastScopes, RowRoom, Unresolved,
 };
 
-use options::Target;
-use pool::Connections;
-use watch::Watched;
+use connection::Connections;
+use listen::Watched;
+use uri::Target;
 
-/// Sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
+/// Keeps sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
 ///
-/// The URI is `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://...`; the database must be there, the tables
-/// are made in it. A `+driver` after the scheme is ignored, as is `charset=utf8mb4`. Parameters are those of
+/// The URI is `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://...`. The database has to exist; the tables are
+/// created in it. A `+driver` after the scheme is ignored, as is `charset=utf8mb4`. The parameters are those of
 /// [`DatabaseOptions`]: `pool_size`, `connect_timeout` (seconds), `statement_timeout_ms`, `retry_timeout_ms`,
 /// `sslmode`, `sslrootcert`, `migrate`, and `table_prefix`.
 ///
@@ -94,16 +110,16 @@ use watch::Watched;
 /// ```
 pub type MySqlSessionService = DatabaseSessionService<MySql>;
 
-/// What [`MySqlSessionService`] says to its database, and what it understands of the answers.
+/// A MySQL or MariaDB database, as [`MySqlSessionService`] uses it.
 pub struct MySql {
     connections: Connections,
     prefix: String,
-    /// How large a command the server takes, in bytes.
+    /// The maximum size of a command, in bytes.
     max_packet: usize,
     limits: Limits,
-    /// By its clock sessions expire.
+    /// Its clock decides which sessions have expired.
     environment: Arc<dyn Environment>,
-    /// The database's own, when it was asked for.
+    /// The id of the database, after it was first read.
     id: OnceCell<String>,
     watched: Watched,
 }
@@ -115,12 +131,12 @@ impl fmt::Debug for MySql {
 }
 
 impl MySql {
-    /// A statement with the names of our tables in it.
+    /// Fills the prefix of our tables into a statement.
     fn sql(&self, template: &str) -> String {
         script::with_prefix(template, &self.prefix)
     }
 
-    /// In microseconds since 1970.
+    /// The current time for expiry, in microseconds since 1970.
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }
@@ -128,15 +144,15 @@ impl MySql {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Dialect for MySql {
+impl Backend for MySql {
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
-        options::read_uri(uri)
+        uri::read_uri(uri)
     }
 
     async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
         let target = Target::new(uri, options)?;
         let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
-        let (server, connections) = connection::open(target, options).await?;
+        let (server, connections) = connector::open(target, options).await?;
         if options.migrate != Migrate::Off {
             schema::prepare(&connections, &prefix, options.migrate, connect).await?;
         }
@@ -154,7 +170,7 @@ impl Dialect for MySql {
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
         let target = Target::new(uri, options)?;
         let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
-        let (_, connections) = connection::open(target, options).await?;
+        let (_, connections) = connector::open(target, options).await?;
         let migrations = schema::migrate(&connections, &prefix, run, connect).await;
         connections.close().await;
         migrations
@@ -165,15 +181,15 @@ impl Dialect for MySql {
     }
 
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        self.append_late(new).await
+        self.append_resolved(new).await
     }
 
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        self.create_late(new, token).await
+        self.create_resolved(new, token).await
     }
 
     async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        self.put_late(owner, new, author, time).await
+        self.put_resolved(owner, new, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
@@ -299,7 +315,7 @@ impl Dialect for MySql {
     }
 
     fn may_be_listened_to(&self) -> bool {
-        // They look for themselves.
+        // Other processes find commits by polling.
         false
     }
 

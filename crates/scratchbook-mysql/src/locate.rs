@@ -1,32 +1,33 @@
-//! Sessions by their ids alone, and ids that are unique in their app.
+//! Finding a session by its id alone, and ids that are unique within an app.
 
 use mysql_async::Value;
 use sha2::{Digest, Sha256};
 
 use super::MySql;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::row::Cells;
 use super::write::{Answer, Begun};
 use scratchbook_core::error::Result;
 use scratchbook_core::session::{IdScope, SessionKey};
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
-/// How many rows creations of unique ids take turns by. Those of other ids that share one wait for a commit.
+/// The number of rows that creations with unique ids lock. Different ids that share a row wait for each other's
+/// commits.
 const SLOTS: u16 = 1024;
 
-/// The session that a creation is to make.
+/// The key of a session to create.
 pub(super) struct NewKey<'a> {
     pub(super) key: &'a SessionKey,
     pub(super) scope: IdScope,
     pub(super) token: &'a str,
 }
 
-/// Whether a creation may go on.
-pub(super) enum Turn {
-    /// It may, in a transaction that was begun as is said.
+/// The start of a creation.
+pub(super) enum CreationStart {
+    /// It can go on, in a transaction that was begun as described.
     Begun(Begun),
-    /// This is what is answered to it.
-    Over(Answer),
+    /// It is finished with this answer.
+    Answered(Answer),
 }
 
 impl MySql {
@@ -35,19 +36,19 @@ impl MySql {
             "SELECT user_id FROM `{prefix}sessions` FORCE INDEX (sessions_by_id)
              WHERE app_name = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) LIMIT 2",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![app.into(), session.into(), self.now().into()]).await?;
         drop(lease);
         let user = |row| Cells::from(row).text(0, || format!("the user of a session {session} of {app}"));
         Ok(rows.into_iter().map(user).collect::<Result<_>>()?)
     }
 
-    /// Before a session is made: where its id has to be unique in its app, begins a transaction in which nobody else makes
-    /// one that has to, and looks for another user who has it. It is the first lock of that transaction, and no other
-    /// writer takes it, so that it may come before those of sessions.
-    pub(super) async fn begin_new(&self, lease: &mut Lease<'_>, new: &NewKey<'_>) -> Attempt<Turn> {
+    /// Starts a creation. If the id has to be unique within the app, this begins a transaction in which no other such
+    /// creation can run, and looks for another user who has the id. The lock is the first of the transaction, and no
+    /// other kind of writer takes it, so it can come before the locks of sessions.
+    pub(super) async fn begin_new(&self, lease: &mut Lease<'_>, new: &NewKey<'_>) -> Attempt<CreationStart> {
         if new.scope == IdScope::User {
-            return Ok(Turn::Begun(Begun::Here));
+            return Ok(CreationStart::Begun(Begun::Here));
         }
         let [app, user, session] = [new.key.app_name(), new.key.user_id(), new.key.session_id()];
         lease.begin().await?;
@@ -59,18 +60,19 @@ impl MySql {
         let address = [app, session, user].map(Value::from);
         let values = [&address[..], &[self.now().into()]].concat();
         if lease.rows(&self.sql(others), values).await?.is_empty() {
-            return Ok(Turn::Begun(Begun::Before));
+            return Ok(CreationStart::Begun(Begun::Before));
         }
-        // Made by a try before this one; another user's came later, which did not have to be unique.
+        // The session may have been created by an earlier attempt, and another user's session with the same id
+        // afterwards, because that id did not have to be unique.
         let own = "SELECT 1 FROM `{prefix}sessions` FORCE INDEX (PRIMARY)
             WHERE app_name = ? AND id = ? AND user_id = ? AND token = ?";
         let is_ours = !lease.rows(&self.sql(own), [&address[..], &[new.token.into()]].concat()).await?.is_empty();
         lease.rollback().await?;
-        Ok(Turn::Over(if is_ours { Answer::Made } else { Answer::Taken }))
+        Ok(CreationStart::Answered(if is_ours { Answer::Made } else { Answer::Taken }))
     }
 }
 
-/// The row that stands for an id, the same to every version of this program.
+/// Returns the row that stands for an id. It is the same in all versions of this program.
 fn slot(app: &str, session: &str) -> u16 {
     let mut hash = Sha256::new();
     for text in [app, session] {
@@ -85,7 +87,7 @@ fn slot(app: &str, session: &str) -> u16 {
 mod tests {
     use super::slot;
 
-    /// Two versions that took other rows for one id would not wait for each other.
+    /// Two versions that used different rows for one id would not wait for each other.
     #[test]
     fn the_row_of_an_id_stays_what_it_is() {
         assert_eq!([slot("app", "s"), slot("ap", "ps"), slot("", "")], [936, 105, 823]);

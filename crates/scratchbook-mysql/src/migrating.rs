@@ -1,11 +1,11 @@
-//! The migrations themselves, as they are run and as they are printed.
+//! The migrations, as they are run and as they are printed.
 
 use refinery_core::AsyncMigrate;
 use refinery_core::traits::r#async::{AsyncQuery, AsyncTransaction};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::pool::Lease;
+use super::lease::Lease;
 use super::row::Cells;
 use super::script::{made, statements, with_prefix};
 use scratchbook_core::error::{Error, Result};
@@ -20,35 +20,35 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V4__removals", include_str!("migrations/V4__removals.sql")),
 ];
 
-/// The version that this build needs.
+/// The version that this program needs.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 
-/// The table of what was applied.
+/// The name of the table of applied migrations.
 pub(super) const HISTORY: &str = "scratchbook_migrations";
 
-/// The procedures that this build calls.
+/// The procedures that this program calls.
 pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_2", "scratchbook_lock_1"];
 
-/// What a client says before it runs what is printed: a procedure keeps the mode that it was made in.
+/// The settings for a client that runs a printed migration: a procedure keeps the SQL mode in which it was created.
 const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\n";
 
-/// What is found in a database.
+/// The state of the tables in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// 0 for none.
+pub(super) struct SchemaState {
+    /// The version of the tables; 0 if there are none.
     pub(super) version: i32,
-    /// Whether the procedures are there, and for us to call.
+    /// Whether each procedure exists and can be called by us.
     pub(super) procedures: [bool; PROCEDURES.len()],
 }
 
-impl Seen {
-    /// The procedures that are not.
+impl SchemaState {
+    /// The missing procedures.
     pub(super) fn missing(self) -> impl Iterator<Item = &'static str> {
         PROCEDURES.into_iter().zip(self.procedures).filter(|(_, there)| !there).map(|(name, _)| name)
     }
 }
 
-/// The names of all tables, views and procedures that the user sees.
+/// Returns the names of all tables, views and procedures that the user can see.
 pub(super) async fn names(lease: &mut Lease<'_>) -> Attempt<Vec<String>> {
     let sql = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()
         UNION ALL SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()";
@@ -57,12 +57,12 @@ pub(super) async fn names(lease: &mut Lease<'_>) -> Attempt<Vec<String>> {
     Ok(names.collect::<Result<_>>()?)
 }
 
-/// The table of what was applied, quoted.
+/// The quoted name of the table of applied migrations.
 pub(super) fn history(prefix: &str) -> String {
     format!("`{prefix}{HISTORY}`")
 }
 
-/// All of them with the prefix filled in.
+/// Returns all migrations with the prefix filled in.
 pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery::Migration>> {
     let migration = |(name, sql): &(&str, &str)| {
         let migration = refinery::Migration::unapplied(name, &with_prefix(sql, prefix));
@@ -71,9 +71,9 @@ pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery::Migration>> {
     MIGRATIONS.iter().map(migration).collect()
 }
 
-/// What makes the procedures that a database has lost, if any: a copy may lack them, since mysqldump leaves them out
-/// unless asked.
-pub(super) fn lost_procedures(seen: Seen, prefix: &str) -> Result<Option<String>> {
+/// Returns the statements that create lost procedures, if any. A copy may lack them, because mysqldump leaves them out
+/// by default.
+pub(super) fn lost_procedures(seen: SchemaState, prefix: &str) -> Result<Option<String>> {
     let names: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
     let mut sql = String::new();
     for migration in embedded(prefix)?.iter().filter(|migration| migration.version() <= seen.version) {
@@ -87,14 +87,14 @@ pub(super) fn lost_procedures(seen: Seen, prefix: &str) -> Result<Option<String>
     Ok((!sql.is_empty()).then(|| format!("{SETUP}DELIMITER //\n{sql}DELIMITER ;\n")))
 }
 
-/// A migration as users are shown it, with these statements.
+/// Describes a migration with these statements to users.
 fn described(migration: &refinery::Migration, sql: String) -> Migration {
     Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
 }
 
-/// What a database lacks: the migrations above its version with the statements that record them, behind the procedures
-/// that it has lost; or those alone.
-pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
+/// Returns what a database lacks: the statements for lost procedures, then the migrations above its version with the
+/// statements that record them.
+pub(super) fn lacking(seen: SchemaState, prefix: &str) -> Result<Vec<Migration>> {
     let all = embedded(prefix)?;
     let mut lost = lost_procedures(seen, prefix)?;
     if seen.version == NEWEST {
@@ -103,7 +103,7 @@ pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
     let described = all.into_iter().filter(|migration| migration.version() > seen.version).map(|migration| {
         let (table, name, checksum) = (history(prefix), migration.name(), migration.checksum());
         let version = migration.version();
-        // The history first: by it the tables are known for ours, also where what follows is cut off.
+        // The history table comes first, because it identifies the tables as ours even if the rest is interrupted.
         let sql = format!(
             "{}{SETUP}{};\n\n{}\nINSERT INTO {table} (version, name, applied_on, checksum)\nVALUES ({version}, \
              '{name}', DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%sZ'), '{checksum}');\n",
@@ -116,15 +116,16 @@ pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
     Ok(described.collect())
 }
 
-/// A connection as the migrations see it.
+/// A connection in the form that refinery needs.
 pub(super) struct Migrating<'a> {
     pub(super) lease: Lease<'a>,
-    /// What failed last: refinery wraps it.
+    /// The last failure, because refinery wraps it.
     pub(super) failure: Option<Failure>,
 }
 
 impl Migrating<'_> {
-    /// Runs a statement, unless it would make a view or a procedure that is there: processes call it meanwhile.
+    /// Runs a statement, unless it would create a view or a procedure that exists, because other processes may be
+    /// calling it.
     async fn run(&mut self, statement: &str) -> Attempt<()> {
         if let Some(name) = made(statement)
             && names(&mut self.lease).await?.iter().any(|known| known.eq_ignore_ascii_case(name))
@@ -142,10 +143,10 @@ impl AsyncTransaction for Migrating<'_> {
         let mut count = 0;
         for statement in files.flat_map(statements) {
             count += 1;
-            if let Err(Failure { done, error }) = self.run(&statement).await {
+            if let Err(Failure { fate, error }) = self.run(&statement).await {
                 let first = statement.lines().next().unwrap_or_default();
                 let error = Error::new(error.kind(), format!("{first} ...: {error}"));
-                self.failure = Some(Failure::new(done, error.again()));
+                self.failure = Some(Failure::new(fate, error.again()));
                 return Err(error);
             }
         }
@@ -157,8 +158,8 @@ impl AsyncQuery<Vec<refinery::Migration>> for Migrating<'_> {
     async fn query<'a>(&'a mut self, query: &'a str) -> Result<Vec<refinery::Migration>> {
         let rows = match self.lease.rows(query, Vec::new()).await {
             Ok(rows) => rows,
-            Err(Failure { done, error }) => {
-                self.failure = Some(Failure::new(done, error.again()));
+            Err(Failure { fate, error }) => {
+                self.failure = Some(Failure::new(fate, error.again()));
                 return Err(error);
             }
         };

@@ -1,4 +1,4 @@
-//! Who there is.
+//! The list of apps and users.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::events::sql_limit;
-use super::pool::Care;
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
 impl MySql {
-    /// Reads apps and users after an owner. Not every user has a row of its own: sessions and artifacts tell of others.
+    /// Reads the apps and users after an owner. Not every user has a row, so sessions and artifacts are searched as
+    /// well.
     pub(super) async fn read_owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
         let (apps, users) = match after {
             None => (">=", ">="),
@@ -28,14 +28,14 @@ impl MySql {
         );
         let mut values = vec![Value::from(app), sql_limit(limit)];
         for table in ["users", "sessions", "artifacts"] {
-            // Not compared as a pair, for which no index is used.
+            // The columns are not compared as a pair, because no index is used for that.
             sql += &format!(
                 " UNION ALL (SELECT DISTINCT app_name, user_id FROM `{{prefix}}{table}`
                  WHERE app_name > ? OR (app_name = ? AND user_id {users} ?) ORDER BY app_name, user_id LIMIT ?)"
             );
             values.extend([app.into(), app.into(), user.into(), sql_limit(limit)]);
         }
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let mut owners = BTreeSet::new();
@@ -44,7 +44,7 @@ impl MySql {
             owners.insert(StateOwner::App { app_name: found.app_name().into() });
             owners.insert(found);
         }
-        // The app that the page begins in has been told before it.
+        // The app in which the page begins was returned before.
         Ok(owners.into_iter().filter(|owner| after.is_none_or(|after| owner > after)).take(limit).collect())
     }
 }

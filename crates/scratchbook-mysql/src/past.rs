@@ -1,12 +1,13 @@
-//! A session's past: what the state at one of its events is folded from, and who wrote each key.
+//! Point-in-time state, blame and checkpoints.
 
 use std::collections::BTreeMap;
 
 use mysql_async::Value;
+use serde_json::Map;
 
 use super::MySql;
 use super::events::number;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::read::insert;
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, KeyWriter, Result};
@@ -15,41 +16,42 @@ use scratchbook_core::plan::fork::{check_event_number, log_pruned};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 use scratchbook_core::state::{Scope, ScopeMap};
-use scratchbook_database::{Attempt, Checkpoint, Done, Failure, Past, PastScopes};
+use scratchbook_database::{Attempt, Checkpoint, CommitFate, Failure, Idempotency, Past, PastScopes};
 
-/// What a row of the first statement is of.
+/// The kinds of rows of the first statement.
 const SESSION: i64 = 0;
 const INITIAL: i64 = 1;
 const CHECKPOINT: i64 = 2;
 
-/// Where a session stands, and where the fold up to one of its events begins.
+/// The head of a session, and the state from which the fold up to one of its events begins.
 pub(super) struct Head {
     pub(super) token: String,
-    /// The session's last event.
+    /// The number of the session's last event.
     pub(super) last: u64,
-    /// The event that the fold of all its events begins after.
+    /// The number of the event after which the fold of the whole session begins.
     pub(super) base: u64,
-    /// A checkpoint, or that.
+    /// The last checkpoint, or the state at `base`.
     folded: Folded,
-    /// How far the logs were at the event.
+    /// The positions of the logs at the event.
     pub(super) user_position: i64,
     pub(super) app_position: i64,
-    /// And where the fold of all its events begins.
+    /// The positions of the logs at `base`.
     pub(super) began: (i64, i64),
-    /// The event's timestamp, where there is one.
+    /// The event's timestamp, if it has one.
     pub(super) time: Option<f64>,
 }
 
 impl MySql {
-    /// Reads what the state of a session at an event is folded from.
+    /// Reads what is needed to fold the state of a session at an event.
     pub(super) async fn read_past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let head = self.head(&mut lease, key, seq).await?.ok_or_else(|| no_session(key))?;
         check_event_number(key, seq, head.base, head.last)?;
         self.past_from(&mut lease, key, seq, head, scopes).await
     }
 
-    /// Where a session stands, and where the fold up to an event begins; `None` where there is no such session.
+    /// Reads the head of a session, and the state from which the fold up to an event begins. Returns `None` if the
+    /// session does not exist.
     pub(super) async fn head(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<Option<Head>> {
         let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
         let of_session = "app_name = ? AND user_id = ? AND session_id = ?";
@@ -96,7 +98,7 @@ impl MySql {
         Ok(Some(Head { token, last, base, folded, user_position, app_position, began, time }))
     }
 
-    /// Reads the events between, and the keys of the user and the app as they stood.
+    /// Reads the events in between, and the keys of the user and the app at that time.
     pub(super) async fn past_from(
         &self,
         lease: &mut Lease<'_>,
@@ -107,7 +109,7 @@ impl MySql {
     ) -> Attempt<Past> {
         let (app, user) = (key.app_name(), key.user_id());
         let here = [app, user, key.session_id()].map(Value::from);
-        // Anew: between the two statements the session may have become another, or lost events.
+        // The session is read again, because it may have been replaced or pruned between the two statements.
         let mut sql = String::from(
             "SELECT 0 AS part, NULL AS name, token AS text, 0 AS number FROM `{prefix}sessions`
              WHERE app_name = ? AND user_id = ? AND id = ?
@@ -144,13 +146,14 @@ impl MySql {
         }
         if token.as_ref() != Some(&head.token) || events.len() as u64 != seq.saturating_sub(head.folded.seq) {
             let what = format!("{key} was pruned or deleted while it was read");
-            return Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, what) });
+            return Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, what) });
         }
         Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
     }
 
-    /// Reads keys as they stood at a position, which have been written since; `false` where the log does not reach back
-    /// so far. Each has a part of a statement to itself: only so one row is read for it, and not all that came later.
+    /// Reads the values at a position of keys that were written later. Returns `false` if the log does not reach back
+    /// that far. Each key has its own part of the statement, because only then is a single row read for it, and not all
+    /// later ones.
     async fn read_earlier(
         &self,
         lease: &mut Lease<'_>,
@@ -167,7 +170,7 @@ impl MySql {
         let mut rest = names;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(AT_ONCE));
-            // Few statements are prepared: what is left over is filled up with the last name again.
+            // To keep the number of prepared statements small, the rest is filled with the last name.
             let count = if now.len() == 1 { 1 } else { AT_ONCE };
             let mut sql = format!(
                 "SELECT 0 AS part, NULL AS name, NULL AS text, pruned_position FROM `{{prefix}}{owners}` WHERE {of_owner}"
@@ -199,12 +202,12 @@ impl MySql {
         Ok(true)
     }
 
-    /// Keeps a fold, unless the session is another by now.
+    /// Stores a checkpoint, unless the key belongs to another session by now.
     pub(super) async fn write_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
         let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
-        // By this lock who deletes the session sees the checkpoint, or is seen.
+        // The lock makes sure that a deletion of the session either sees the checkpoint or is seen.
         let lock = self.sql(
             "SELECT 1 FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND token = ?
              LOCK IN SHARE MODE",
@@ -224,7 +227,7 @@ impl MySql {
     pub(super) async fn read_blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
         let (app, user) = (key.app_name(), key.user_id());
         let here = [app, user, key.session_id()].map(Value::from);
-        // Of an event that was pruned, or whose session is gone, the log knows all but the invocation.
+        // If the event was pruned, or its session is gone, the log has everything except the invocation.
         let shared = |part: i64, table: &str, scope: &str, owner: &str| {
             format!(
                 " UNION ALL SELECT {part}, k.`key`, l.session_user, l.session_id, l.seq, l.event_id, l.author,
@@ -256,7 +259,7 @@ impl MySql {
         let of_users = [of_app.clone(), of_user.clone(), of_app.clone(), of_user];
         let of_apps = [of_app.clone(), "".into(), of_app];
         let values = [&here[..], &[self.now().into()], &here, &here, &of_users, &of_apps].concat();
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, values).await?;
         drop(lease);
         let place = || format!("who wrote the state of {key}");
@@ -279,15 +282,35 @@ impl MySql {
             return Ok(None);
         };
         let complete = |(name, (scope, writer)): (String, (Scope, KeyWriter))| {
-            // Keys of the session that were there from the beginning have no row that says more.
+            // Keys from the session's creation have no row with more details.
             let is_creation = scope == Scope::Session && writer.seq == 0;
             (name, if is_creation { KeyWriter { author: "user".to_owned(), time: created, ..writer } } else { writer })
         };
         Ok(Some(writers.into_iter().map(complete).collect()))
     }
+
+    /// Reads the state from which the fold of a session's events begins. An empty one has no row.
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
+        let sql =
+            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
+        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+        values.push(self.now().into());
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        let rows = lease.rows(&self.sql(sql), values).await?;
+        drop(lease);
+        let place = || format!("the state at the creation of {key}");
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let mut cells = Cells::from(row);
+        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
+        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
+    }
 }
 
-/// A writer from columns: session's user and id, number, event, author, invocation, time.
+/// Reads a writer from its columns: the session's user and id, number, event, author, invocation, time.
 fn writer(cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<KeyWriter> {
     let mut writer = KeyWriter::new(cells.optional_text(6, place)?.unwrap_or_default())
         .with_invocation(cells.optional_text(7, place)?.unwrap_or_default())
@@ -304,10 +327,11 @@ const APPS: i64 = 3;
 const LATER_OF_USER: i64 = 4;
 const LATER_OF_APP: i64 = 5;
 
-/// How many keys are looked up in a log by one statement.
+/// The maximum number of keys that one statement looks up in a log.
 const AT_ONCE: usize = 32;
 
-/// Adds the keys of a user or an app that have not been written since a position, and the names of all others.
+/// Adds the part of a statement that reads the keys of a user or an app that were not written after a position, and the
+/// names of all others.
 fn add_shared(sql: &mut String, values: &mut Vec<Value>, owner: &[&str], position: i64) {
     let (part, later, states, of_key) = match owner {
         [_, _] => (USERS, LATER_OF_USER, "user_states", "app_name = ? AND user_id = ?"),

@@ -1,26 +1,21 @@
-//! A session, or the part of it that was asked for, in one statement and so on one snapshot.
+//! Reading a session or a part of it, in one statement and so from one snapshot.
 
 use std::sync::Arc;
 
 use mysql_async::{Row, Value};
-use serde_json::Map;
 
 use super::MySql;
-use super::events::{self, Picked, sql_limit};
-use super::pool::Care;
+use super::events::{self, Picked};
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::described;
-use scratchbook_core::session::{
-    InitialState, ListStateConfig, LogPositions, Session, SessionKey, SessionMetadata, StateOwner, StatePage,
-    seconds_of_micros,
-};
+use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-use scratchbook_database::{Attempt, RowRoom, breathe};
+use scratchbook_database::{Attempt, Idempotency, RowRoom, yield_between_rows};
 
-/// What a row is of: the first column. The others are a name, a text, a number and a time.
+/// The kind of a row, in the first column. The others are a name, a text, a number and a time.
 const SESSION: i64 = 0;
 const OWN: i64 = 1;
 const USERS: i64 = 2;
@@ -28,13 +23,13 @@ const APPS: i64 = 3;
 pub(super) const EVENT: i64 = 4;
 const LOGS: i64 = 5;
 
-/// When a session was made, how much of it is stored, when it expires and its title, which may be missing, with spaces
-/// between, in one column.
+/// The time of creation, the stored size, the time of expiry and the title of a session in one column, separated by
+/// spaces. The last two may be missing.
 pub(super) const TIMES_AND_TITLE: &str = "CONCAT_WS(
     ' ', CAST(create_time AS CHAR), CAST(bytes AS CHAR), COALESCE(CAST(expire_time AS CHAR), ''), title
 )";
 
-/// The names that are wanted of a scope.
+/// The selected names of a scope.
 const WANTED: &str =
     "JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR)) AS wanted";
 
@@ -55,7 +50,7 @@ impl MySql {
         );
         let mut values = address.map(Value::from).to_vec();
         values.push(self.now().into());
-        // Up to where the logs are seen: a commit that writes to one moves its owner's row along.
+        // The positions up to which the logs are visible: a commit that writes to a log updates its owner's row.
         sql += &format!(
             "{UNION}SELECT {LOGS}, NULL, NULL,
                  COALESCE((SELECT position FROM `{{prefix}}users` WHERE app_name = ? AND user_id = ?), 0),
@@ -68,108 +63,19 @@ impl MySql {
         let Picked { sql: events, values: more } = events::pick(&address, events);
         sql += &events;
         values.extend(more);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let is_event = |row: &Row| row.get(0) == Some(EVENT);
         let rows = lease.rows_within(&self.sql(&sql), values, room, is_event).await?;
         drop(lease);
         Ok(session(key, rows).await?)
     }
-
-    /// Reads where the fold of a session's events begins. It has no row where that is empty.
-    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        let sql =
-            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
-            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
-            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
-        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
-        values.push(self.now().into());
-        let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&self.sql(sql), values).await?;
-        drop(lease);
-        let place = || format!("the state at the creation of {key}");
-        let Some(row) = rows.into_iter().next() else {
-            return Ok(None);
-        };
-        let mut cells = Cells::from(row);
-        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
-        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
-    }
-
-    /// Reads the state of a user or an app.
-    pub(super) async fn read_state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
-        let (scope, address) = match owner.user_id() {
-            Some(user) => (Scope::User, vec![owner.app_name(), user]),
-            None => (Scope::App, vec![owner.app_name()]),
-        };
-        let (mut sql, mut values) = (String::new(), Vec::new());
-        add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
-        let sql = self.sql(sql.trim_start_matches(UNION));
-        let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, values).await?;
-        drop(lease);
-        let mut state = ScopeMap::new();
-        for row in rows {
-            insert(&mut state, scope, &address, Cells::from(row))?;
-        }
-        Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
-    }
 }
 
-impl MySql {
-    /// Reads a page of the state of a user or an app.
-    pub(super) async fn read_state_page(
-        &self,
-        owner: &StateOwner,
-        config: &ListStateConfig,
-        room: RowRoom,
-    ) -> Attempt<StatePage> {
-        let (scope, table, address) = match owner.user_id() {
-            Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
-            None => (Scope::App, "app_states", vec![owner.app_name()]),
-        };
-        let of_user = if scope == Scope::User { "AND user_id = ?" } else { "" };
-        let mut values: Vec<_> = address.iter().map(|id| Value::from(*id)).collect();
-        let mut bounds = String::from("`key` >= ?");
-        values.push((&config.prefix).into());
-        if let Some(end) = after_all_with(&config.prefix) {
-            bounds += " AND `key` < ?";
-            values.push(Value::Bytes(end));
-        }
-        if let Some(after) = &config.after {
-            bounds += " AND `key` > ?";
-            values.push(after.into());
-        }
-        values.push(sql_limit(config.page_size + 1));
-        let sql = self.sql(&format!(
-            "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
-             WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
-        ));
-        let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
-        drop(lease);
-        let more = rows.len() > config.page_size;
-        let mut page = ScopeMap::new();
-        for row in rows.into_iter().take(config.page_size) {
-            insert(&mut page, scope, &address, Cells::from(row))?;
-        }
-        let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
-        let next = values.keys().next_back().filter(|_| more).cloned();
-        Ok(StatePage::new(values, next))
-    }
-}
+pub(super) const UNION: &str = " UNION ALL ";
 
-/// The first text, in byte order, after all that begin so; `None` where there is none.
-fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
-    let mut end = prefix.as_bytes().to_vec();
-    // No byte of UTF-8 is the largest there is.
-    *end.last_mut()? += 1;
-    Some(end)
-}
-
-const UNION: &str = " UNION ALL ";
-
-/// Adds the values of one scope; `address` is app, user and session, as far as the scope has them, or more.
-fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope: Scope, query: &StateQuery) {
+/// Adds the part of a statement that reads the values of one scope. `address` has at least the columns of the scope:
+/// app, user and session.
+pub(super) fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope: Scope, query: &StateQuery) {
     let (part, table, owner) = match scope {
         Scope::Session => (OWN, "session_states", "k.app_name = ? AND k.user_id = ? AND k.session_id = ?"),
         Scope::User => (USERS, "user_states", "k.app_name = ? AND k.user_id = ?"),
@@ -199,7 +105,7 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
     for (count, row) in rows.into_iter().enumerate() {
-        breathe(count).await;
+        yield_between_rows(count).await;
         let mut cells = Cells::from(row);
         match cells.integer(0, whole)? {
             SESSION => {
@@ -231,12 +137,12 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     Ok(Some(session.with_metadata(metadata).with_events(events.into_iter().collect())))
 }
 
-/// What the second and third column of a session's row tell.
+/// The contents of the second and third column of a session's row.
 pub(super) struct Described {
-    /// In microseconds since 1970.
+    /// The time of creation, in microseconds since 1970.
     pub(super) made: i64,
     pub(super) bytes: u64,
-    /// In seconds since 1970.
+    /// The time of expiry, in seconds since 1970.
     pub(super) expires: Option<f64>,
     pub(super) metadata: SessionMetadata,
 }
@@ -255,7 +161,7 @@ pub(super) fn times_and_metadata(cells: &mut Cells, of: impl Fn() -> String) -> 
     Ok(Described { made, bytes, expires, metadata: rows::metadata(parts.next(), labels.as_deref(), of)? })
 }
 
-/// Puts a row of state where it belongs.
+/// Adds a row of state to its map.
 pub(super) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], mut cells: Cells) -> Result<()> {
     let name = cells.text(1, || format!("a key of {}", owner.join("/")))?;
     let text = cells.text(2, || format!("the value of key '{}' of {}", scope.key(&name), owner.join("/")))?;

@@ -7,28 +7,24 @@ use mysql_async::Value;
 use super::MySql;
 use super::batch;
 use super::growth::Growth;
-use super::locate::{NewKey, Turn};
-use super::log::scope_of;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
+use super::locate::{CreationStart, NewKey};
+use super::locks::{Lock, Target, keep_out};
 use super::row::Cells;
-use super::write::{Answer, Begun, Room, answer, position, strange};
-use scratchbook_core::error::{KeyWriter, Result};
+use super::state::{position, scope_of};
+use super::write::{Answer, Begun, Room, strange};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{KeyChange, PreparedSession, PreparedState};
 use scratchbook_core::plan::limits::Limits;
-use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
-use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::resolve::{Found, Refusal};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{AppendOptions, ConflictMode, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, Done, Failure, NewAppend, Unresolved};
-
-/// The scopes of stored keys, in the order of locks.
-pub(super) const SCOPES: [Scope; 3] = [Scope::Session, Scope::User, Scope::App];
+use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, Unresolved};
 
 impl MySql {
-    /// Appends an event that is resolved under the locks of the session and of all whose keys it touches.
-    pub(super) async fn append_late(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+    /// Appends an event that is resolved under the locks of the session and of the owners of its keys.
+    pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_in(new, Room::Unknown).await? {
             Some(appended) => Ok(appended),
             None => {
@@ -37,7 +33,7 @@ impl MySql {
         }
     }
 
-    /// Appends an event for which there may be no room.
+    /// Appends an event that may exceed a limit.
     pub(super) async fn append_counted(&self, new: &NewAppend) -> Attempt<AppendRow> {
         let (prepared, options) = (new.event.prepared.clone(), AppendOptions::default());
         let new = Unresolved { key: new.key.clone(), prepared, options };
@@ -45,7 +41,7 @@ impl MySql {
         Ok(appended.ok_or_else(|| strange("no room where it was counted"))?.0)
     }
 
-    /// `None` where it has to be counted whether there is room.
+    /// Returns `None` if the keys have to be counted first.
     async fn append_in(&self, new: &Unresolved, room: Room) -> Attempt<Option<(AppendRow, Event)>> {
         let Unresolved { key, prepared, options } = new;
         let target = Target::session(key);
@@ -57,19 +53,19 @@ impl MySql {
         let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
         let whole = prepared.reads_scopes(options).collect();
         let lock = Lock { made: None, event: Some(&prepared.event.id), reads, whole, room };
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let scopes: Vec<_> = prepared.changes.iter().map(|change| change.scope).collect();
         let answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
         let Some((seq, found)) = target.found(&lock.reads, &answers)? else {
             let row = match answers.into_iter().next() {
                 Some(Answer::Missing { .. }) => AppendRow::NoSession,
-                Some(Answer::Known { known, .. }) => known.row(key)?,
+                Some(Answer::Duplicate { known, .. }) => known.row(key)?,
                 _ => return Err(strange("nothing for an append").into()),
             };
             return Ok(Some((row, prepared.event.clone())));
         };
         let mut resolved = prepared.resolve(options, &found);
-        // Another round trip, which none takes that is refused already.
+        // This takes another round trip, which a refused write does not need.
         if resolved.is_ok()
             && options.conflict != ConflictMode::Merge
             && let Some(created) = self.create_time(&mut lease, key).await?
@@ -96,7 +92,8 @@ impl MySql {
         }
     }
 
-    /// When a session was made, in microseconds. Its row is locked: this sees what the lock has waited for.
+    /// Reads a session's time of creation, in microseconds. Its row is locked, so this sees the commits that the lock
+    /// has waited for.
     async fn create_time(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<i64>> {
         let sql = "SELECT create_time FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
         let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
@@ -105,11 +102,11 @@ impl MySql {
         Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)
     }
 
-    /// Makes a session of what its events come to.
-    pub(super) async fn create_late(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+    /// Creates a session whose events hold operations.
+    pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
         let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
-        // The user in any case, as for every creation.
+        // The user is always locked, as for every creation.
         let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
         let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
@@ -128,7 +125,7 @@ impl MySql {
         Err(strange("no room where it was counted").into())
     }
 
-    /// `None` where it has to be counted whether there is room.
+    /// Returns `None` if the keys have to be counted first.
     async fn create_in(
         &self,
         new: &NewKey<'_>,
@@ -137,7 +134,7 @@ impl MySql {
         resolve: impl FnOnce(Found) -> std::result::Result<PreparedSession, Refusal>,
     ) -> Attempt<Option<bool>> {
         let target = Target::session(new.key);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let answers = self.lock_new(&mut lease, new, lock, scopes).await?;
         let Some((_, found)) = target.found(&lock.reads, &answers)? else {
             return self.is_made(new.key, &answers).map(Some);
@@ -149,8 +146,8 @@ impl MySql {
         self.create_on(lease, &resolved, lock, &answers, new.token).await
     }
 
-    /// Makes a session for which there may be no room, or one with a title or labels, which are written into a row that is
-    /// there.
+    /// Creates a session that may exceed a limit, or one with a title or labels, which are written into an existing
+    /// row.
     pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
         let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let events = new.events.iter().map(|event| &event.prepared);
@@ -163,7 +160,7 @@ impl MySql {
             let shared = shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session);
             let reads = if *room == Room::Counted { shared.collect() } else { Vec::new() };
             let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
-            let mut lease = self.connections.lease(Care::Again).await?;
+            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
             let answers = self.lock_new(&mut lease, &key, &lock, &scopes).await?;
             if target.found(&lock.reads, &answers)?.is_none() {
                 return self.is_made(&new.key, &answers);
@@ -175,7 +172,7 @@ impl MySql {
         Err(strange("no room where it was counted").into())
     }
 
-    /// Locks for a session to make; one that has expired makes room for it.
+    /// Takes the locks for a session to create, and removes an expired one with its key.
     async fn lock_new(
         &self,
         lease: &mut Lease<'_>,
@@ -185,18 +182,18 @@ impl MySql {
     ) -> Attempt<Vec<Answer>> {
         let target = Target::session(new.key);
         let begun = match self.begin_new(lease, new).await? {
-            Turn::Begun(begun) => begun,
-            Turn::Over(answer) => return Ok(vec![answer]),
+            CreationStart::Begun(begun) => begun,
+            CreationStart::Answered(answer) => return Ok(vec![answer]),
         };
         let answers = self.lock(lease, &target, lock, scopes, begun).await?;
         if !matches!(answers.as_slice(), [Answer::Expired]) {
             return Ok(answers);
         }
-        // The transaction is over, and so is the turn.
+        // The transaction is over, and so is the lock on the id.
         match self.begin_new(lease, new).await? {
-            Turn::Over(answer) => return Ok(vec![answer]),
-            Turn::Begun(Begun::Here) => drop(self.make_room(lease, new.key).await?),
-            Turn::Begun(_) => drop(self.remove_expired_on(lease, new.key).await?),
+            CreationStart::Answered(answer) => return Ok(vec![answer]),
+            CreationStart::Begun(Begun::Here) => drop(self.make_room(lease, new.key).await?),
+            CreationStart::Begun(_) => drop(self.remove_expired_on(lease, new.key).await?),
         }
         self.lock(lease, &target, lock, scopes, Begun::Before).await
     }
@@ -231,8 +228,14 @@ impl MySql {
         self.is_made(&new.key, &answers).map(Some)
     }
 
-    /// Changes a user's or an app's keys by what is found.
-    pub(super) async fn put_late(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+    /// Changes a user's or an app's keys by operations.
+    pub(super) async fn put_resolved(
+        &self,
+        of: &StateOwner,
+        new: &PreparedState,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
         for room in [Room::Unknown, Room::Counted] {
             let names = |change: &KeyChange| (change.scope, change.name.clone());
             let reads: Vec<_> = match room {
@@ -249,7 +252,7 @@ impl MySql {
         Err(strange("no room where it was counted").into())
     }
 
-    /// Changes keys for which there may be no room.
+    /// Changes keys that may exceed a limit.
     pub(super) async fn put_counted(
         &self,
         of: &StateOwner,
@@ -276,7 +279,7 @@ impl MySql {
         time: f64,
     ) -> Attempt<Option<u64>> {
         let target = Target { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
-        let mut lease = self.connections.lease(Care::Once).await?;
+        let mut lease = self.connections.lease(Idempotency::NotIdempotent).await?;
         let answers = self.lock(&mut lease, &target, lock, &[scope_of(of)], Begun::Here).await?;
         let found = target.found(&lock.reads, &answers)?;
         let (_, found) = found.ok_or_else(|| strange("nothing for a change"))?;
@@ -294,178 +297,5 @@ impl MySql {
             return Ok(None);
         }
         Ok(Some(position(&answers)?))
-    }
-
-    /// Begins a transaction with the locks of a session and of the owners of keys in these scopes, and reads.
-    async fn lock(
-        &self,
-        lease: &mut Lease<'_>,
-        target: &Target<'_>,
-        lock: &Lock<'_>,
-        scopes: &[Scope],
-        begun: Begun,
-    ) -> Attempt<Vec<Answer>> {
-        let (user, app) = (scopes.contains(&Scope::User), scopes.contains(&Scope::App));
-        let mut values = vec![Value::from(&lock.made), target.app.into(), target.user.into()];
-        values.extend([target.session.map(SessionKey::session_id).into(), lock.event.into(), user.into(), app.into()]);
-        for scope in SCOPES {
-            let names: Vec<_> = names(&lock.reads, scope).collect();
-            values.push(batch::json(&names)?.into());
-        }
-        let sql = self.sql("CALL `{prefix}scratchbook_lock_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-        values.extend([self.now().into(), (begun as u8).into(), lock.scopes().into()]);
-        let rows = lease.rows(&sql, values).await.map_err(|failure| match failure.done {
-            // Nothing is written yet, whatever became of it.
-            Done::Unknown => Failure::new(Done::Undone, failure.error),
-            _ => failure,
-        })?;
-        let answers = rows.into_iter().map(answer).collect::<Result<Vec<_>>>();
-        match &answers {
-            // The transaction is over.
-            Ok(answers) if !answers.iter().any(|answer| matches!(answer, Answer::Found { .. })) => lease.keep(),
-            _ => lease.give_up_unless_kept(),
-        }
-        Ok(answers?)
-    }
-
-    /// Ends the transaction, and gives the error of a refusal with those who wrote the keys in the way.
-    async fn refuse(&self, mut lease: Lease<'_>, target: &Target<'_>, refusal: Refusal) -> Failure {
-        let writers = self.writers(&mut lease, target, &refusal).await;
-        match (writers, lease.rollback().await) {
-            (Ok(writers), Ok(())) => refusal.into_error(writers).into(),
-            (Err(failure), _) | (_, Err(failure)) => failure,
-        }
-    }
-
-    async fn writers(
-        &self,
-        lease: &mut Lease<'_>,
-        target: &Target<'_>,
-        refusal: &Refusal,
-    ) -> Attempt<Vec<Option<KeyWriter>>> {
-        let keys: Vec<&WrittenKey> = refusal.keys().collect();
-        let mut writers = vec![None; keys.len()];
-        if keys.is_empty() {
-            return Ok(writers);
-        }
-        let wanted: Vec<_> =
-            keys.iter().enumerate().map(|(n, key)| (n, key.scope.as_str(), key.name.as_str(), key.place)).collect();
-        let wanted = batch::json(&wanted)?;
-        let (app, user, session) = (target.app, target.user, target.session.map(SessionKey::session_id));
-        let sql = self.sql(&format!(
-            "SELECT wanted.n, e.id, e.author, e.user_id, e.session_id, e.seq
-             FROM {WANTED} STRAIGHT_JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
-                 ON e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.seq = wanted.place
-             WHERE wanted.scope = 'session'
-             UNION ALL
-             SELECT wanted.n, l.event_id, l.author, l.session_user, l.session_id, l.seq
-             FROM {WANTED} STRAIGHT_JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
-                 ON l.app_name = ? AND l.scope = wanted.scope AND l.user_id = IF(wanted.scope = 'user', ?, '')
-                     AND l.position = wanted.place AND l.`key` = wanted.name
-             WHERE wanted.scope <> 'session'"
-        ));
-        let values = vec![
-            wanted.clone().into(),
-            app.into(),
-            user.into(),
-            session.into(),
-            wanted.into(),
-            app.into(),
-            user.into(),
-        ];
-        for row in lease.rows(&sql, values).await? {
-            let (mut cells, place) = (Cells::from(row), || format!("who wrote a key of {app}/{user}"));
-            let n = usize::try_from(cells.integer(0, place)?).unwrap_or_default();
-            let (event, author) = (cells.text(1, place)?, cells.text(2, place)?);
-            let mut writer = KeyWriter::new(author);
-            if let (Some(user), Some(session)) = (cells.optional_text(3, place)?, cells.optional_text(4, place)?) {
-                writer = writer.with_event(user, session, rows::number(cells.integer(5, place)?, place)?, event);
-            }
-            let known = writers.get_mut(n).ok_or_else(|| strange("a key that was not asked for"))?;
-            *known = Some(writer);
-        }
-        Ok(writers)
-    }
-}
-
-/// The keys in the way: their order, scopes, names and places.
-const WANTED: &str = "JSON_TABLE(?, '$[*]' COLUMNS (
-    n BIGINT PATH '$[0]' ERROR ON ERROR,
-    scope VARCHAR(8) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-    name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-    place BIGINT PATH '$[3]' ERROR ON ERROR
-)) AS wanted";
-
-/// What is locked and read.
-struct Lock<'a> {
-    /// The row of the session to make.
-    made: Option<String>,
-    /// The id of the event to append.
-    event: Option<&'a str>,
-    /// Keys without prefix.
-    reads: Vec<(Scope, &'a str)>,
-    /// Scopes of which every key is read.
-    whole: Vec<Scope>,
-    /// Whether the keys are to be counted.
-    room: Room,
-}
-
-impl Lock<'_> {
-    /// The scopes as the procedure takes them.
-    fn scopes(&self) -> u8 {
-        let whole = SCOPES.iter().zip([1, 2, 4]).filter(|(scope, _)| self.whole.contains(scope));
-        whole.map(|(_, bit)| bit).sum::<u8>() + if self.room == Room::Counted { 8 } else { 0 }
-    }
-}
-
-/// Ends the transaction of a write that is refused.
-async fn keep_out(lease: &mut Lease<'_>, fits: Result<()>) -> Attempt<()> {
-    let Err(error) = fits else {
-        return Ok(());
-    };
-    lease.rollback().await?;
-    Err(error.into())
-}
-
-fn names<'a>(reads: &[(Scope, &'a str)], of: Scope) -> impl Iterator<Item = &'a str> {
-    reads.iter().filter(move |(scope, _)| *scope == of).map(|(_, name)| *name)
-}
-
-/// Whose keys are meant.
-struct Target<'a> {
-    app: &'a str,
-    user: &'a str,
-    session: Option<&'a SessionKey>,
-}
-
-impl<'a> Target<'a> {
-    fn session(key: &'a SessionKey) -> Self {
-        Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
-    }
-
-    /// What was found under the locks; `None` where nothing was locked.
-    fn found(&self, reads: &[(Scope, &str)], answers: &[Answer]) -> Result<Option<(u64, Found)>> {
-        let seq = answers.iter().find_map(|answer| match answer {
-            Answer::Found { seq } => Some(*seq),
-            _ => None,
-        });
-        let Some(seq) = seq else {
-            return Ok(None);
-        };
-        let seq = rows::number(seq, || format!("a session of {}/{}", self.app, self.user))?;
-        let mut found = Found::new(seq);
-        let wanted = SCOPES.map(|scope| (scope, names(reads, scope).collect::<Vec<_>>()));
-        for answer in answers {
-            let Answer::Key { scope, place, name, value, at } = answer else {
-                continue;
-            };
-            let names = wanted.iter().find(|(of, _)| of == scope).map(|(_, names)| names);
-            let asked = names.and_then(|names| names.get(*place)).copied();
-            let name = name.as_deref().or(asked).ok_or_else(|| strange("a key that was not asked for"))?;
-            let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user);
-            let value = value.as_ref().map(|text| rows::json(text, place)).transpose()?;
-            found.insert(*scope, name, value, rows::number(*at, place)?);
-        }
-        Ok(Some((seq, found)))
     }
 }

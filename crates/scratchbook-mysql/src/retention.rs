@@ -1,28 +1,31 @@
-//! What is let go: sessions that expire, events and logs that are pruned.
+//! Expiry and pruning: expired sessions, old events, old changes of logs, and old records of removals.
+
+use std::collections::BTreeMap;
 
 use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
 use super::events::{number, sql_limit};
-use super::log::scope_of;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::row::Cells;
+use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
-use scratchbook_database::{Attempt, PastScopes};
+use scratchbook_database::{Attempt, Idempotency, PastScopes};
 
-/// How many changes of a log are removed by one statement: each is to end well within the statement timeout.
+/// The maximum number of changes of a log that one statement removes, so that each statement ends well within the
+/// timeout.
 const AT_ONCE: usize = 5000;
 
 impl MySql {
-    /// Sets when a session expires; `false` where there is none.
+    /// Sets when a session expires. Returns `false` if the session does not exist.
     pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         let here = address(key);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         if self.lock_session(&mut lease, key).await?.is_none() {
             lease.rollback().await?;
@@ -41,7 +44,7 @@ impl MySql {
             "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
              WHERE expire_time <= ? ORDER BY expire_time LIMIT ?",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![self.now().into(), sql_limit(limit)]).await?;
         drop(lease);
         let key = |row| {
@@ -51,10 +54,10 @@ impl MySql {
         Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
     }
 
-    /// Removes the oldest events of a session; what they leave becomes the state its fold begins with.
+    /// Removes the oldest events of a session. The state after them becomes the state from which its fold begins.
     pub(super) async fn remove_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let here = address(key);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let base = match self.lock_session(&mut lease, key).await? {
             Some(last) => self.base(&mut lease, key).await?.map_or((0, last), |base| (base, last)),
@@ -76,14 +79,14 @@ impl MySql {
         let mut past = self.past_from(&mut lease, key, end, head, PastScopes::Own).await?;
         let state = json::to_text(&past.fold(key, end, |_| Ok(()))?.into_state(), "the state")?;
         self.check_size(state.len() + 4096)?;
-        // A session that began without state was not told in a feed, and is not now.
+        // Feeds did not report the creation of a session without state, and do not report it now.
         let beginning = self.sql(
             "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, user_position,
                  app_position, feed_position) VALUES (?, ?, ?, ?, ?, ?, ?, 0)
              ON DUPLICATE KEY UPDATE state = VALUES(state), seq = VALUES(seq)",
         );
         let values = [&here[..], &[(&state).into(), number(end)], &positions].concat();
-        // Before, so that what the fold begins with now is known.
+        // This comes first, while the state from which the fold begins is still known.
         self.take_off(&mut lease, key, end, &state).await?;
         lease.renew();
         lease.rows(&beginning, values).await?;
@@ -97,7 +100,8 @@ impl MySql {
             self.delete(&mut lease, table, old, &[&here[..], &[number(end)]].concat()).await?;
         }
         if end == whole {
-            // The last step counts what is left, once: an older program may have appended what it did not count.
+            // The last step counts the rest again, because an older version of this program may have appended events
+            // without counting them.
             self.count_bytes(&mut lease, key).await?;
         }
         self.record(&mut lease, key, RemovalKind::Pruned, i64::try_from(end).unwrap_or(i64::MAX)).await?;
@@ -105,7 +109,7 @@ impl MySql {
         Ok(end - base)
     }
 
-    /// Removes from an owner's log what was overwritten before a position.
+    /// Removes changes from an owner's log that were overwritten before a position.
     pub(super) async fn remove_changes(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
         let scope = scope_of(owner);
         let (table, of_owner) = match owner.user_id() {
@@ -114,7 +118,7 @@ impl MySql {
         };
         let own: Vec<_> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().map(Value::from).collect();
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let lock = self.sql(&format!("SELECT position FROM `{{prefix}}{table}` WHERE {of_owner} FOR UPDATE"));
         let Some(row) = lease.rows(&lock, own.clone()).await?.into_iter().next() else {
@@ -123,7 +127,7 @@ impl MySql {
         };
         let place = || format!("the row of {}/{}", owner.app_name(), owner.user_id().unwrap_or_default());
         let position = rows::number(Cells::from(row).integer(0, place)?, place)?;
-        // What is still to come is not pruned.
+        // Later changes are not pruned.
         let before = number(before.min(position + 1));
         let mark = self.sql(&format!(
             "UPDATE `{{prefix}}{table}` SET pruned_position = GREATEST(pruned_position, ?) WHERE {of_owner}"
@@ -141,7 +145,7 @@ impl MySql {
         Ok(removed as u64)
     }
 
-    /// Removes so many of them at most. What is removed is found first: MySQL reads no table that it deletes from.
+    /// Removes at most this many of them. They are found first, because MySQL cannot read a table that it deletes from.
     async fn remove_some(
         &self,
         lease: &mut Lease<'_>,
@@ -182,7 +186,7 @@ impl MySql {
         Ok(found.len())
     }
 
-    /// Locks a session that has not expired, and gives the number of its last event.
+    /// Locks a session that has not expired, and returns the number of its last event.
     async fn lock_session(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
         let sql = self.sql(
             "SELECT seq FROM `{prefix}sessions`
@@ -193,13 +197,87 @@ impl MySql {
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
     }
 
-    /// The event that the fold of a session begins after.
+    /// Returns the number of the event after which the fold of a session begins.
     async fn base(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
         let sql =
             self.sql("SELECT seq FROM `{prefix}initial_states` WHERE app_name = ? AND user_id = ? AND session_id = ?");
         let row = lease.rows(&sql, address(key).to_vec()).await?.into_iter().next();
         let place = || format!("the state where {key} begins");
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
+    }
+
+    /// Drops at most this many records of removed sessions and users that are older than a time, in microseconds, the
+    /// oldest first. Returns how many it dropped.
+    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let values = vec![Value::from(before), sql_limit(limit)];
+        let sql = self.sql(
+            "SELECT DISTINCT app_name FROM (
+                 SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+                 WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
+             ) AS old WHERE feed_position < 0",
+        );
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        let rows = lease.rows(&sql, values.clone()).await?;
+        drop(lease);
+        let place = || "an app with old removals".to_owned();
+        let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
+        for app in apps {
+            // After this, all of them have a position in the feed, which is kept.
+            self.number_all(&app).await?;
+        }
+        self.let_placed_go(values).await
+    }
+
+    /// The same for those that have a position in the feed.
+    async fn let_placed_go(&self, values: Vec<Value>) -> Attempt<u64> {
+        let sql = self.sql(
+            "SELECT app_name, user_id, session_id, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+             WHERE pruned = 0 AND time < ? AND feed_position > 0 ORDER BY time LIMIT ?",
+        );
+        let place = || "an old removal".to_owned();
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        lease.begin().await?;
+        let mut old = Vec::new();
+        for row in lease.rows(&sql, values).await? {
+            let mut cells = Cells::from(row);
+            let [app, user, session] = [cells.text(0, place)?, cells.text(1, place)?, cells.text(2, place)?];
+            old.push((app, user, session, cells.integer(3, place)?));
+        }
+        // All writers lock in this order.
+        old.sort();
+        let Some(rows) = json(&old)? else {
+            lease.rollback().await?;
+            return Ok(0);
+        };
+        let mut ends = BTreeMap::new();
+        for (app, _, _, position) in &old {
+            let end = ends.entry(app.as_str()).or_insert(*position);
+            *end = (*end).max(*position);
+        }
+        let keep = self.sql(
+            "INSERT INTO `{prefix}removal_ends` (app_name, position) VALUES (?, ?)
+             ON DUPLICATE KEY UPDATE position = GREATEST(`{prefix}removal_ends`.position, VALUES(position))",
+        );
+        for (app, end) in ends {
+            lease.renew();
+            lease.rows(&keep, vec![app.into(), end.into()]).await?;
+        }
+        // A removal that was recorded again in the meantime has another position, and stays.
+        let delete = self.sql(
+            "DELETE r FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 app VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                 n BIGINT PATH '$[3]' ERROR ON ERROR
+             )) AS j
+             STRAIGHT_JOIN `{prefix}removals` AS r FORCE INDEX (PRIMARY)
+                 ON r.app_name = j.app AND r.user_id = j.user_id AND r.session_id = j.id AND r.pruned = 0
+                 AND r.feed_position = j.n",
+        );
+        lease.renew();
+        lease.rows(&delete, vec![rows.into()]).await?;
+        lease.commit().await?;
+        Ok(old.len() as u64)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading columns. One that holds what is never written names its row.
+//! Reading columns. If a column contains a value that we never write, the error names its row.
 
 use mysql_async::{Row, Value};
 
@@ -15,12 +15,12 @@ impl From<Row> for Cells {
 }
 
 impl Cells {
-    /// A text that is there.
+    /// Reads a text that is not NULL.
     pub(super) fn text(&mut self, column: usize, place: impl Fn() -> String) -> Result<String> {
         self.optional_text(column, &place)?.ok_or_else(|| damaged(place()))
     }
 
-    /// A text or NULL.
+    /// Reads a text or NULL.
     pub(super) fn optional_text(&mut self, column: usize, place: impl Fn() -> String) -> Result<Option<String>> {
         match self.take(column) {
             Value::NULL => Ok(None),
@@ -29,7 +29,7 @@ impl Cells {
         }
     }
 
-    /// Bytes, none for NULL.
+    /// Reads bytes; NULL gives none.
     pub(super) fn bytes(&mut self, column: usize) -> Vec<u8> {
         match self.take(column) {
             Value::Bytes(bytes) => bytes,
@@ -37,7 +37,7 @@ impl Cells {
         }
     }
 
-    /// An integer that is there.
+    /// Reads an integer that is not NULL.
     pub(super) fn integer(&self, column: usize, place: impl Fn() -> String) -> Result<i64> {
         match self.0.get(column) {
             Some(Value::Int(number)) => Ok(*number),
@@ -46,7 +46,7 @@ impl Cells {
         }
     }
 
-    /// A float that is there.
+    /// Reads a float that is not NULL.
     pub(super) fn double(&self, column: usize, place: impl Fn() -> String) -> Result<f64> {
         match self.0.get(column) {
             Some(Value::Double(number)) => Ok(*number),

@@ -1,7 +1,7 @@
-//! Whose tables these are, and bringing them up to date.
+//! Checking that the tables are ours, and migrating them.
 //!
-//! MySQL undoes no statement that changes tables. So every statement of a migration may run again after a crash in the
-//! middle, and a lock with a name, which goes with its connection, lets one process at a time migrate.
+//! MySQL cannot roll back a statement that changes tables. So every statement of a migration can run again after a
+//! crash in the middle, and a named lock, which ends with its connection, lets one process at a time migrate.
 
 use std::time::Duration;
 
@@ -9,14 +9,15 @@ use mysql_async::Value;
 use refinery::Runner;
 use refinery_core::traits::r#async::AsyncTransaction as _;
 
+use super::connection::Connections;
+use super::lease::Lease;
 use super::migrating::{
-    HISTORY, Migrating, NEWEST, PROCEDURES, Seen, embedded, history, lacking, lost_procedures, names,
+    HISTORY, Migrating, NEWEST, PROCEDURES, SchemaState, embedded, history, lacking, lost_procedures, names,
 };
-use super::pool::{Care, Connections, Lease};
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
-use scratchbook_database::{Attempt, Done, Failure, Migrate};
+use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, Migrate};
 
 const TABLES: &[&str] = &[
     "sessions",
@@ -39,17 +40,18 @@ const TABLES: &[&str] = &[
     "session_overview",
 ];
 
-/// How long a migration may take: as long as it does.
+/// Migrations have no real timeout.
 const NO_END: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How long `migrate` waits for another that is at it.
+/// How long `migrate` waits for another process that is migrating.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it is looked again where another process made what was about to be made. The lock keeps others away on one
-/// server; on the nodes of a cluster it does not.
+/// How often the tables are checked again after another process has created what was about to be created. The lock
+/// excludes other processes on one server, but not on the nodes of a cluster.
 const LOOKS: u32 = 5;
 
-/// Sees to the tables when a database is opened. Looking at them takes no longer than connecting may.
+/// Creates, checks or migrates the tables when a database is opened. Checking them takes no longer than the connect
+/// timeout.
 pub(super) async fn prepare(connections: &Connections, prefix: &str, mode: Migrate, wait: Duration) -> Result<()> {
     let place = connections.place();
     let seen = look(connections, prefix, wait).await?;
@@ -71,7 +73,7 @@ pub(super) async fn prepare(connections: &Connections, prefix: &str, mode: Migra
     Err(Error::new(ErrorKind::FailedPrecondition, format!("{place}: {what}; {advice}")))
 }
 
-/// The migrations that are lacking, carried out or not.
+/// Returns the missing migrations, and runs them if `run` says so.
 pub(super) async fn migrate(
     connections: &Connections,
     prefix: &str,
@@ -84,20 +86,21 @@ pub(super) async fn migrate(
     }
 }
 
-async fn look(connections: &Connections, prefix: &str, wait: Duration) -> Result<Seen> {
-    let mut lease = connections.lease(Care::Again).await.map_err(error_of)?;
+async fn look(connections: &Connections, prefix: &str, wait: Duration) -> Result<SchemaState> {
+    let mut lease = connections.lease(Idempotency::Idempotent).await.map_err(error_of)?;
     lease.extend(wait);
     seen(&mut lease, prefix, connections.place()).await.map_err(error_of)
 }
 
-/// Carries out what is lacking: `patience` for another that is at it, `wait` for each look.
+/// Runs the missing migrations. `patience` is the timeout for another process that is migrating, `wait` that of each
+/// check.
 async fn run(connections: &Connections, prefix: &str, patience: Duration, wait: Duration) -> Result<Vec<Migration>> {
     let mut looks = 0;
     loop {
         looks += 1;
         match run_once(connections, prefix, patience, wait).await {
-            Err(failure) if failure.done == Done::Undone && looks < LOOKS => {
-                tracing::debug!(error = %failure.error, "looking again at the tables");
+            Err(failure) if failure.fate == CommitFate::RolledBack && looks < LOOKS => {
+                tracing::debug!(error = %failure.error, "checking the tables again");
                 tokio::time::sleep(Duration::from_millis(200) * looks).await;
             }
             done => return done.map_err(error_of),
@@ -105,7 +108,7 @@ async fn run(connections: &Connections, prefix: &str, patience: Duration, wait: 
     }
 }
 
-/// Carries out what is lacking, under the lock.
+/// Runs the missing migrations under the lock.
 async fn run_once(
     connections: &Connections,
     prefix: &str,
@@ -113,10 +116,10 @@ async fn run_once(
     wait: Duration,
 ) -> Attempt<Vec<Migration>> {
     let place = connections.place();
-    let mut lease = connections.lease(Care::Again).await?;
-    // Its lock goes with the connection where something fails.
+    let mut lease = connections.lease(Idempotency::Idempotent).await?;
+    // If something fails, the lock ends with the connection.
     lease.give_up_unless_kept();
-    // A moment more than the lock itself waits, so that the answer comes.
+    // This is slightly longer than the lock itself waits, so that the answer arrives.
     lease.extend(patience + Duration::from_secs(5));
     lock(&mut lease, prefix, patience, place).await?;
     lease.extend(wait);
@@ -124,7 +127,7 @@ async fn run_once(
     let lacking = lacking(seen, prefix)?;
     let mut migrating = Migrating { lease, failure: None };
     if !lacking.is_empty() {
-        // Tables in use are waited for as long as for another process; the connection is not kept.
+        // The timeout for tables in use is the same as for another process; the connection is not reused.
         migrating.lease.rows("SET SESSION lock_wait_timeout = ?", vec![PATIENCE.as_secs().into()]).await?;
         migrating.lease.extend(NO_END);
         carry_out(&mut migrating, seen, prefix, place).await?;
@@ -136,7 +139,7 @@ async fn run_once(
     Ok(lacking)
 }
 
-async fn carry_out(migrating: &mut Migrating<'_>, seen: Seen, prefix: &str, place: &str) -> Attempt<()> {
+async fn carry_out(migrating: &mut Migrating<'_>, seen: SchemaState, prefix: &str, place: &str) -> Attempt<()> {
     let mut done = match lost_procedures(seen, prefix)? {
         Some(sql) => migrating.execute(std::iter::once(sql.as_str())).await.map(drop),
         None => Ok(()),
@@ -148,9 +151,10 @@ async fn carry_out(migrating: &mut Migrating<'_>, seen: Seen, prefix: &str, plac
         done = run.map(drop).map_err(|e| Error::new(ErrorKind::FailedPrecondition, e.to_string()));
     }
     done.map_err(|error| {
-        let (done, error) = migrating.failure.take().map_or((Done::Refused, error), |why| (why.done, why.error));
+        let (fate, error) =
+            migrating.failure.take().map_or((CommitFate::NeverApplied, error), |why| (why.fate, why.error));
         let what = format!("{place}: the tables cannot be brought up to version {NEWEST}: {error}");
-        Failure::new(done, Error::new(error.kind(), what))
+        Failure::new(fate, Error::new(error.kind(), what))
     })
 }
 
@@ -158,7 +162,7 @@ fn error_of(failure: Failure) -> Error {
     failure.error
 }
 
-/// The name is the server's, so it holds the database's; it has at most 64 characters.
+/// Lock names are global to the server, so this one includes the database. It has at most 64 characters.
 const LOCK: &str = "CONCAT('scratchbook.', SHA1(CONCAT(DATABASE(), '.', ?)))";
 
 async fn lock(lease: &mut Lease<'_>, prefix: &str, wait: Duration, place: &str) -> Attempt<()> {
@@ -172,15 +176,15 @@ async fn lock(lease: &mut Lease<'_>, prefix: &str, wait: Duration, place: &str) 
     Err(Error::new(ErrorKind::Unavailable, what).into())
 }
 
-/// What is there; refuses what is not ours or is newer than we are.
-async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Seen> {
+/// Reads the state of the tables. Refuses tables that are not ours, or that are newer than this program.
+async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<SchemaState> {
     let names = names(lease).await?;
-    // Some servers keep names in lower case.
+    // Some servers store names in lower case.
     let is_there = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(&format!("{prefix}{name}")));
     let procedures = PROCEDURES.map(is_there);
     if !is_there(HISTORY) {
         return match TABLES.iter().find(|table| is_there(table)) {
-            None => Ok(Seen { version: 0, procedures }),
+            None => Ok(SchemaState { version: 0, procedures }),
             Some(table) => Err(Error::new(
                 ErrorKind::FailedPrecondition,
                 format!(
@@ -200,5 +204,5 @@ async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Seen>
         let message = format!("{place}: {what}; use a newer scratchbook");
         return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
     }
-    Ok(Seen { version, procedures })
+    Ok(SchemaState { version, procedures })
 }

@@ -1,11 +1,12 @@
-//! SQL files as people run them: with a prefix to fill in, and `DELIMITER` lines around what holds semicolons.
+//! SQL files for the command line client: with a prefix to fill in, and `DELIMITER` lines around statements that
+//! contain semicolons.
 
-/// Puts the prefix of the tables into a statement or a file.
+/// Fills the prefix of the tables into a statement or a file.
 pub(super) fn with_prefix(sql: &str, prefix: &str) -> String {
     sql.replace("{prefix}", prefix)
 }
 
-/// The statements of a file. A statement ends where a line ends with the delimiter.
+/// Returns the statements of a file. A statement ends at a line that ends with the delimiter.
 pub(super) fn statements(file: &str) -> Vec<String> {
     let (mut statements, mut delimiter, mut statement) = (Vec::new(), ";", String::new());
     for line in file.lines() {
@@ -31,7 +32,7 @@ pub(super) fn statements(file: &str) -> Vec<String> {
     statements
 }
 
-/// The name of the view or the procedure that a statement makes. MySQL knows no IF NOT EXISTS for them.
+/// Returns the name of the view or procedure that a statement creates, because MySQL has no IF NOT EXISTS for them.
 pub(super) fn made(statement: &str) -> Option<&str> {
     let starts = ["CREATE SQL SECURITY INVOKER VIEW `", "CREATE PROCEDURE `"];
     starts.iter().find_map(|start| statement.strip_prefix(start)?.split_once('`')).map(|(name, _)| name)

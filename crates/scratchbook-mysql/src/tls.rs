@@ -8,13 +8,13 @@ use super::error::{self, refused_tls};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_database::{DatabaseOptions, TlsMode};
 
-/// What the driver is told, `None` for no encryption.
+/// Returns the driver's options, or `None` for no encryption.
 pub(super) async fn options(mode: &TlsMode, options: &DatabaseOptions, place: &str) -> Result<Option<SslOpts>> {
     if *mode == TlsMode::Disable {
         return Ok(None);
     }
-    // The driver takes the process's provider of cryptography, and rustls panics where there is none and the features
-    // of the whole program name two. Another that was installed before stays.
+    // The driver uses the process's default crypto provider, and rustls panics if it has no default and the features of
+    // the whole program name two. A provider that is already installed stays.
     if crypto::CryptoProvider::get_default().is_none() {
         let _ = crypto::ring::default_provider().install_default();
     }
@@ -37,30 +37,30 @@ pub(super) async fn options(mode: &TlsMode, options: &DatabaseOptions, place: &s
     Ok(Some(ssl.with_root_certs(roots).with_disable_built_in_roots(true)))
 }
 
-/// A name that the server's certificate is valid for, where all that was wrong with it was another name.
+/// Returns a name that the server's certificate is valid for, if a wrong name was the only error.
 ///
-/// With it `verify-ca` asks for a name that is there: the driver knows an option for this, but it looks for words that
-/// rustls no longer says.
+/// With it, `verify-ca` requests a name that the certificate has. The driver has an option for this, but it searches
+/// for words that rustls no longer uses.
 pub(super) fn presented_name(error: &mysql_async::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. }) =
         error::cause::<rustls::Error>(error)?
     else {
         return None;
     };
-    // As in `DnsName("db.example.com")` and `IpAddress(127.0.0.1)`.
+    // The forms are `DnsName("db.example.com")` and `IpAddress(127.0.0.1)`.
     let inner = presented.iter().filter_map(|name| name.split_once('(')?.1.strip_suffix(')'));
     let mut names = inner.map(|name| name.trim_matches('"').replacen("*.", "any.", 1));
     names.find(|name| ServerName::try_from(name.as_str()).is_ok())
 }
 
-/// Whether a connection without encryption may succeed: the server has none, or the handshake failed. What the server
-/// itself refuses, a password for one, it would refuse again.
+/// Whether a connection without encryption may succeed: the server does not support it, or the handshake failed. If the
+/// server refuses the login itself, for example the password, it would do so again.
 pub(super) fn may_do_without(error: &mysql_async::Error) -> bool {
     use mysql_async::{DriverError, Error};
     matches!(error, Error::Io(_) | Error::Driver(DriverError::NoClientSslFlagFromServer))
 }
 
-/// What is wrong with a handshake, in words.
+/// Describes a failed handshake in words.
 pub(super) fn describe(error: &rustls::Error) -> Error {
     let what = match error {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {

@@ -4,17 +4,17 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::events::number;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
-/// What of a session is stored, up to an event: the same as in the migration that has counted it first. Takes the address
-/// and the event's number, and the address again.
+/// The stored size of a session up to an event, computed as in the migration that counted it first. The parameters are
+/// the address and the event's number, and the address again.
 const STORED: &str = "(
         SELECT COALESCE(SUM(LENGTH(event)), 0) FROM `{prefix}events` FORCE INDEX (PRIMARY)
         WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?
@@ -56,11 +56,11 @@ impl MySql {
             "SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_id)
              WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         Ok(!lease.rows(&sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
     }
 
-    /// Counts what is stored of a session.
+    /// Counts the stored size of a session.
     pub(super) async fn count_bytes(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<()> {
         let sql = self.sql(&format!(
             "UPDATE `{{prefix}}sessions` SET bytes = {STORED} WHERE app_name = ? AND user_id = ? AND id = ?"
@@ -69,7 +69,7 @@ impl MySql {
         lease.rows(&sql, [stored(key, u64::MAX), address(key).to_vec()].concat()).await.map(drop)
     }
 
-    /// Takes off what is pruned, up to an event, before it is: then the fold begins with this state.
+    /// Subtracts the size of what is about to be pruned, up to an event. The fold then begins with this state.
     pub(super) async fn take_off(&self, lease: &mut Lease<'_>, key: &SessionKey, end: u64, state: &str) -> Attempt<()> {
         let begins = if state == "{}" { 0 } else { state.len() as u64 };
         let sql = self.sql(&format!(
@@ -81,7 +81,7 @@ impl MySql {
     }
 
     async fn usage(&self, sql: &str, values: Vec<Value>) -> Attempt<Usage> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let row = lease.rows(sql, values).await?.into_iter().next();
         drop(lease);
         let place = || "the size of what is stored".to_owned();

@@ -1,141 +1,96 @@
-//! Writes: one call of a procedure, which is one commit, and what it answers.
+//! Writes: each is one call of a procedure and one commit. This file makes the call, reads its answer, and creates
+//! sessions.
 
 use std::collections::HashMap;
 
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::batch::{self, Arguments, Back, Place};
+use super::batch::{self, AnswerIndex, Arguments, Back};
 use super::events::number;
-use super::pool::{Care, Lease};
-use super::resolve::SCOPES;
+use super::lease::Lease;
+use super::locks::SCOPES;
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::{NewSession, TextChange};
-use scratchbook_core::session::{IdScope, LogPositions, SessionKey, StateOwner};
+use scratchbook_core::plan::sql::text::NewSession;
+use scratchbook_core::session::{IdScope, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, Done, Failure, NewAppend};
+use scratchbook_database::{AppendRow, Attempt, CommitFate, Failure, Idempotency};
 
-/// How often a batch is written again without those appends that were in its way, while none of them is found.
-const TRIES: usize = 3;
-
-/// What a call takes beside its arguments: the header of the packet, the lengths and types of the values.
+/// The size of a call besides its arguments: the packet header, and the lengths and types of the values.
 const OVERHEAD: usize = 1024;
 
-/// Who has begun the transaction that a call commits.
+/// How the transaction that a call commits was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// Nobody: it begins one itself.
+    /// The call begins it itself.
     Here,
-    /// Who calls.
+    /// The caller has begun it.
     Before,
-    /// Who calls, and the row of the session to make is there.
+    /// The caller has begun it, and the row of the session to create exists.
     WithSession,
 }
 
-/// Whether a call holds what it writes to the limits.
+/// Whether a call enforces the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// It does, as far as that costs nothing: it may refuse what would fit.
+    /// It enforces them as far as that costs nothing, so it may refuse a write that would fit.
     Unknown,
-    /// There is room: it was counted under the same locks.
+    /// The caller has counted under the same locks that there is room.
     Counted,
 }
 
-/// What the procedures answer.
+/// A row of a procedure's answer.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// It is written, and these are the numbers that the rows have now.
+    /// The write is committed, and the rows have these last numbers now.
     Done(Numbers),
-    /// There is no session at this place.
+    /// The session with this index does not exist.
     Missing { place: usize },
-    /// The event at this place is there already.
-    Known { place: usize, known: Known },
-    /// The session is made, now or by a try before.
+    /// The event with this index is already stored.
+    Duplicate { place: usize, known: StoredEvent },
+    /// The session was created, now or by an earlier attempt.
     Made,
     /// The session's id is taken.
     Taken,
-    /// It is taken by one that has expired.
+    /// The session's id belongs to a session that has expired.
     Expired,
-    /// There is no room for what would be written, or there may be none.
+    /// The write exceeds a limit, or may exceed it.
     Full,
-    /// The session is not there, but rows of it are.
+    /// The session does not exist, but rows of it do.
     Damaged,
-    /// It is locked, and the session's last event has this number.
-    Found { seq: i64 },
-    /// The key at this place of those of a scope: its value, and where it was written.
+    /// The session is locked, and its last event has this number.
+    Locked { seq: i64 },
+    /// The key with this index in its scope: its value, and where it was written.
     Key { scope: Scope, place: usize, name: Option<String>, value: Option<String>, at: i64 },
-    /// How many keys there are.
+    /// The number of keys in a scope.
     Count { scope: Scope, keys: i64 },
 }
 
-/// The last numbers of sessions, and the positions in the logs of users and apps, by their places.
+/// The last numbers of sessions, and the positions in the logs of users and apps, by index.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     sessions: HashMap<usize, i64>,
-    users: HashMap<usize, i64>,
-    apps: HashMap<usize, i64>,
+    pub(super) users: HashMap<usize, i64>,
+    pub(super) apps: HashMap<usize, i64>,
 }
 
-/// An event that is there.
+/// An event that is already stored.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct StoredEvent {
     seq: i64,
     text: String,
     hash: Vec<u8>,
-    /// How far the logs were at its commit.
+    /// The positions of the logs at its commit.
     user: i64,
     app: i64,
 }
 
 impl MySql {
-    /// Writes events in one commit, without those that are known or have no session.
-    pub(super) async fn write_appends(&self, appends: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
-        let mut rows: Vec<Option<AppendRow>> = appends.iter().map(|_| None).collect();
-        let mut tries = 0;
-        loop {
-            let open: Vec<usize> = (0..appends.len()).filter(|n| rows[*n].is_none()).collect();
-            let batch: Vec<&NewAppend> = open.iter().map(|n| appends[*n]).collect();
-            if batch.is_empty() {
-                break;
-            }
-            let (arguments, places) = batch::appends(&batch)?;
-            for answer in self.call(arguments, Care::Again).await? {
-                match answer {
-                    Answer::Done(numbers) => {
-                        for (n, place) in places.iter().enumerate() {
-                            rows[open[n]] = Some(numbers.stored(place)?);
-                        }
-                    }
-                    Answer::Missing { place } => {
-                        let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
-                        here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
-                    }
-                    // Which of them it is, they find out one by one.
-                    Answer::Full if appends.len() > 1 => return Err(full()),
-                    Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
-                    Answer::Known { place, known } => {
-                        let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
-                        rows[n] = Some(known.row(&appends[n].key)?);
-                    }
-                    _ => return Err(strange("a row of another call").into()),
-                }
-            }
-            // What stood in the way may be gone with its session.
-            tries += usize::from(open.iter().all(|n| rows[*n].is_none()));
-            if tries == TRIES {
-                let what = format!("{}: what is in the way of an append comes and goes", self.connections.place());
-                return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
-            }
-        }
-        Ok(rows.into_iter().flatten().collect())
-    }
-
-    /// Writes a little and undoes it.
+    /// Writes a row and rolls it back.
     pub(super) async fn write_nothing(&self) -> Attempt<()> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         for sql in [
             "INSERT INTO `{prefix}events` SELECT * FROM `{prefix}events` LIMIT 0",
@@ -147,14 +102,14 @@ impl MySql {
         lease.rollback().await
     }
 
-    /// Makes a session; `false` where its id is taken.
+    /// Creates a session. Returns `false` if its id is taken.
     pub(super) async fn write_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         if !new.metadata.is_empty() || new.id_scope == IdScope::App {
             return self.create_locked(new, token, &[Room::Unknown, Room::Counted]).await;
         }
-        let mut answers = self.call(batch::creation(new, token)?, Care::Again).await?;
+        let mut answers = self.call(batch::creation(new, token)?, Idempotency::Idempotent).await?;
         if matches!(answers.as_slice(), [Answer::Expired]) {
-            let mut lease = self.connections.lease(Care::Again).await?;
+            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
             self.make_room(&mut lease, &new.key).await?;
             answers = self.call_on(&mut lease, batch::creation(new, token)?, Begun::Before, Room::Unknown).await?;
         }
@@ -164,44 +119,28 @@ impl MySql {
         self.is_made(&new.key, &answers)
     }
 
-    /// What is answered to a creation.
+    /// Whether a creation has succeeded, according to its answer.
     pub(super) fn is_made(&self, key: &SessionKey, answers: &[Answer]) -> Attempt<bool> {
         match answers {
             [Answer::Made] => Ok(true),
             [Answer::Taken] => Ok(false),
             [Answer::Expired] => {
                 let what = format!("{}: an expired session came in the way again", self.connections.place());
-                Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)))
+                Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)))
             }
             [Answer::Damaged] => {
                 let place = self.connections.place();
                 let what =
                     format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
-                Err(Failure::new(Done::Refused, Error::new(ErrorKind::DataCorrupted, what)))
+                Err(Failure::new(CommitFate::NeverApplied, Error::new(ErrorKind::DataCorrupted, what)))
             }
             _ => Err(strange("no row for a session made").into()),
         }
     }
 
-    /// Changes keys of a user or an app, and gives the commit's position in its log.
-    pub(super) async fn write_state(
-        &self,
-        owner: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        let answers = self.call(batch::state(owner, changes, author, time)?, Care::Once).await?;
-        if matches!(answers.as_slice(), [Answer::Full]) {
-            return self.put_counted(owner, changes, limits, author, time).await;
-        }
-        Ok(position(&answers)?)
-    }
-
-    async fn call(&self, arguments: Arguments, care: Care) -> Attempt<Vec<Answer>> {
+    pub(super) async fn call(&self, arguments: Arguments, idempotency: Idempotency) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        self.call_on(&mut self.connections.lease(care).await?, arguments, Begun::Here, Room::Unknown).await
+        self.call_on(&mut self.connections.lease(idempotency).await?, arguments, Begun::Here, Room::Unknown).await
     }
 
     /// Writes and commits, and leaves the connection without a transaction.
@@ -224,7 +163,7 @@ impl MySql {
         Ok(rows.into_iter().map(answer).collect::<Result<_>>()?)
     }
 
-    /// Refuses what the server would refuse, in words that tell what to do about it.
+    /// Refuses a command that is too large for the server, with a message that says what to do.
     pub(super) fn check_size(&self, size: usize) -> Result<()> {
         if size <= self.max_packet {
             return Ok(());
@@ -235,23 +174,14 @@ impl MySql {
     }
 }
 
-/// How large a command is with these arguments.
+/// The size of a command with these arguments.
 fn size(arguments: &Arguments) -> usize {
     OVERHEAD + arguments.iter().flatten().map(String::len).sum::<usize>()
 }
 
-/// The position of a change to the state of one owner.
-pub(super) fn position(answers: &[Answer]) -> Result<u64> {
-    let [Answer::Done(Numbers { users, apps, .. })] = answers else {
-        return Err(strange("no position"));
-    };
-    let position = users.get(&0).or_else(|| apps.get(&0)).ok_or_else(|| strange("no position"))?;
-    rows::number(*position, || "the position of a change just made".to_owned())
-}
-
 impl Numbers {
-    /// What is told of an event that is stored now.
-    pub(super) fn stored(&self, place: &Place) -> Result<AppendRow> {
+    /// The row for an event that was just stored.
+    pub(super) fn stored(&self, place: &AnswerIndex) -> Result<AppendRow> {
         let last = |numbers: &HashMap<usize, i64>, place: Back| {
             numbers.get(&place.of).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
         };
@@ -264,8 +194,8 @@ impl Numbers {
     }
 }
 
-impl Known {
-    /// What is told of it: the same as when it was stored.
+impl StoredEvent {
+    /// The row for a duplicate, which is the same as when it was stored.
     pub(super) fn row(self, key: &SessionKey) -> Result<AppendRow> {
         let Self { seq, text, hash, user, app } = self;
         let event = rows::event(seq, &text, key)?;
@@ -275,11 +205,11 @@ impl Known {
             if writes { rows::number(position, place) } else { Ok(0) }
         };
         let logs = LogPositions::new(position(Scope::User, user)?, position(Scope::App, app)?);
-        Ok(AppendRow::Known { seq, text, hash, logs })
+        Ok(AppendRow::Duplicate { seq, text, hash, logs })
     }
 }
 
-/// Numbers by their places, from "place number,...", where places are counted from 1.
+/// Parses numbers by index from "index number,...", where indexes count from 1.
 fn numbers(text: Option<String>) -> Result<HashMap<usize, i64>> {
     let numbers = text.map_or_else(|| Some(HashMap::new()), |text| sequence(&text));
     numbers.ok_or_else(|| strange("numbers that are none"))
@@ -297,7 +227,7 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
     let mut cells = Cells::from(row);
     let place = || "an answer to a write".to_owned();
     let (what, at, count) = (cells.text(0, place)?, cells.integer(1, place)?, cells.integer(2, place)?);
-    // Places are counted from 1.
+    // Indexes count from 1.
     let at = usize::try_from(at).unwrap_or_default().wrapping_sub(1);
     Ok(match what.as_str() {
         "done" => Answer::Done(Numbers {
@@ -306,9 +236,9 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
             apps: numbers(cells.optional_text(6, place)?)?,
         }),
         "missing" => Answer::Missing { place: at },
-        "known" => Answer::Known {
+        "known" => Answer::Duplicate {
             place: at,
-            known: Known {
+            known: StoredEvent {
                 seq: count,
                 text: cells.text(3, || format!("the event {count} of a session"))?,
                 hash: cells.bytes(4),
@@ -321,7 +251,7 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
         "expired" => Answer::Expired,
         "full" => Answer::Full,
         "damaged" => Answer::Damaged,
-        "found" => Answer::Found { seq: count },
+        "found" => Answer::Locked { seq: count },
         "count" => Answer::Count { scope: SCOPES.get(at).copied().unwrap_or(Scope::App), keys: count },
         "own" | "theirs" | "shared" => Answer::Key {
             scope: match what.as_str() {
@@ -336,11 +266,6 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
         },
         _ => return Err(strange("a row of a kind that is not known")),
     })
-}
-
-/// What is told of a batch in which one append goes beyond a limit: it is written one by one.
-fn full() -> Failure {
-    Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }
 
 pub(super) fn strange(what: &str) -> Error {

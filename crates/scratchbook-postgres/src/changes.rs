@@ -1,4 +1,4 @@
-//! Changes to keys, as the arrays that a statement takes.
+//! Changes to keys, as arrays for a statement.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::session::StateOwner;
 use scratchbook_core::state::Scope;
 
-/// Whose a key may be: app, user and session; the last two are empty where there is none.
+/// The owner of a key: app, user and session. The last two are empty if they do not apply.
 pub(super) type Owner<'a> = [&'a str; 3];
 
 /// The changes of one statement, in columns.
 #[derive(Debug, Default)]
 pub(super) struct Changes<'a> {
-    /// The row of `written` that each belongs to.
+    /// The row of `written` that each change belongs to.
     ords: Vec<i64>,
     scopes: Vec<&'static str>,
-    /// The same for changes to the same key, from 1.
+    /// A number from 1 for each key; changes to one key have the same number.
     slots: Vec<i64>,
     keys: Vec<&'a str>,
     values: Vec<Option<&'a str>>,
@@ -49,7 +49,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// The owner of keys outside of any session.
+/// The owner of keys that do not belong to a session.
 pub(super) fn owner(owner: &StateOwner) -> Owner<'_> {
     [owner.app_name(), owner.user_id().unwrap_or_default(), ""]
 }

@@ -1,4 +1,4 @@
-//! Connections: a pool that adds no round trips.
+//! A pool of connections that adds no round trips.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,12 +14,12 @@ use super::lease::Lease;
 use super::listen::Notices;
 use super::{error, uri};
 use scratchbook_core::error::{Error, ErrorKind, Result};
-pub(crate) use scratchbook_database::{Attempt, DatabaseOptions, DatabaseUri, Done, Failure};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, DatabaseUri, Failure};
 
-/// How long a server that is just starting is asked again.
+/// The pause between two attempts while a server is starting.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long the server has to take a cancellation.
+/// How long the server has to accept a cancellation.
 const CANCEL: Duration = Duration::from_secs(5);
 
 /// The connections of a service.
@@ -29,12 +29,12 @@ pub(super) struct Connections {
     timeouts: Timeouts,
     statement_timeout: Duration,
     learnt: Arc<Learnt>,
-    /// For a connection that hears of commits.
+    /// How to make a connection that listens for commits.
     listening: (Connector, Config),
 }
 
 impl Connections {
-    /// Makes the first connection, which says what the server is.
+    /// Makes the first connection and checks the server on it.
     pub(super) async fn open(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
         let learnt = Arc::new(Learnt::default());
         learnt.schema.store(options.schema.is_some(), Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Connections {
         let listening = (Connector::new(options, Arc::clone(&learnt))?, address.clone());
         let manager = Manager::from_connect(address, connector, config);
         let pool = Pool::builder(manager).max_size(options.pool_size.max(1)).runtime(Runtime::Tokio1);
-        // One caller after the other has the same connection, whose backend has its tables and plans in the cache.
+        // Consecutive calls use the same connection, because its backend has the tables and plans in its cache.
         let pool = pool.queue_mode(QueueMode::Lifo).build();
         let timeouts =
             Timeouts { wait: Some(options.statement_timeout), create: Some(options.connect_timeout), recycle: None };
@@ -70,8 +70,8 @@ impl Connections {
         self.pool.close();
     }
 
-    /// The schema of the tables is known now, where the search path had to say it: connections from here on have a search
-    /// path that nobody can plant anything in.
+    /// Records that the schema of the tables is known, so that the search path is no longer needed to find it. New
+    /// connections get a search path that contains no schema in which others could create objects.
     pub(super) fn know_schema(&self) {
         let known = self.learnt.schema.swap(true, Ordering::Relaxed);
         if !known && !self.learnt.without_settings.load(Ordering::Relaxed) {
@@ -79,42 +79,42 @@ impl Connections {
         }
     }
 
-    /// Closes the connections that nobody uses.
+    /// Closes the idle connections.
     pub(super) fn forget_idle(&self) {
         self.pool.retain(|_, _| false);
     }
 
-    /// A connection that is not of the pool, and the notices that come on it.
+    /// Makes a connection outside the pool, and returns it with the notices that arrive on it.
     pub(super) async fn listener(&self) -> std::result::Result<(Client, Arc<Notices>), tokio_postgres::Error> {
         let (connector, address) = &self.listening;
         let (client, _) = connector.connect(address).await?;
         Ok((client, connector.notices()))
     }
 
-    /// Has the server give up what it does on a connection, whether or not it hears of that.
+    /// Asks the server to cancel the running statement of a connection. The request may fail to arrive.
     pub(super) fn cancel(&self, token: CancelToken) {
-        // The connections end with the runtime.
+        // Without a runtime the connections have ended.
         if let Ok(runtime) = Handle::try_current() {
             let tls = self.listening.0.tls();
             runtime.spawn(async move {
                 if !matches!(timeout(CANCEL, token.cancel_query(tls)).await, Ok(Ok(()))) {
-                    tracing::debug!("a read that nobody waits for could not be cancelled");
+                    tracing::debug!("could not cancel a read whose call was dropped");
                 }
             });
         }
     }
 
-    /// A connection for one call.
+    /// Takes a connection for one call.
     pub(super) async fn lease(&self) -> Attempt<Lease<'_>> {
         self.lease_for(Some(self.statement_timeout)).await
     }
 
-    /// A connection for a call that only reads. When that is dropped the server stops working on it.
+    /// Takes a connection for a call that only reads. If the call is dropped, the server cancels its statement.
     pub(super) async fn lease_to_read(&self) -> Attempt<Lease<'_>> {
         Ok(self.lease().await?.only_reading())
     }
 
-    /// A connection for what may take as long as it takes. Waiting for a lock still ends, by the server's setting.
+    /// Takes a connection without a statement timeout. Waiting for a lock still ends, by the server's setting.
     pub(super) async fn lease_without_deadline(&self) -> Attempt<Lease<'_>> {
         self.lease_for(None).await
     }
@@ -125,8 +125,8 @@ impl Connections {
         Ok(Lease::new(self, object, statement_timeout))
     }
 
-    /// Asks again for as long as there is time, but only a server that says itself that it will be ready soon. What it
-    /// said last is told when the time is over, rather than that it is over.
+    /// Retries until the deadline, but only if the server says that it will be ready soon. After the deadline the
+    /// server's last message is returned, instead of a timeout.
     async fn first(&self, deadline: Instant) -> Attempt<()> {
         let mut said = None;
         loop {
@@ -144,10 +144,10 @@ impl Connections {
     fn late(&self) -> Failure {
         let seconds = self.timeouts.create.unwrap_or_default().as_secs_f64();
         let message = format!("{}: no connection within {seconds} s; check host and port", self.place);
-        Failure::new(Done::Unreached, Error::new(ErrorKind::Unavailable, message))
+        Failure::new(CommitFate::NotSent, Error::new(ErrorKind::Unavailable, message))
     }
 
-    /// Looks whether this is a server that we can work with.
+    /// Checks that the server is supported.
     async fn greet(&self) -> Attempt<()> {
         let lease = self.lease().await?;
         let sql = "SELECT pg_catalog.current_setting('server_version_num')::int, \
@@ -156,7 +156,7 @@ impl Connections {
         let (number, version, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
         let refused = |what: String| {
             let error = Error::new(ErrorKind::FailedPrecondition, format!("{}: {what}", self.place));
-            Failure::new(Done::Refused, error)
+            Failure::new(CommitFate::NeverApplied, error)
         };
         if number < 130_000 {
             return Err(refused(format!("the server is PostgreSQL {version}; scratchbook needs 13 or newer")));

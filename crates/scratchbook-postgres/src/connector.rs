@@ -1,4 +1,4 @@
-//! How one connection is made: host by host, with the settings that the statements need.
+//! Making one connection: host by host, with the settings that the statements need.
 
 use std::collections::hash_map::RandomState;
 use std::future::{Future, poll_fn};
@@ -20,13 +20,14 @@ use super::{tls, uri};
 use scratchbook_core::error::Result;
 use scratchbook_database::DatabaseOptions;
 
-/// What is learnt while connections are made.
+/// What has been learnt while connections were made.
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
-    /// The search path is not needed to find the tables. It is then that of the server's own functions and operators:
-    /// what others plant in a schema is not to run with our rights.
+    /// Whether the schema is known, so that the search path is not needed to find the tables. The search path then
+    /// contains only the server's own functions and operators: objects that others create in a schema must not run with
+    /// our rights.
     pub(super) schema: AtomicBool,
-    /// A pooler lets no settings through unless it is told to.
+    /// Whether settings are left out, because a pooler refuses them.
     pub(super) without_settings: AtomicBool,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Connector {
     settings: String,
     time: Duration,
     learnt: Arc<Learnt>,
-    /// The server's notices, for which one has to ask on a connection.
+    /// The server's notices, which a connection has to subscribe to.
     notices: Arc<Notices>,
 }
 
@@ -55,8 +56,8 @@ impl Connector {
         Arc::clone(&self.notices)
     }
 
-    /// Each host has its share of the time, startup and encryption included, so that one that is silent leaves time for
-    /// the next. The time of the last is looked after by the pool.
+    /// Tries the hosts in order. Each host has its share of the time, including startup and encryption, so that a
+    /// silent host leaves time for the next one. The pool limits the time of the last host.
     async fn first_of(&self, hosts: Vec<Config>) -> Option<Connected> {
         let start = Instant::now();
         let (last, others) = hosts.split_last()?;
@@ -83,15 +84,15 @@ impl Connector {
         if !self.learnt.without_settings.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 settings = self.settings,
-                "the server or a pooler before it takes no settings from a connection; give them to the role, by ALTER \
-                 ROLE ... SET"
+                "the server, or a pooler before it, refuses the settings of a connection; set them for the role, by \
+                 ALTER ROLE ... SET"
             );
         }
         Ok(connected)
     }
 
-    /// The last counts where a setting is there twice, so the user's come after ours; the search path of theirs has said
-    /// by now where the tables are.
+    /// Returns our settings followed by the user's. If a setting occurs twice, the last one counts, so the user's take
+    /// precedence. The user's search path has already been used to find the tables.
     fn options(&self, users: &str) -> String {
         let path = if self.learnt.schema.load(Ordering::Relaxed) { "-c search_path=pg_catalog" } else { "" };
         format!("{} {users} {path}", self.settings)
@@ -103,9 +104,10 @@ impl Connector {
         let task = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 match message {
-                    Ok(AsyncMessage::Notification(notice)) => notices.hear(notice.payload()),
+                    Ok(AsyncMessage::Notification(notice)) => notices.push(notice.payload()),
                     Ok(_) => {}
-                    // Whoever waits for an answer is told; the reason may quote what was sent.
+                    // The waiting call gets an error of its own; the reason is not logged, because it may quote what
+                    // was sent.
                     Err(_) => return tracing::debug!("a connection to PostgreSQL has ended"),
                 }
             }
@@ -126,7 +128,7 @@ impl Connect for Connector {
     }
 }
 
-/// A configuration for each host; none where their number is not clear, which the driver says better.
+/// Returns a configuration for each host, or none if their number is inconsistent, which the driver reports better.
 fn hosts(config: &Config) -> Vec<Config> {
     let (names, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let count = names.len().max(addresses.len());
@@ -158,7 +160,7 @@ fn hosts(config: &Config) -> Vec<Config> {
     order.into_iter().map(one).collect()
 }
 
-/// All but the hosts, which the driver lets nobody take out.
+/// Copies a configuration without its hosts, which the driver cannot remove.
 fn without_hosts(from: &Config) -> Config {
     let mut to = Config::new();
     if let Some(user) = from.get_user() {
@@ -198,7 +200,8 @@ fn without_hosts(from: &Config) -> Config {
     to
 }
 
-/// PgBouncer and RDS Proxy each say it in their own way. Asking once more costs little where something else was meant.
+/// Whether a pooler refuses our settings, which PgBouncer and RDS Proxy report in different ways. If the error means
+/// something else, one more attempt costs little.
 fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         let message = error.message().to_ascii_lowercase();

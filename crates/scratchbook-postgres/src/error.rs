@@ -1,6 +1,6 @@
-//! What a failure says of what was done, and what the caller is told of it.
+//! Errors of PostgreSQL: whether the statement was applied, and the message for the caller.
 //!
-//! The server's messages may quote values (class 22), and its details, contexts and hints quote keys and parameters:
+//! The server's messages may quote values (class 22), and its details, contexts and hints quote keys and parameters, so
 //! none of these is passed on.
 
 use std::error::Error as StdError;
@@ -10,49 +10,50 @@ use deadpool_postgres::{PoolError, TimeoutType, Timeouts};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use scratchbook_core::error::{Error, ErrorKind};
-pub(crate) use scratchbook_database::{Done, Failure};
+pub(crate) use scratchbook_database::{CommitFate, Failure};
 
-/// The constraints that two writers can meet on without either being wrong.
+/// The constraints that two valid concurrent writes can violate.
 const RACED: &[&str] = &["events_by_id", "artifacts_pkey"];
 
-/// A partition's constraint has a number behind the name.
+/// The constraint of a partition has a number after the name.
 fn is_raced(constraint: &str) -> bool {
     RACED.contains(&constraint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_'))
 }
 
-/// The failure of a statement.
+/// Returns the failure of a statement.
 pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failure {
     match error.as_db_error() {
         Some(db) => of_database(place, db),
-        None => of_driver(place, error, Done::Unknown),
+        None => of_driver(place, error, CommitFate::Unknown),
     }
 }
 
-/// Whether a statement has found a scope to be full, which has to be looked at; see `growth.rs`.
+/// Whether a statement found a scope to be full, which then has to be counted; see `growth.rs`.
 pub(super) fn is_over_limit(failure: &Failure) -> bool {
-    let told = failure.error.source().and_then(|source| source.downcast_ref::<Told>());
-    told.is_some_and(|told| told.code == SqlState::DIVISION_BY_ZERO)
+    let message = failure.error.source().and_then(|source| source.downcast_ref::<ServerMessage>());
+    message.is_some_and(|message| message.code == SqlState::DIVISION_BY_ZERO)
 }
 
-/// The failure to get a connection.
+/// Returns the failure to get a connection.
 pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Failure {
-    let unreached = |kind, what: String| Failure::new(Done::Unreached, Error::new(kind, format!("{place}: {what}")));
+    let unreached =
+        |kind, what: String| Failure::new(CommitFate::NotSent, Error::new(kind, format!("{place}: {what}")));
     match error {
         PoolError::Backend(error) => match error.as_db_error() {
             Some(db) if is_bad_option(db) => {
-                let told = Told::new(db);
+                let message = ServerMessage::new(db);
                 let what = "the server does not take an option of the connection; see 'options'";
-                let error = Error::invalid(format!("{place}: {what}{}", told.said())).with_source(told);
-                Failure::new(Done::Refused, error)
+                let error = Error::invalid(format!("{place}: {what}{}", message.text())).with_source(message);
+                Failure::new(CommitFate::NeverApplied, error)
             }
-            // Before the first statement nothing can have been done.
+            // Nothing can have been written before the first statement.
             Some(db) => match of_database(place, db) {
-                Failure { done: Done::Unknown | Done::Undone | Done::Blocked, error } => {
-                    Failure::new(Done::Unreached, error)
+                Failure { fate: CommitFate::Unknown | CommitFate::RolledBack | CommitFate::LockTimeout, error } => {
+                    Failure::new(CommitFate::NotSent, error)
                 }
                 failure => failure,
             },
-            None => of_driver(place, &error, Done::Unreached),
+            None => of_driver(place, &error, CommitFate::NotSent),
         },
         PoolError::Timeout(TimeoutType::Wait) => unreached(
             ErrorKind::ResourceExhausted,
@@ -65,7 +66,7 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
         PoolError::Closed => scratchbook_core::store::closed().into(),
         error => {
             let no_connection = Error::internal(format!("{place}: no connection")).with_source(error);
-            Failure::new(Done::Refused, no_connection)
+            Failure::new(CommitFate::NeverApplied, no_connection)
         }
     }
 }
@@ -74,14 +75,15 @@ fn seconds(time: Option<std::time::Duration>) -> String {
     format!("{} s", time.unwrap_or_default().as_secs_f64())
 }
 
-/// Whether the server says that it will take connections soon.
+/// Whether the server says that it will accept connections soon.
 pub(super) fn is_starting(failure: &Failure) -> bool {
-    let code = failure.error.source().and_then(|source| source.downcast_ref::<Told>()).map(|told| &told.code);
+    let code =
+        failure.error.source().and_then(|source| source.downcast_ref::<ServerMessage>()).map(|message| &message.code);
     let starting = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
     code.is_some_and(|code| starting.contains(code))
 }
 
-/// Whether a connection is of no use after this: it has ended, is to a server that is the wrong one by now, or keeps
+/// Whether a connection is unusable after this error: it has ended, its server is no longer the right one, or it caches
 /// plans of tables that were changed.
 pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
@@ -92,18 +94,18 @@ pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// An error of the driver's own: on the wire, in the handshake, or in what was sent.
-fn of_driver(place: &str, error: &tokio_postgres::Error, done: Done) -> Failure {
-    // The driver shows its kinds of errors in their texts alone.
+/// Returns the failure for an error of the driver: on the wire, in the handshake, or in a parameter.
+fn of_driver(place: &str, error: &tokio_postgres::Error, fate: CommitFate) -> Failure {
+    // The driver exposes the kinds of its errors only in their texts.
     let text = error.to_string();
-    // Their cause is in the message, and so is no source that would say it again.
-    let fail = |done, kind, what: &str| Failure::new(done, Error::new(kind, format!("{place}: {what}")));
+    // The cause is in the message, so it is not repeated as a source.
+    let fail = |fate, kind, what: &str| Failure::new(fate, Error::new(kind, format!("{place}: {what}")));
     if text.starts_with("error performing TLS handshake") {
         return of_handshake(place, error);
     }
     if text.starts_with("authentication error") || text.starts_with("invalid configuration") {
         let what = format!("the server asks for what was not given: {}", reason(error));
-        return fail(Done::Refused, ErrorKind::Unauthenticated, &what);
+        return fail(CommitFate::NeverApplied, ErrorKind::Unauthenticated, &what);
     }
     if text.starts_with("error serializing") || text.starts_with("error encoding") {
         let what = "a statement could not be sent: a value is larger than a message may be, 1 GB; split it";
@@ -111,22 +113,22 @@ fn of_driver(place: &str, error: &tokio_postgres::Error, done: Done) -> Failure 
     }
     if text.starts_with("error connecting") {
         let what = format!("no connection ({}); check that the server runs, and host and port", reason(error));
-        return fail(Done::Unreached, ErrorKind::Unavailable, &what);
+        return fail(CommitFate::NotSent, ErrorKind::Unavailable, &what);
     }
-    fail(done, ErrorKind::Unavailable, &format!("the connection was lost ({})", reason(error)))
+    fail(fate, ErrorKind::Unavailable, &format!("the connection was lost ({})", reason(error)))
 }
 
 fn of_handshake(place: &str, error: &tokio_postgres::Error) -> Failure {
     let why = reason(error);
     let by_tls = source_of::<io::Error>(error)
         .is_none_or(|io| io.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()));
-    let (done, kind, advice) = if by_tls {
+    let (fate, kind, advice) = if by_tls {
         let advice = "check sslmode and sslrootcert, or the server's certificate";
-        (Done::Refused, ErrorKind::FailedPrecondition, advice)
+        (CommitFate::NeverApplied, ErrorKind::FailedPrecondition, advice)
     } else {
-        (Done::Unreached, ErrorKind::Unavailable, "try again")
+        (CommitFate::NotSent, ErrorKind::Unavailable, "try again")
     };
-    Failure::new(done, Error::new(kind, format!("{place}: no encrypted connection ({why}); {advice}")))
+    Failure::new(fate, Error::new(kind, format!("{place}: no encrypted connection ({why}); {advice}")))
 }
 
 /// The innermost cause, in one line.
@@ -139,33 +141,34 @@ fn source_of<T: StdError + 'static>(error: &tokio_postgres::Error) -> Option<&T>
     std::iter::successors(error.source(), |error| (*error).source()).find_map(|error| error.downcast_ref::<T>())
 }
 
-/// What the server has told, as far as it quotes nothing. As a cause it is the code alone: the rest is in the message.
+/// The parts of the server's message that quote no values. As the source of an error it shows only the code, because
+/// the rest is in the message.
 #[derive(Debug)]
-struct Told {
+struct ServerMessage {
     code: SqlState,
     message: Option<String>,
     constraint: Option<String>,
 }
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for ServerMessage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SQLSTATE {}", self.code.code())
     }
 }
 
-impl StdError for Told {}
+impl StdError for ServerMessage {}
 
-impl Told {
+impl ServerMessage {
     fn new(db: &DbError) -> Self {
         let quotes_nothing = ["08", "25", "28", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX"];
         let class = db.code().code().get(..2).unwrap_or_default();
-        // A syntax error of ours would quote our statement, which has no values in it.
+        // A syntax error quotes our statement, which contains no values.
         let message = quotes_nothing.contains(&class).then(|| db.message().to_owned());
         Self { code: db.code().clone(), message, constraint: db.constraint().map(str::to_owned) }
     }
 
-    /// What stands behind a message.
-    fn said(&self) -> String {
+    /// The suffix for a message.
+    fn text(&self) -> String {
         match (&self.message, &self.constraint) {
             (Some(message), _) => format!(" ({message})"),
             (None, Some(constraint)) => format!(" (constraint {constraint})"),
@@ -175,16 +178,16 @@ impl Told {
 }
 
 fn of_database(place: &str, db: &DbError) -> Failure {
-    let (done, kind, what) = meaning(db);
-    let told = Told::new(db);
+    let (fate, kind, what) = meaning(db);
+    let message = ServerMessage::new(db);
     if matches!(kind, ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge) {
-        // What was asked for is at fault, and not the database.
-        return Error::new(kind, what).with_source(told).into();
+        // The request is at fault, not the database.
+        return Error::new(kind, what).with_source(message).into();
     }
-    Failure::new(done, Error::new(kind, format!("{place}: {what}{}", told.said())).with_source(told))
+    Failure::new(fate, Error::new(kind, format!("{place}: {what}{}", message.text())).with_source(message))
 }
 
-/// A setting in the URI that the server does not know, or does not know the value of.
+/// Whether the server does not know a setting in the URI, or its value.
 fn is_bad_option(db: &DbError) -> bool {
     let codes = [
         SqlState::INVALID_PARAMETER_VALUE,
@@ -203,84 +206,94 @@ fn has_old_plan(db: &DbError) -> bool {
     *db.code() == SqlState::FEATURE_NOT_SUPPORTED && db.routine() == Some("RevalidateCachedQuery")
 }
 
-/// Prepared statements that come and go: each statement of ours went to another server connection.
+/// Whether a pooler drops prepared statements, because it sends each statement to another server connection.
 fn is_pooler(db: &DbError) -> bool {
     [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(db.code())
 }
 
-/// What an error says of what was done, its kind, and what would be right.
-fn meaning(db: &DbError) -> (Done, ErrorKind, &'static str) {
+/// Returns the fate of the statement, the kind of the error, and the advice for it.
+fn meaning(db: &DbError) -> (CommitFate, ErrorKind, &'static str) {
     use ErrorKind as K;
     let code = db.code();
     let class = code.code().get(..2).unwrap_or_default();
     if *code == SqlState::UNIQUE_VIOLATION && db.constraint().is_some_and(is_raced) {
-        return (Done::Undone, K::Unavailable, "another writer was faster; try again");
+        return (CommitFate::RolledBack, K::Unavailable, "another writer was faster; try again");
     }
     if has_old_plan(db) {
-        return (Done::Undone, K::Unavailable, "the tables were changed; try again");
+        return (CommitFate::RolledBack, K::Unavailable, "the tables were changed; try again");
     }
     match code {
-        code if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => {
-            (Done::Undone, K::Unavailable, "the database has undone this in favour of another writer; try again")
-        }
+        code if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => (
+            CommitFate::RolledBack,
+            K::Unavailable,
+            "the database has undone this in favour of another writer; try again",
+        ),
         code if *code == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => {
-            (Done::Unknown, K::Unavailable, "the server does not know whether this was done; try again")
+            (CommitFate::Unknown, K::Unavailable, "the server does not know whether this was done; try again")
         }
-        code if *code == SqlState::LOCK_NOT_AVAILABLE => {
-            (Done::Blocked, K::Unavailable, "another transaction holds a lock for long; end it, then try again")
-        }
+        code if *code == SqlState::LOCK_NOT_AVAILABLE => (
+            CommitFate::LockTimeout,
+            K::Unavailable,
+            "another transaction holds a lock for long; end it, then try again",
+        ),
         code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
-            (Done::Unreached, K::Unavailable, "the server takes no writes; name the primary, or all hosts")
+            (CommitFate::NotSent, K::Unavailable, "the server takes no writes; name the primary, or all hosts")
         }
         code if *code == SqlState::INVALID_PASSWORD => {
-            (Done::Refused, K::Unauthenticated, "the server does not accept the user or the password")
+            (CommitFate::NeverApplied, K::Unauthenticated, "the server does not accept the user or the password")
         }
         code if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION && db.message().contains("encryption") => {
-            (Done::Refused, K::FailedPrecondition, "the server does not accept this encryption; see sslmode")
+            (CommitFate::NeverApplied, K::FailedPrecondition, "the server does not accept this encryption; see sslmode")
         }
         code if *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            (Done::Refused, K::Unauthenticated, "the server does not accept the user")
+            (CommitFate::NeverApplied, K::Unauthenticated, "the server does not accept the user")
         }
         code if *code == SqlState::INVALID_CATALOG_NAME => {
-            (Done::Refused, K::NotFound, "there is no such database; create it, or name another")
+            (CommitFate::NeverApplied, K::NotFound, "there is no such database; create it, or name another")
         }
         code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-            (Done::Refused, K::PermissionDenied, "the role may not do this; grant it the right")
+            (CommitFate::NeverApplied, K::PermissionDenied, "the role may not do this; grant it the right")
         }
         code if *code == SqlState::TOO_MANY_CONNECTIONS => {
-            (Done::Unreached, K::ResourceExhausted, "the server has no connection left; lower pool_size")
+            (CommitFate::NotSent, K::ResourceExhausted, "the server has no connection left; lower pool_size")
         }
         code if *code == SqlState::CANNOT_CONNECT_NOW => {
-            (Done::Unreached, K::Unavailable, "the server is starting or stopping; try again")
+            (CommitFate::NotSent, K::Unavailable, "the server is starting or stopping; try again")
         }
         code if *code == SqlState::QUERY_CANCELED => {
-            (Done::Refused, K::Unavailable, "the server has cancelled this; see its statement_timeout")
+            (CommitFate::NeverApplied, K::Unavailable, "the server has cancelled this; see its statement_timeout")
         }
         code if [SqlState::CHARACTER_NOT_IN_REPERTOIRE, SqlState::UNTRANSLATABLE_CHARACTER].contains(code) => {
-            (Done::Refused, K::InvalidArgument, "PostgreSQL cannot hold U+0000 in a name; leave it out")
+            (CommitFate::NeverApplied, K::InvalidArgument, "PostgreSQL cannot hold U+0000 in a name; leave it out")
         }
         _ if is_pooler(db) => (
-            Done::Refused,
+            CommitFate::NeverApplied,
             K::FailedPrecondition,
             "a connection pooler loses prepared statements; set PgBouncer's max_prepared_statements",
         ),
         _ if is_fatal(db) || class == "08" || class == "57" => {
-            (Done::Unknown, K::Unavailable, "the server has ended the connection; try again")
+            (CommitFate::Unknown, K::Unavailable, "the server has ended the connection; try again")
         }
         _ => match class {
             "3F" | "42" => (
-                Done::Refused,
+                CommitFate::NeverApplied,
                 K::FailedPrecondition,
                 "the tables are not as they should be; open the database once with migrate=auto",
             ),
-            "53" => (Done::Refused, K::ResourceExhausted, "the server has run out of disk or memory; make room"),
-            "22" if *code == SqlState::DIVISION_BY_ZERO => {
-                (Done::Refused, K::ResourceExhausted, "a scope has more keys than there may be")
+            "53" => {
+                (CommitFate::NeverApplied, K::ResourceExhausted, "the server has run out of disk or memory; make room")
             }
-            "54" => (Done::Refused, K::PayloadTooLarge, "a value is larger than PostgreSQL can hold; split it"),
-            "58" => (Done::Refused, K::Unavailable, "the server cannot read or write its files; check its disk"),
-            "23" => (Done::Refused, K::DataCorrupted, "a stored row breaks a rule of the tables"),
-            _ => (Done::Refused, K::Internal, "PostgreSQL refused a statement"),
+            "22" if *code == SqlState::DIVISION_BY_ZERO => {
+                (CommitFate::NeverApplied, K::ResourceExhausted, "a scope has more keys than there may be")
+            }
+            "54" => {
+                (CommitFate::NeverApplied, K::PayloadTooLarge, "a value is larger than PostgreSQL can hold; split it")
+            }
+            "58" => {
+                (CommitFate::NeverApplied, K::Unavailable, "the server cannot read or write its files; check its disk")
+            }
+            "23" => (CommitFate::NeverApplied, K::DataCorrupted, "a stored row breaks a rule of the tables"),
+            _ => (CommitFate::NeverApplied, K::Internal, "PostgreSQL refused a statement"),
         },
     }
 }

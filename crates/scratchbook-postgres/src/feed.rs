@@ -1,7 +1,7 @@
-//! The feed, from one snapshot to another.
+//! The change feed: the commits between two snapshots.
 //!
-//! A cursor holds the snapshot that all which was read is in; within what a later one shows beside, that one and a place
-//! as well.
+//! A cursor holds a snapshot that contains everything that was read. In the middle of the next window it also holds
+//! that window's snapshot and a position.
 
 use std::sync::Arc;
 
@@ -16,13 +16,15 @@ use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{FeedCommit, FeedEntry, FeedPage, FeedStart, Removal, StateChange, StateOwner};
 pub(crate) use scratchbook_database::{Attempt, RowRoom};
 
-/// A snapshot that shows nothing: transactions have higher numbers.
+/// A snapshot that contains nothing: all transactions have higher numbers.
 const NOTHING: &str = "3:3:";
 
-/// More rows than a place may have had taken of it already: those of a session's creation.
+/// More than the number of rows of one position that an earlier page can have returned, which is that of a session's
+/// creation.
 const AT_ONE_PLACE: usize = 4;
 
-/// What is read: what `to` shows and `from` does not, after a place; without `to`, what is shown now.
+/// The rows to read: those that `to` shows and `from` does not, after a position. Without `to`, those that are visible
+/// now.
 #[derive(Debug, PartialEq)]
 struct Window {
     from: String,
@@ -30,15 +32,15 @@ struct Window {
     place: FeedPlace,
 }
 
-/// What one statement has read of a window.
+/// The part of a window that one statement has read.
 struct Part {
     to: String,
     now: String,
-    /// The last position that was read; `None` where all of the window was.
+    /// The last position that was read; `None` if the whole window was read.
     last: Option<u64>,
-    /// Whether this reader may have missed a removal that was let go.
+    /// Whether this reader may have missed a removal whose record was dropped.
     is_too_old: bool,
-    /// In the order of positions.
+    /// The commits in the order of their positions.
     commits: Vec<(u64, FeedCommit)>,
 }
 
@@ -74,7 +76,7 @@ impl Postgres {
                 return Ok(page);
             }
             window = match part.last {
-                // All that was read was taken before.
+                // All of these rows were returned by earlier pages.
                 Some(last) => Window { to: Some(part.to), place: FeedPlace::after(last), ..window },
                 None => Window::after(&part.to),
             };
@@ -88,7 +90,7 @@ impl Postgres {
             _ => window.place.position,
         };
         let (from, rows) = (i64::try_from(from).unwrap_or(i64::MAX), sql_limit(limit + AT_ONE_PLACE + 1));
-        // The place is known, but for a window that was not begun yet.
+        // The position is known, unless the window has not been started.
         let is_new = window.to.is_none() && window.from != NOTHING;
         let feed = &self.statements.feed;
         let pages = if user.is_some() { &feed.of_user } else { &feed.of_app };
@@ -102,7 +104,7 @@ impl Postgres {
         Ok(Part::new(app, rows)?)
     }
 
-    /// The id of the database, which is asked for once.
+    /// The id of the database, which is read once.
     async fn database_id(&self) -> Attempt<&str> {
         let id = self.database_id.get_or_try_init(|| async {
             let lease = self.connections.lease_to_read().await?;
@@ -134,7 +136,7 @@ impl Window {
         if snapshots.into_iter().flatten().all(|snapshot| is_snapshot(snapshot)) { Ok(window) } else { Err(bad()) }
     }
 
-    /// Refuses what is ahead of the database, which is a copy of an earlier time then.
+    /// Refuses a cursor that is ahead of the database, which then is a copy of an earlier state.
     fn check(&self, now: &str) -> Result<()> {
         let ahead = |snapshot: &String| end_of(snapshot) > end_of(now);
         if ahead(&self.from) || self.to.as_ref().is_some_and(ahead) {
@@ -241,7 +243,8 @@ fn state_change(row: &Row, position: u64, app: &str) -> Result<StateChange> {
     })
 }
 
-/// Its place among the commits of one position, whatever of the others was removed meanwhile.
+/// The rank of a commit among those of one position, which does not depend on commits that were removed in the
+/// meantime.
 fn rank(commit: &FeedCommit) -> usize {
     match commit {
         FeedCommit::State { owner, .. } if owner.user_id().is_some() => 1,
@@ -251,7 +254,7 @@ fn rank(commit: &FeedCommit) -> usize {
     }
 }
 
-/// At one position the user's keys come first, then the app's, then the session.
+/// Sorts by position. Within one position the user's keys come first, then the app's, then the session.
 fn in_order(mut states: Vec<(u64, StateOwner, StateChange)>, others: Vec<(u64, FeedCommit)>) -> Vec<(u64, FeedCommit)> {
     let is_app = |owner: &StateOwner| owner.user_id().is_none();
     states.sort_by(|(a, of_a, left), (b, of_b, right)| {
@@ -267,7 +270,7 @@ fn in_order(mut states: Vec<(u64, StateOwner, StateChange)>, others: Vec<(u64, F
         }
     }
     commits.extend(others);
-    // What was before stays before at one position.
+    // The sort is stable, so that the order within a position is kept.
     commits.sort_by_key(|(position, _)| *position);
     commits
 }
@@ -291,7 +294,7 @@ fn is_snapshot(text: &str) -> bool {
     from <= to && (running.is_empty() || running.split(',').all(rising))
 }
 
-/// The first transaction that a snapshot knows nothing of.
+/// The first transaction that is newer than a snapshot.
 fn end_of(snapshot: &str) -> i64 {
     snapshot.split(':').nth(1).and_then(|end| end.parse().ok()).unwrap_or(i64::MAX)
 }

@@ -1,10 +1,10 @@
-//! A session made of another: copied inside the database.
+//! Forks of sessions, copied inside the database.
 
 use super::Postgres;
 use super::lease::Step;
+use super::locks::param;
 use super::past::FoldColumns;
 use super::read::column;
-use super::resolve::param;
 use super::write::SessionRow;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::fork::check_event_number;
@@ -14,14 +14,15 @@ use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{IdScope, Session, SessionKey, micros_of_seconds, no_session};
 pub(crate) use scratchbook_database::{Attempt, NewFork, PastScopes, RowRoom};
 
-/// Where the other session stands, while it is locked.
+/// The state of the source session while it is locked.
 struct Source {
     last: i64,
     position: i64,
 }
 
 impl Postgres {
-    /// The other session's row is locked as by an append, so that it stands still meanwhile.
+    /// Creates a fork. The row of the source session is locked as by an append, so that the session does not change
+    /// during the copy.
     pub(super) async fn fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let NewFork { source: key, at, key: fork, created } = new;
         let [app, user, source, id] = [key.app_name(), key.user_id(), key.session_id(), fork.session_id()];
@@ -38,7 +39,7 @@ impl Postgres {
         if at > last {
             check_event_number(key, at, 0, last)?;
         }
-        // What was written since has to be folded; all other keys are as they were.
+        // Keys that were written after the event have to be folded; all others are unchanged.
         let mut past = self.read_past_on(&lease, key, at, PastScopes::Own).await?;
         let folded = if at < last { Some(FoldColumns::new(&past.fold(key, at, |_| Ok(()))?)?) } else { None };
         let seq = i64::try_from(at).unwrap_or(i64::MAX);

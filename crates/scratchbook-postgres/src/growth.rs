@@ -1,15 +1,15 @@
-//! Whether a scope has room for the keys that a write brings into it.
+//! The limit on the number of keys in a scope.
 //!
-//! A statement that writes keeps count of the rows of each scope, where keys were removed included, and fails where they
-//! are more than there may be: which costs nothing where there is room. Only then it is done again, in a transaction that
-//! counts under its locks the keys that are there, and says what is wrong.
+//! A statement that writes keys counts the rows of each scope, including those of removed keys, and fails if there are
+//! more than the limit allows. The check costs nothing if there is room. Only if it fails is the write repeated, in a
+//! transaction that counts the existing keys under its locks and reports what exceeds the limit.
 
 use std::collections::{HashMap, HashSet};
 
 use super::Postgres;
 use super::lease::Lease;
+use super::locks::{Owner, Wanted, param};
 use super::read::column;
-use super::resolve::{Owner, Wanted, param};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
@@ -17,17 +17,17 @@ use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::state::Scope;
 use scratchbook_database::Attempt;
 
-/// How a write is held to the limit on keys.
+/// How the limit on keys is enforced for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyLimit {
-    /// By the statement that writes.
+    /// The writing statement enforces it.
     Guarded,
-    /// It was counted before.
+    /// The keys were counted before.
     Counted,
 }
 
 impl KeyLimit {
-    /// How many rows a scope may have for the statement that writes.
+    /// The maximum number of rows in a scope, for the statement that writes.
     pub(super) fn most_rows(self, limits: &Limits) -> i64 {
         match self {
             Self::Guarded => i64::try_from(limits.keys_per_scope).unwrap_or(i64::MAX),
@@ -37,7 +37,8 @@ impl KeyLimit {
 }
 
 impl Postgres {
-    /// Refuses writes, one after the other, that leave more keys in a scope than there may be. Their owners are locked.
+    /// Checks writes one after the other, and refuses them if one leaves more keys in a scope than the limit allows.
+    /// The owners of the keys are locked.
     pub(super) async fn check_growth(
         &self,
         lease: &Lease<'_>,

@@ -1,4 +1,4 @@
-//! What a call may do on a connection, each statement within its time.
+//! The operations of a call on its connection, each statement within its timeout.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,13 +17,13 @@ use super::error;
 use super::params::Unshown;
 use super::statements::Statement;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-pub(crate) use scratchbook_database::{Attempt, Done, Failure, RowCount, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure, RowCount, RowRoom};
 
-/// A connection while a call has it. Nothing on it outlives the call: a transaction that was left open is rolled
-/// back, and a connection of which nobody knows what it is doing is closed.
+/// A connection that is lent to a call. Nothing on it outlives the call: an open transaction is rolled back, and a
+/// connection whose state is unknown is closed.
 pub(super) struct Lease<'a> {
     connections: &'a Connections,
-    /// Taken when it is dropped.
+    /// `None` only after it was dropped.
     object: Option<Object>,
     statement_timeout: Option<Duration>,
     only_reads: bool,
@@ -45,20 +45,20 @@ impl<'a> Step<'a> {
 #[derive(Default)]
 struct Flags {
     in_transaction: AtomicBool,
-    /// What was sent and not answered yet.
+    /// The number of statements that were sent and not answered yet.
     in_flight: AtomicUsize,
     broken: AtomicBool,
     silent: AtomicBool,
 }
 
 impl<'a> Lease<'a> {
-    /// Without a timeout, statements take as long as they take.
+    /// Creates a lease. Without a timeout, statements run for as long as they take.
     pub(super) fn new(connections: &'a Connections, object: Object, statement_timeout: Option<Duration>) -> Self {
         Self { connections, object: Some(object), statement_timeout, only_reads: false, flags: Flags::default() }
     }
 
-    /// Nothing is written on it, so that what runs may be cancelled when the call is dropped. An append never is: a
-    /// cancelled wait for a synchronous standby ends like a commit.
+    /// Marks the lease as read-only, so that its statement can be cancelled if the call is dropped. An append is never
+    /// cancelled, because a cancelled wait for a synchronous standby ends like a commit.
     pub(super) fn only_reading(mut self) -> Self {
         self.only_reads = true;
         self
@@ -66,15 +66,15 @@ impl<'a> Lease<'a> {
 }
 
 impl Lease<'_> {
-    /// Runs a statement, which is prepared once a connection.
+    /// Runs a statement, which is prepared once per connection.
     pub(super) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
         let (client, deadline) = (self.client()?, self.deadline());
         let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
         self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
     }
 
-    /// Runs a statement whose rows have so much room: what is beyond it is not read, and the connection is closed. Rows of
-    /// which `is_of_item` holds are of a page's items.
+    /// Runs a statement whose rows have a limited size. If they exceed it, the remaining rows are not read, and the
+    /// connection is closed. `is_of_item` says which rows belong to the items of a page.
     pub(super) async fn query_within(
         &self,
         statement: &Statement,
@@ -91,7 +91,7 @@ impl Lease<'_> {
             let (mut rows, mut count) = (Vec::new(), RowCount::new(room));
             while let Some(row) = stream.try_next().await? {
                 if let Err(full) = count.take(row.raw_size_bytes() as u64, is_of_item(&row)) {
-                    // The rest is on its way still.
+                    // The remaining rows are still being sent.
                     self.flags.broken.store(true, Ordering::Relaxed);
                     return Ok(Err(full));
                 }
@@ -102,18 +102,19 @@ impl Lease<'_> {
         self.within(deadline, work).await?
     }
 
-    /// Runs statements one after the other in one round trip. Of those that failed the first says why: the others only
-    /// say that the transaction had failed already.
+    /// Runs statements one after the other in one round trip. Returns the first failure: the later ones only say that
+    /// the transaction has already failed.
     pub(super) async fn all(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
         let (client, deadline) = (self.client()?, self.deadline());
-        // All of them before any is run. What is not known yet would be sent behind what is, which is out of order.
+        // All statements are prepared before the first one runs. Otherwise a statement that is not prepared yet would
+        // be sent after the later ones.
         let prepared = try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
         let runs = steps.iter().zip(&prepared);
         let runs = runs.map(|(step, prepared)| self.within(deadline, all_rows(client, prepared, &step.params)));
         join_all(runs).await.into_iter().collect()
     }
 
-    /// Begins a transaction with some statements, in one round trip.
+    /// Begins a transaction and runs statements in it, in one round trip.
     pub(super) async fn begin_with(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
         try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
         let (begun, ran) = join(self.begin(), self.all(steps)).await;
@@ -121,8 +122,8 @@ impl Lease<'_> {
         ran
     }
 
-    /// Runs the last statement of a call, and with it the commit, where it is in a transaction: in one round trip, since
-    /// the commit of one that failed undoes it.
+    /// Runs the last statement of a call together with the commit, if there is a transaction. Both go in one round
+    /// trip, because the commit of a failed transaction rolls it back.
     pub(super) async fn last(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
         if !self.flags.in_transaction.load(Ordering::Relaxed) {
             return self.query(statement, params).await;
@@ -141,13 +142,13 @@ impl Lease<'_> {
         self.within(self.deadline(), prepared).await.map_err(not_done)
     }
 
-    /// Runs a statement that gives one row, without keeping it.
+    /// Runs a statement that returns one row, without caching its plan.
     pub(super) async fn ask(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Attempt<Row> {
         let rows = self.rows(sql, params).await?;
         rows.into_iter().next().ok_or_else(|| Error::internal("a question to the server has no answer").into())
     }
 
-    /// Runs a statement without keeping it.
+    /// Runs a statement without caching its plan.
     pub(super) async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
         let (client, deadline) = (self.client()?, self.deadline());
         let prepared = self.within(deadline, client.prepare(sql)).await;
@@ -166,7 +167,7 @@ impl Lease<'_> {
     }
 
     pub(super) async fn commit(&self) -> Attempt<()> {
-        // Whatever becomes of it, the transaction is over.
+        // Whether or not the commit succeeds, the transaction is over.
         self.flags.in_transaction.store(false, Ordering::Relaxed);
         self.run("COMMIT").await
     }
@@ -176,19 +177,21 @@ impl Lease<'_> {
         self.object.as_ref().ok_or_else(gone)
     }
 
-    /// Each statement has the time anew: what takes many of them may take longer than one.
+    /// The deadline of the next statement. Each statement has the full timeout, so a call of several statements can
+    /// take longer than one.
     fn deadline(&self) -> Option<Instant> {
         self.statement_timeout.map(|timeout| Instant::now() + timeout)
     }
 
-    /// Waits no longer than there is time. What the server does with the statement is not known then: it must not be
-    /// cancelled, since a cancelled wait for a synchronous standby ends like a commit.
+    /// Waits until the deadline. After it, the state of the statement is unknown. The statement must not be cancelled,
+    /// because a cancelled wait for a synchronous standby ends like a commit.
     async fn within<T>(
         &self,
         deadline: Option<Instant>,
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Attempt<T> {
-        // Who drops this while it waits leaves the count as it is, and the connection is closed with the lease.
+        // If this future is dropped while it waits, the count stays as it is, and the connection is closed with the
+        // lease.
         self.flags.in_flight.fetch_add(1, Ordering::Relaxed);
         let done = match deadline {
             None => Ok(work.await),
@@ -200,7 +203,7 @@ impl Lease<'_> {
 
     fn late(&self) -> Failure {
         self.flags.broken.store(true, Ordering::Relaxed);
-        // Within a transaction it may well be that there is much to do, which says nothing of the network.
+        // A timeout within a transaction may be due to a lot of work, and says nothing about the network.
         let silent = !self.flags.in_transaction.load(Ordering::Relaxed);
         self.flags.silent.fetch_or(silent, Ordering::Relaxed);
         let seconds = self.statement_timeout.unwrap_or_default().as_secs_f64();
@@ -208,7 +211,7 @@ impl Lease<'_> {
             "{}: no answer within {seconds} s; check the server and the network, or raise statement_timeout_ms",
             self.connections.place()
         );
-        self.judged(Failure::new(Done::Unknown, Error::new(ErrorKind::Unavailable, message)))
+        self.judged(Failure::new(CommitFate::Unknown, Error::new(ErrorKind::Unavailable, message)))
     }
 
     fn failure(&self, error: tokio_postgres::Error) -> Failure {
@@ -217,7 +220,7 @@ impl Lease<'_> {
         self.judged(error::of_statement(self.connections.place(), &error))
     }
 
-    /// What a transaction has done is nothing as long as nobody has asked to commit it.
+    /// A transaction has changed nothing until its commit was requested.
     fn judged(&self, failure: Failure) -> Failure {
         if self.flags.in_transaction.load(Ordering::Relaxed) { not_done(failure) } else { failure }
     }
@@ -231,10 +234,10 @@ async fn all_rows(
     client.query_raw(statement, params.iter().map(|param| Unshown(*param))).await?.try_collect().await
 }
 
-/// The failure of what cannot have been done yet: it is safe to try again.
+/// The failure of a statement that certainly was not committed, so that it is safe to retry.
 fn not_done(failure: Failure) -> Failure {
-    match failure.done {
-        Done::Unknown => Failure::new(Done::Unreached, failure.error),
+    match failure.fate {
+        CommitFate::Unknown => Failure::new(CommitFate::NotSent, failure.error),
         _ => failure,
     }
 }
@@ -250,11 +253,11 @@ impl Drop for Lease<'_> {
             }
             drop(Object::take(object));
             if *self.flags.silent.get_mut() {
-                // The others go the same way, and finding out one by one would take a deadline each.
+                // The idle connections lead to the same server, and finding out one by one would take a timeout each.
                 self.connections.forget_idle();
             }
         } else if *self.flags.in_transaction.get_mut() {
-            // It is on its way once it was polled; its answer interests nobody.
+            // The statement is sent by the first poll, and its answer is not needed.
             let _ = object.batch_execute("ROLLBACK").now_or_never();
         }
     }

@@ -1,42 +1,61 @@
-//! PostgreSQL: its SQL, its connections, and what its errors mean.
+//! Sessions, state and artifacts in PostgreSQL.
+//!
+//! ```no_run
+//! use scratchbook_core::session::{CreateSessionConfig, SessionService};
+//! use scratchbook_postgres::PostgresSessionService;
+//!
+//! # async fn run() -> scratchbook_core::error::Result<()> {
+//! let sessions = PostgresSessionService::connect("postgresql://agents:secret@db.example.org/agents").await?;
+//! let session = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+//! # Ok(()) }
+//! ```
 //!
 //! # Layout
 //!
 //! - `migrations/`, `sql/`: every statement that is longer than a line or two.
 //! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
-//! - `lease.rs`, `params.rs`: what a call may do on a connection, and what of it is shown.
+//! - `lease.rs`, `params.rs`: what a call can do on a connection, and which parts of it appear in logs.
 //! - `schema.rs`: whether the tables are ours, and bringing them up to date.
-//! - `statements.rs`: the statements with the schema filled in, and the types of their parameters.
-//! - `append.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`, `read.rs`, `artifact.rs`: the other calls.
-//! - `resolve.rs`: writes that read first: operations, guards, late appends. `growth.rs`: how many keys there may be.
-//! - `past.rs`, `fork.rs`, `shared.rs`: state as it stood, sessions made of others, keys of users and apps one by one.
-//! - `feed.rs`, `listen.rs`: what was committed, and that something was. `retention.rs`: what is removed with time.
-//! - `error.rs`: what a failure says of what was done.
+//! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
+//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`: creating sessions. `read.rs`: reading one.
+//! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
+//!   `growth.rs`: how many keys a scope can have.
+//! - `sessions.rs`: title, labels and lists of sessions; `locate.rs`: finding a session by its id alone.
+//! - `state.rs`: the state of users and apps as it is now; `state_log.rs`: its log.
+//! - `past.rs`: point-in-time state, blame and checkpoints; `fork.rs`: forks of sessions.
+//! - `feed.rs`: the change feed; `listen.rs`: notices of commits between processes.
+//! - `retention.rs`: expiry and pruning; `removals.rs`: removing sessions and users.
+//! - `artifacts.rs`, `owners.rs`, `usage.rs`: artifacts, the list of apps and users, and how much is stored.
+//! - `error.rs`: what a failure says about whether a statement was carried out.
 //!
 //! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is older than the
-//! locks it waits for, so what has to be fresh comes from a lock or from a later statement (READ COMMITTED).
+//! locks that it waits for, so values that have to be current come from a lock or from a later statement (READ
+//! COMMITTED).
 
-mod append;
-mod artifact;
+mod artifacts;
 mod changes;
 mod connection;
 mod connector;
 mod error;
+mod events;
 mod feed;
 mod fork;
 mod growth;
 mod lease;
-mod list;
 mod listen;
 mod locate;
+mod locks;
 mod owners;
 mod params;
 mod past;
 mod read;
+mod removals;
 mod resolve;
 mod retention;
 mod schema;
-mod shared;
+mod sessions;
+mod state;
+mod state_log;
 mod statements;
 mod tls;
 mod uri;
@@ -68,48 +87,48 @@ use scratchbook_core::session::{
     SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
 };
 pub use scratchbook_database::{
-    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, NewFork,
+    AppendRow, Attempt, Backend, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, NewAppend, NewFork,
     Past, PastScopes, RowRoom, Unresolved,
 };
 
 use connection::Connections;
-use listen::Heard;
+use listen::ListenerState;
 use statements::Statements;
 
 /// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
 ///
-/// The URI is libpq's, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&...`; a driver in it, as in
+/// The URI is that of libpq, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&...`. A driver in it, as in
 /// `postgresql+asyncpg://`, is ignored. These parameters are scratchbook's:
 ///
 /// | parameter | what it sets |
 /// |---|---|
-/// | `schema` | the schema of the tables, made where it is missing; the first of the search path otherwise |
-/// | `pool_size` | how many connections there are at most (8) |
-/// | `connect_timeout` | how long a connection may take to be made, in seconds (10) |
-/// | `statement_timeout_ms` | how long a statement may take, a commit included (30000); a call may be several |
-/// | `retry_timeout_ms` | how long a call is tried again while the database cannot be reached (30000) |
-/// | `sslmode` | `disable`, `prefer` (unless said otherwise), `require`, `verify-ca`, `verify-full` |
+/// | `schema` | the schema of the tables, created if it does not exist; default: the first of the search path |
+/// | `pool_size` | the maximum number of connections (8) |
+/// | `connect_timeout` | the timeout for making a connection, in seconds (10) |
+/// | `statement_timeout_ms` | the timeout for a statement, including its commit (30000); a call may run several |
+/// | `retry_timeout_ms` | how long a call is retried while the database cannot be reached (30000) |
+/// | `sslmode` | `disable`, `prefer` (default), `require`, `verify-ca`, `verify-full` |
 /// | `sslrootcert` | a file of trusted authorities in PEM; with `require`, the chain is verified against it, as libpq does |
-/// | `migrate` | `auto`, `check` or `off`: whether opening brings the tables up to date |
+/// | `migrate` | `auto`, `check` or `off`: whether opening migrates the tables |
 /// | `value_bytes`, `delta_bytes`, `event_bytes`, `artifact_bytes`, `keys_per_scope`, `events_per_session` | see [`Limits`] |
-/// | `user_bytes`, `user_sessions`, `user_artifacts`, `app_bytes`, `app_sessions`, `app_artifacts` | quotas, see there |
+/// | `user_bytes`, `user_sessions`, `user_artifacts`, `app_bytes`, `app_sessions`, `app_artifacts` | quotas, see [`Limits`] |
 ///
-/// These are the driver's: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`, `keepalives`,
-/// `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`,
-/// `port`, `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
+/// These parameters are passed to the driver: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`,
+/// `keepalives`, `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`,
+/// `password`, `port`, `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
 ///
-/// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover. Each host
-/// has its share of `connect_timeout`.
+/// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover. The hosts
+/// share `connect_timeout` evenly.
 ///
-/// A connection that a firewall forgot is found out by keepalives: idle 30 s, every 10 s, 3 times, and
-/// `tcp_user_timeout` 10 s, unless the URI says otherwise.
+/// Dead connections, such as those that a firewall has dropped, are found by keepalives (after 30 s of silence, every
+/// 10 s, 3 times) and by a `tcp_user_timeout` of 10 s, unless the URI sets other values.
 ///
 /// # Behind PgBouncer
 ///
-/// In transaction mode it takes `max_prepared_statements` above 0. The settings that a connection starts with
-/// (`options`) are left out where PgBouncer, or RDS Proxy, refuses them; give them to the role instead:
-/// `ALTER ROLE r SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `jit = off` and, where
-/// the database has another, `default_transaction_isolation = 'read committed'`.
+/// In transaction mode PgBouncer needs `max_prepared_statements` above 0. If PgBouncer, or RDS Proxy, refuses the
+/// settings that a connection starts with (`options`), they are left out. Set them for the role instead: `ALTER ROLE r
+/// SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `jit = off` and, if the database has
+/// another default, `default_transaction_isolation = 'read committed'`.
 ///
 /// ```no_run
 /// use scratchbook::{CreateSessionConfig, PostgresSessionService, SessionService};
@@ -127,16 +146,16 @@ pub struct Postgres {
     connections: Connections,
     statements: Statements,
     environment: Arc<dyn Environment>,
-    /// Known once a feed was read.
+    /// The id of the database, after the first read of a feed.
     database_id: OnceCell<String>,
-    /// Whether somebody wants to hear of commits.
-    heard: Heard,
-    /// Tells our notices from those of others.
+    /// Whether other processes listen for commits.
+    listeners: ListenerState,
+    /// Identifies our own notices.
     sender: String,
 }
 
 impl Postgres {
-    /// The time by which sessions expire, in microseconds since 1970.
+    /// The current time for expiry, in microseconds since 1970.
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }
@@ -149,7 +168,7 @@ impl fmt::Debug for Postgres {
 }
 
 #[async_trait]
-impl Dialect for Postgres {
+impl Backend for Postgres {
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
         uri::read(uri)
     }
@@ -162,7 +181,7 @@ impl Dialect for Postgres {
             statements: Statements::new(&schema),
             environment: Arc::clone(&options.environment),
             database_id: OnceCell::new(),
-            heard: Heard::default(),
+            listeners: ListenerState::default(),
             sender: listen::new_sender(),
         })
     }
@@ -179,15 +198,15 @@ impl Dialect for Postgres {
     }
 
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        self.append_late(new).await
+        self.append_resolved(new).await
     }
 
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        self.create_late(new, token).await
+        self.create_resolved(new, token).await
     }
 
     async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        self.put_late(owner, new, author, time).await
+        self.put_resolved(owner, new, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
@@ -309,15 +328,15 @@ impl Dialect for Postgres {
     }
 
     async fn listen(&self, notifier: &CommitNotifier) {
-        self.hear(notifier).await;
+        self.listen_for_commits(notifier).await;
     }
 
     fn may_be_listened_to(&self) -> bool {
-        self.heard.may_be()
+        self.listeners.may_exist()
     }
 
     async fn announce(&self, whose: &[Whose]) -> Attempt<()> {
-        self.tell(&Whose::to_texts(whose)).await
+        self.send_notices(&Whose::to_texts(whose)).await
     }
 
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {

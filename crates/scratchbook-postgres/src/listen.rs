@@ -1,7 +1,8 @@
-//! Hearing of commits by other processes, and telling them of ours.
+//! Notices of commits between processes.
 //!
-//! `NOTIFY` takes a lock on the whole database when it is committed, so it is no part of an append: a task of the process
-//! that has committed sends it some time later, and only where somebody listens, which each write is told by the way.
+//! `NOTIFY` takes a lock on the whole database at its commit, so it is not part of an append. The process that has
+//! committed sends it from a task some time later, and only if another process listens, which each write reads along
+//! with its own result.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,26 +17,26 @@ use super::read::column;
 use scratchbook_core::session::{CommitNotifier, Whose};
 use scratchbook_database::Attempt;
 
-/// How long at most until it is looked whether anything was committed: where no notice comes through, as behind a pooler.
+/// The polling interval if notices do not arrive, as behind a pooler.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The same if notices come through, for commits whose notice was never sent.
+/// The polling interval if notices arrive, for commits whose notice was never sent.
 const LOOK_BESIDE_NOTICES: Duration = Duration::from_secs(30);
 
-/// How often those who write are told that somebody listens still, who believe it for thrice as long.
+/// How often a listener announces itself to writers, which consider it present for three times as long.
 const SAY: Duration = Duration::from_secs(10);
 
-/// More notices than these are one that says nothing of whose it was.
+/// If more than this many notices are pending, they are replaced by one that stands for any owner.
 const MOST: usize = 1000;
 
-/// How long a process believes what its last write learned of listeners. After that it asks again, when it has a commit to
-/// report.
+/// How long a process relies on the last known state of listeners. After that it reads it again, when it has a commit
+/// to announce.
 const KNOWN: Duration = Duration::from_secs(1);
 
-/// What a notice says that is to show only that notices come through.
+/// The content of a notice that is sent only to find out whether notices arrive.
 const HELLO: &str = "!";
 
-/// The notices that came and that nobody has taken yet.
+/// The notices that have arrived and were not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     heard: Mutex<Vec<String>>,
@@ -43,8 +44,8 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// One more has come.
-    pub(super) fn hear(&self, text: &str) {
+    /// Adds a notice.
+    pub(super) fn push(&self, text: &str) {
         let mut heard = self.heard();
         if heard.len() >= MOST {
             heard.clear();
@@ -70,17 +71,17 @@ impl Notices {
     }
 }
 
-/// Whether somebody listens, as the last write learned, and when that was.
+/// Whether another process listens, as of the last write that read it, and the time of that write.
 #[derive(Debug, Default)]
-pub(super) struct Heard(Mutex<Option<(bool, Instant)>>);
+pub(super) struct ListenerState(Mutex<Option<(bool, Instant)>>);
 
-impl Heard {
+impl ListenerState {
     fn learn(&self, heard: bool) {
         *self.lock() = Some((heard, Instant::now()));
     }
 
-    /// Not every write learns it: if it is unknown, somebody may.
-    pub(super) fn may_be(&self) -> bool {
+    /// Whether another process may be listening. Not every write reads this; if it is unknown, the answer is yes.
+    pub(super) fn may_exist(&self) -> bool {
         self.lock().is_none_or(|(heard, at)| heard || at.elapsed() >= KNOWN)
     }
 
@@ -89,33 +90,33 @@ impl Heard {
     }
 }
 
-/// What notices of one service begin with.
+/// Creates the prefix of the notices of one service.
 pub(super) fn new_sender() -> String {
     format!("@{}", Uuid::new_v4().simple())
 }
 
 impl Postgres {
-    pub(super) async fn hear(&self, notifier: &CommitNotifier) {
-        if let Err(error) = self.hear_on(notifier).await {
-            tracing::debug!(%error, "no notices of commits");
+    pub(super) async fn listen_for_commits(&self, notifier: &CommitNotifier) {
+        if let Err(error) = self.listen_on(notifier).await {
+            tracing::debug!(%error, "cannot listen for commits");
         }
     }
 
-    async fn hear_on(&self, notifier: &CommitNotifier) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn listen_on(&self, notifier: &CommitNotifier) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let (client, notices) = self.connections.listener().await?;
         let statements = &self.statements.listen;
         let answer = Duration::from_secs(30);
         timeout(answer, client.batch_execute(&statements.listen)).await??;
         let (mut seen, mut said, mut looked) = (String::new(), None, Instant::now());
         let (mut is_known, mut comes_through) = (false, false);
-        // What was committed before we listened.
+        // Covers commits from before we listened.
         notifier.notify();
-        // Shows whether notices come through. A server that takes no writes sends none.
+        // Finds out whether notices arrive. A read-only server sends none.
         let _ = self.say_hello().await;
         while notifier.is_heard() {
             if said.is_none_or(|at: Instant| at.elapsed() >= SAY) {
-                // A server that takes no writes refuses this, and so does one that does not allow it to our role; then
-                // looking is all that is left.
+                // A read-only server refuses this, and so does a server on which our role lacks the permission. Polling
+                // is all that is left then.
                 is_known = timeout(answer, client.batch_execute(&statements.say)).await?.is_ok();
                 said = Some(Instant::now());
             }
@@ -136,12 +137,13 @@ impl Postgres {
         Ok(())
     }
 
-    /// Whose commits another service reports; our own were heard of when they were made.
+    /// Returns whose commits another service reports. Our own commits were reported in this process when they were
+    /// made.
     fn whose(&self, text: &str) -> Vec<Whose> {
         if text.starts_with(&self.sender) {
             return Vec::new();
         }
-        // One that does not begin so is of an older version, which says nothing of whose it was.
+        // A notice without the prefix is from an older version, which does not say whose commit it was.
         let sent = text.get(self.sender.len()..).filter(|_| text.starts_with('@')).unwrap_or_default();
         if sent == HELLO { Vec::new() } else { Whose::parse(sent) }
     }
@@ -151,21 +153,21 @@ impl Postgres {
         lease.query(&self.statements.listen.notify, &[&vec![format!("{}{HELLO}", self.sender)]]).await.map(drop)
     }
 
-    /// Tells other processes, if any listens.
-    pub(super) async fn tell(&self, texts: &[String]) -> Attempt<()> {
+    /// Sends notices to other processes, if any of them listens.
+    pub(super) async fn send_notices(&self, texts: &[String]) -> Attempt<()> {
         let texts: Vec<String> = texts.iter().map(|text| format!("{}{text}", self.sender)).collect();
         let lease = self.connections.lease().await?;
         let rows = lease.query(&self.statements.listen.announce, &[&texts]).await?;
         if let Some(row) = rows.first() {
-            self.learn_heard(row, 0);
+            self.learn_listeners(row, 0);
         }
         Ok(())
     }
 
-    /// Keeps what a write was told.
-    pub(super) fn learn_heard(&self, row: &tokio_postgres::Row, index: usize) {
+    /// Remembers whether another process listens, as read by a write.
+    pub(super) fn learn_listeners(&self, row: &tokio_postgres::Row, index: usize) {
         if let Ok(heard) = column::<bool>(row, index, || "whether anybody listens".to_owned()) {
-            self.heard.learn(heard);
+            self.listeners.learn(heard);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions by their ids alone.
+//! Finding a session by its id alone.
 
 use super::Postgres;
 use super::read::column;

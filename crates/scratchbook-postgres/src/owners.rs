@@ -1,4 +1,4 @@
-//! Who there is.
+//! The list of apps and users.
 
 use super::Postgres;
 use super::read::{column, sql_limit};

@@ -1,4 +1,4 @@
-//! Parameters that nobody reads but the server.
+//! Parameters that do not appear in logs.
 
 use std::fmt;
 
@@ -7,8 +7,7 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
 type Sent = Result<IsNull, Box<dyn std::error::Error + Sync + Send>>;
 
-/// A parameter that shows nothing of itself: the driver writes all parameters to the log of a program whose level is
-/// debug.
+/// A parameter whose `Debug` output is hidden: the driver logs all parameters at debug level.
 pub(super) struct Unshown<'a>(pub(super) &'a (dyn ToSql + Sync));
 
 impl fmt::Debug for Unshown<'_> {
@@ -22,7 +21,7 @@ impl ToSql for Unshown<'_> {
         self.0.to_sql_checked(ty, out)
     }
 
-    /// What is inside is asked when it is sent: a type alone cannot say.
+    /// The inner parameter checks the type when it is sent, because it depends on the value.
     fn accepts(_: &Type) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! State as it stood, and who wrote it.
+//! Point-in-time state, blame and checkpoints.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ impl Postgres {
         let Some(row) = rows.first() else {
             return Ok(None);
         };
-        // It has no row where it was empty.
+        // An empty initial state has no row.
         let (seq, text): (Option<i64>, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);
         let state = text.map_or_else(|| Ok(Map::new()), |text| rows::json(text, place))?;
         Ok(Some(InitialState::new(rows::number(seq.unwrap_or_default(), place)?, state)))
@@ -108,7 +108,7 @@ fn past(key: &SessionKey, seq: u64, rows: &[Row]) -> Result<Past> {
             "user" => (&mut past.user, Scope::User, &[app, user]),
             _ => (&mut past.app, Scope::App, &[app]),
         };
-        // A key that was not there then has no value.
+        // A key that did not exist at that time has no value.
         if let Some(text) = column::<Option<&str>>(row, 4, of)? {
             rows::insert(values, scope, owner, column(row, 3, of)?, text)?;
         }
@@ -127,7 +127,7 @@ fn past(key: &SessionKey, seq: u64, rows: &[Row]) -> Result<Past> {
     Ok(past)
 }
 
-/// A key and its writer; `None` for the row that says that the session is there.
+/// Reads a key and its writer; `None` for the row that says that the session exists.
 fn written_key(row: &Row, key: &SessionKey) -> Result<Option<(String, KeyWriter)>> {
     let of = || format!("who wrote the keys of {key}");
     let scope = match column::<&str>(row, 0, of)? {
@@ -149,7 +149,7 @@ fn written_key(row: &Row, key: &SessionKey) -> Result<Option<(String, KeyWriter)
     Ok(Some((name, writer.with_invocation(text(7)?).with_time(time.unwrap_or_default()))))
 }
 
-/// The keys of a fold in columns: names, values, and the events that wrote them.
+/// The keys of a fold in columns: their names, their values, and the events that wrote them.
 pub(super) struct FoldColumns {
     pub(super) names: Vec<String>,
     pub(super) values: Vec<String>,

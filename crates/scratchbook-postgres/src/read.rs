@@ -1,25 +1,21 @@
-//! What a read reads: one statement, one snapshot.
+//! Reading a session: one statement, one snapshot.
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use tokio_postgres::Row;
-use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::types::FromSql;
 
 use super::Postgres;
-use super::changes::owner;
 use super::lease::Lease;
 use super::statements::Keys;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::query::{EventQuery, StateQuery, since_bounds};
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::rows::{damaged, described, stored_key};
-use scratchbook_core::session::{
-    LogPositions, Session, SessionKey, SessionMetadata, StateChange, StateOwner, seconds_of_micros,
-};
+use scratchbook_core::plan::sql::rows::{damaged, described};
+use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-pub(crate) use scratchbook_database::{Attempt, RowRoom, breathe};
+pub(crate) use scratchbook_database::{Attempt, RowRoom, yield_between_rows};
 
 impl Postgres {
     pub(super) async fn read_session(
@@ -70,47 +66,9 @@ impl Postgres {
             .await?;
         Ok(assemble(key, &rows).await?)
     }
-
-    pub(super) async fn read_state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
-        let [app, user, _] = owner(of);
-        let lease = self.connections.lease_to_read().await?;
-        let rows = match of {
-            StateOwner::User { .. } => lease.query(&self.statements.user_state, &[&app, &user]).await?,
-            StateOwner::App { .. } => lease.query(&self.statements.app_state, &[&app]).await?,
-        };
-        drop(lease);
-        let scope = scope_of(of);
-        let mut values = Map::new();
-        for row in &rows {
-            let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
-            let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
-            let value = rows::json(column(row, 1, place)?, place)?;
-            values.insert(name, value);
-        }
-        Ok(values)
-    }
-
-    pub(super) async fn read_log(
-        &self,
-        of: &StateOwner,
-        after: u64,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<Vec<StateChange>> {
-        if limit == 0 {
-            return Ok(Vec::new());
-        }
-        let ([app, user, _], scope) = (owner(of), scope_of(of));
-        let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
-        let lease = self.connections.lease_to_read().await?;
-        let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
-        let rows = lease.query_within(&self.statements.state_changes, &params, room, |_| true).await?;
-        drop(lease);
-        Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
-    }
 }
 
-/// The parameters that say which events.
+/// The parameters that select the events.
 #[derive(Default)]
 struct Bounds {
     number: i64,
@@ -131,7 +89,7 @@ impl Bounds {
             }
             EventQuery::Since(seconds, None) => Self { seconds, ..all },
             EventQuery::Since(seconds, Some(count)) => {
-                // Where all are wanted, there are never many more.
+                // If all events are wanted, there are never too many.
                 let (many, far) = since_bounds(count).unwrap_or((usize::MAX, 0));
                 Self { seconds, limit: sql_limit(count), many: sql_limit(many), far: sql_limit(far), number: 0 }
             }
@@ -145,7 +103,7 @@ async fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     let [mut own, mut of_user, mut of_app] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let mut events: Vec<(i64, Arc<Event>)> = Vec::new();
     for (count, row) in rows.iter().enumerate() {
-        breathe(count).await;
+        yield_between_rows(count).await;
         let damaged_row = || format!("a row of the session {key}");
         let kind: &str = column(row, 0, damaged_row)?;
         let (values, scope, owner) = match kind {
@@ -188,7 +146,7 @@ async fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     Ok(Some(session.with_metadata(metadata).with_stored_bytes(bytes)))
 }
 
-/// The title and labels in two columns of a row.
+/// Reads the title and labels from two columns of a row.
 pub(super) fn metadata(row: &Row, columns: [usize; 2], of: impl Fn() -> String) -> Result<SessionMetadata> {
     let [title, labels] = columns;
     rows::metadata(column(row, title, &of)?, column(row, labels, &of)?, &of)
@@ -198,42 +156,13 @@ pub(super) fn seconds(micros: Option<i64>) -> Option<f64> {
     micros.map(seconds_of_micros)
 }
 
-/// The last position of a log; an empty one has none.
+/// Reads the last position of a log; an empty log has none.
 pub(super) fn log_position(row: &Row, index: usize, of: impl std::fmt::Display) -> Result<u64> {
     let place = || format!("a position in the logs of {of}");
     column::<Option<i64>>(row, index, place)?.map_or(Ok(0), |position| rows::number(position, place))
 }
 
-pub(super) fn change(row: &Row, app: &str, user: &str, scope: Scope) -> Result<StateChange> {
-    let of_log = || format!("the log of {app}/{user}");
-    let (position, name): (i64, String) = (column(row, 0, of_log)?, column(row, 1, of_log)?);
-    let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
-    let value: Option<&str> = column(row, 3, place)?;
-    let (session_user, session): (Option<&str>, Option<&str>) = (column(row, 4, place)?, column(row, 5, place)?);
-    let origin = match session_user.zip(session) {
-        Some((user, session)) => Some((stored_key(app, user, session)?, rows::number(column(row, 6, place)?, place)?)),
-        None => None,
-    };
-    Ok(StateChange {
-        position: rows::number(position, place)?,
-        version: rows::number(column(row, 2, place)?, place)?,
-        value: value.map(|text| rows::json(text, place)).transpose()?,
-        origin,
-        event_id: column(row, 7, place)?,
-        author: column(row, 8, place)?,
-        time: column(row, 9, place)?,
-        name,
-    })
-}
-
-pub(super) fn scope_of(owner: &StateOwner) -> Scope {
-    match owner {
-        StateOwner::User { .. } => Scope::User,
-        StateOwner::App { .. } => Scope::App,
-    }
-}
-
-/// A column of a row; one that holds what is never written names its row.
+/// Reads a column of a row. If it contains a value that we never write, the error names the row.
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize, place: impl Fn() -> String) -> Result<T> {
     row.try_get(index).map_err(|_| damaged(place()))
 }

@@ -1,9 +1,9 @@
-//! What is removed with time: expired sessions, old events, old parts of logs.
+//! Expiry and pruning: expired sessions, old events and old changes of logs.
 
 use super::Postgres;
 use super::lease::Step;
+use super::locks::param;
 use super::read::{column, sql_limit};
-use super::resolve::param;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
@@ -76,7 +76,8 @@ impl Postgres {
             lease.query(statement, &[&app, &user, &session, &seq]).await?;
         }
         if until == end {
-            // The last step counts what is left, once: an older program may have appended what it did not count.
+            // The last step counts the rest again, because an older version of this program may have appended events
+            // without counting them.
             lease.query(&statements.count, &[&app, &user, &session, &i64::MAX]).await?;
         }
         self.record(&lease, [app, user, session], RemovalKind::Pruned, seq).await?;
@@ -102,10 +103,10 @@ impl Postgres {
         let Some(last) = last.filter(|_| answers.first().is_some_and(|locked| !locked.is_empty())) else {
             return Ok(0);
         };
-        // What is written from now on is not pruned, whatever position was named.
+        // Changes that are written from now on are not pruned, whatever position was requested.
         let last: i64 = column(last, 0, || format!("the last position in the log of {app}/{user}"))?;
         let before = before.min(last.saturating_add(1));
-        // From the first step on what is half pruned is told as such.
+        // Reads report the log as pruned as soon as the first step of pruning has run.
         match owner.user_id() {
             Some(user) => lease.query(&statements.mark_user, &[&app, &user, &before]).await?,
             None => lease.query(&statements.mark_app, &[&app, &before]).await?,

@@ -1,8 +1,8 @@
-//! Whether the tables are ours, and bringing them up to date.
+//! Checking that the tables are ours, and migrating them.
 //!
-//! The migrations are refinery's, and so is the table that tells which were applied. They are run here, because
-//! refinery would commit between its steps: here everything happens in one transaction, under a lock that ends with
-//! it, which also holds behind a pooler that gives each transaction another connection.
+//! The migrations are refinery's, and so is the table of applied migrations. They are run here, because refinery would
+//! commit between its steps. Here everything happens in one transaction, under a lock that ends with it. This also
+//! works behind a pooler that gives each transaction another connection.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use super::lease::Lease;
 use super::read::column;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
-pub(crate) use scratchbook_database::{Attempt, DatabaseOptions, Done, Failure, Migrate, check_name};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Migrate, check_name};
 
-// What the macro writes has its own style.
+// The generated code does not follow our lints.
 #[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 mod embedded {
     refinery::embed_migrations!("src/migrations");
 }
 
-/// How long until one who lost against another looks again.
+/// The pause before a process that lost a race checks the tables again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
 
-/// What the first migration makes. Something of such a name that is not ours is not to be touched.
+/// The objects that the first migration creates. Objects with these names that are not ours must not be touched.
 const NAMES: &[&str] = &[
     "positions",
     "database_id",
@@ -45,7 +45,7 @@ const NAMES: &[&str] = &[
     "session_overview",
 ];
 
-/// Sees to the tables as the options say, and gives the quoted name of their schema.
+/// Creates, checks or migrates the tables as the options say, and returns the quoted name of their schema.
 pub(super) async fn prepare(connections: &Connections, options: &DatabaseOptions) -> Result<String> {
     let schema = Schema::find(connections, options).await?;
     match options.migrate {
@@ -66,7 +66,7 @@ pub(super) async fn prepare(connections: &Connections, options: &DatabaseOptions
     Ok(schema.quoted())
 }
 
-/// The migrations that are missing, carried out or not.
+/// Returns the missing migrations, and runs them if `run` says so.
 pub(super) async fn migrate(
     connections: &Connections,
     options: &DatabaseOptions,
@@ -83,7 +83,7 @@ fn newest() -> i32 {
     embedded::migrations::runner().get_migrations().iter().map(refinery::Migration::version).max().unwrap_or_default()
 }
 
-/// Where the tables are, or are to be.
+/// The schema that contains, or will contain, the tables.
 struct Schema {
     name: String,
     place: String,
@@ -93,7 +93,7 @@ impl Schema {
     async fn find(connections: &Connections, options: &DatabaseOptions) -> Result<Self> {
         let place = connections.place().to_owned();
         if let Some(name) = &options.schema {
-            // The most that PostgreSQL keeps of a name.
+            // PostgreSQL truncates longer names.
             check_name("schema", name, 63)?;
             return Ok(Self { name: name.clone(), place });
         }
@@ -116,8 +116,8 @@ impl Schema {
         Error::new(ErrorKind::FailedPrecondition, format!("{}: schema {:?}: {what}", self.place, self.name))
     }
 
-    /// The migrations that the tables lack. Who loses against another who makes them, or loses the connection, looks
-    /// again.
+    /// Returns the missing migrations, and runs them if `run` says so. If another process migrates first, or the
+    /// connection is lost, the tables are checked again.
     async fn migrate(
         &self,
         connections: &Connections,
@@ -130,18 +130,18 @@ impl Schema {
                 Ok(migrations) => return Ok(migrations),
                 Err(failure) => failure,
             };
-            let again = matches!(failure.done, Done::Undone | Done::Blocked | Done::Unreached);
+            let again = matches!(failure.fate, CommitFate::RolledBack | CommitFate::LockTimeout | CommitFate::NotSent);
             if !again || start.elapsed() >= options.retry_timeout {
                 return Err(failure.error.context("the tables cannot be brought up to date"));
             }
-            tracing::warn!(error = %failure.error, "bringing the tables up to date again");
+            tracing::warn!(error = %failure.error, "retrying the migration of the tables");
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// What was seen without the lock is looked at again with it.
+    /// Checks the tables again under the lock.
     async fn migrate_once(&self, connections: &Connections, run: MigrationRun) -> Attempt<Vec<Migration>> {
-        // No deadline: a long migration would never be done.
+        // There is no deadline, because a long migration would never finish.
         let lease = connections.lease_without_deadline().await?;
         let mut pending = self.pending(&lease).await?;
         let missing = !pending.is_empty() && self.is_missing(&lease).await?;
@@ -155,8 +155,8 @@ impl Schema {
 
     async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
         lease.begin().await?;
-        // However long it takes another to bring the tables up to date. Locks on tables are waited for as ever, or all
-        // who use them would wait behind us.
+        // Waits for another process to finish its migration, however long it takes. Waiting for locks on tables stays
+        // limited, or all users of the tables would wait behind us.
         lease.run(&format!("SET LOCAL lock_timeout = 0; {} SET LOCAL lock_timeout TO DEFAULT", self.lock())).await?;
         let pending = self.pending(lease).await?;
         if !pending.is_empty() && self.is_missing(lease).await? {
@@ -176,7 +176,8 @@ impl Schema {
         Ok(lease.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", &[&self.name]).await?.is_empty())
     }
 
-    /// The migrations that are missing, oldest first; refuses tables that are not ours or are newer than we are.
+    /// Returns the missing migrations, oldest first. Refuses tables that are not ours, or that are newer than this
+    /// program.
     async fn pending(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
         let runner = embedded::migrations::runner();
         let mut known: BTreeMap<i32, _> = runner.get_migrations().iter().map(|m| (m.version(), m.clone())).collect();
@@ -197,7 +198,7 @@ impl Schema {
         Ok(known.into_values().collect())
     }
 
-    /// Versions and checksums; none where nothing of ours is there.
+    /// Returns versions and checksums of the applied migrations, or none if there are no tables of ours.
     async fn applied(&self, lease: &Lease<'_>) -> Attempt<Vec<(i32, String)>> {
         let names: Vec<&str> = NAMES.iter().copied().chain([MIGRATIONS_TABLE]).collect();
         let sql = "SELECT c.relname::text
@@ -224,14 +225,14 @@ impl Schema {
         }
     }
 
-    /// A migration as a script that another can run as it stands. Where the schema is there it is not made, for which
-    /// that role may have no right.
+    /// Returns a migration as a script that another role can run. An existing schema is not created, because that role
+    /// may lack the permission.
     fn script(&self, migration: &refinery::Migration, missing: bool) -> String {
         let schema = if missing { format!("CREATE SCHEMA IF NOT EXISTS {};\n", self.quoted()) } else { String::new() };
         format!("BEGIN;\n{}\n{schema}{}COMMIT;\n", self.lock(), self.steps(migration))
     }
 
-    /// The statements of a migration with the row that tells of it, for a transaction.
+    /// Returns the statements of a migration, with the row that records it, for a transaction.
     fn steps(&self, migration: &refinery::Migration) -> String {
         let (schema, version, name) = (self.quoted(), migration.version(), migration.name());
         let (sql, checksum) = (migration.sql().unwrap_or_default().trim_end(), migration.checksum());
@@ -247,7 +248,7 @@ impl Schema {
         )
     }
 
-    /// The lock under which the tables are made.
+    /// The lock under which the tables are migrated.
     fn lock(&self) -> String {
         let hash: [u8; 32] = Sha256::digest(format!("scratchbook migrations of {}", self.name)).into();
         let number = hash.iter().take(8).fold(0_i64, |number, byte| number << 8 | i64::from(*byte));

@@ -1,12 +1,12 @@
 //! The statements with the schema filled in, and the types of their parameters.
 //!
-//! Functions are named with `pg_catalog`: who may make functions in a schema of the search path could otherwise plant one
-//! that fits better than the server's own, and have it run with our rights. The connection's search path says the same,
-//! but a pooler may not let it through. `unnest` of several arrays is syntax for those of `pg_catalog`, and only without
-//! the name.
+//! Functions are called with the prefix `pg_catalog`. Otherwise a role that can create functions in a schema of the
+//! search path could create one that matches better than the server's own, and it would run with our rights. The
+//! connection's search path excludes this as well, but a pooler may not pass it on. `unnest` of several arrays is
+//! special syntax for the function of `pg_catalog`, and works only without the prefix.
 
 mod history;
-mod list;
+mod sessions;
 mod usage;
 
 use sha2::{Digest, Sha256};
@@ -15,10 +15,10 @@ use tokio_postgres::types::Type;
 use scratchbook_core::plan::query::EventQuery;
 
 use history::{Feeds, Forks, Listens, Pasts, Retention};
-use list::Lists;
+use sessions::Lists;
 use usage::Usages;
 
-/// A statement and the types of its parameters, so that preparing it asks the server nothing else.
+/// A statement and the types of its parameters, so that preparing it needs no further queries.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) sql: String,
@@ -72,9 +72,9 @@ pub(super) struct Statements {
     pub(super) insert_unique_session: Statement,
     pub(super) session_token: Statement,
     pub(super) users_with: Statement,
-    /// On a name, to the end of the transaction.
+    /// Locks a name until the end of the transaction.
     pub(super) lock: Statement,
-    /// What a write takes, with nothing to write but a row that is undone.
+    /// The writes of a check that the database is writable. Nothing is changed except a row that is rolled back.
     pub(super) try_write: [Statement; 3],
     pub(super) create: Statement,
     pub(super) put_user_state: Statement,
@@ -96,11 +96,11 @@ pub(super) struct Statements {
     pub(super) state_changes: Statement,
     pub(super) artifact: Artifacts,
     pub(super) usage: Usages,
-    /// By events and by keys.
+    /// Indexed by which events and which keys they read.
     sessions: [[Statement; 2]; 5],
 }
 
-/// What removes a session or a user.
+/// The statements that remove a session or a user.
 #[derive(Debug)]
 pub(super) struct Deletes {
     pub(super) lock_session: Statement,
@@ -110,14 +110,14 @@ pub(super) struct Deletes {
     pub(super) lock_sessions: Statement,
     pub(super) lock_user: Statement,
     pub(super) lock_new_sessions: Statement,
-    /// That the session $3 or, with no session, the user was removed: how, the number, and when.
+    /// Records the removal of the session $3 or, without a session, of the user: the kind, the count and the time.
     pub(super) record: Statement,
-    /// Whether a user has something beside sessions.
+    /// Whether a user has anything besides sessions.
     pub(super) has_more: Statement,
     pub(super) of_user: Vec<Statement>,
 }
 
-/// What lists owners: all, those after an app, those after a user.
+/// The statements that list owners: all, those after an app, and those after a user.
 #[derive(Debug)]
 pub(super) struct Owners {
     pub(super) all: Statement,
@@ -125,7 +125,7 @@ pub(super) struct Owners {
     pub(super) after_user: Statement,
 }
 
-/// What writes read first, under locks.
+/// The statements that lock and read before a write.
 #[derive(Debug)]
 pub(super) struct Resolves {
     pub(super) lock_session: Statement,
@@ -142,7 +142,7 @@ pub(super) struct Resolves {
     pub(super) log_writer: Statement,
 }
 
-/// What keeps artifacts.
+/// The statements for artifacts.
 #[derive(Debug)]
 pub(super) struct Artifacts {
     pub(super) save: Statement,
@@ -153,7 +153,7 @@ pub(super) struct Artifacts {
 }
 
 impl Statements {
-    /// For tables in this schema, whose name is quoted.
+    /// Creates the statements for the tables in this schema, whose name is quoted.
     pub(super) fn new(schema: &str) -> Self {
         let fill = Fill { schema };
         let was = |made: &str| format!("(SELECT pg_catalog.count(*) FROM {made}) = 0");
@@ -193,7 +193,7 @@ impl Statements {
         }
     }
 
-    /// The statement that reads a session: these events, and all keys or only those named.
+    /// Returns the statement that reads a session with these events, and with all keys or only selected ones.
     pub(super) fn session(&self, events: EventQuery, keys: Keys) -> &Statement {
         let events = match events {
             EventQuery::None => 0,
@@ -206,14 +206,15 @@ impl Statements {
     }
 }
 
-/// Which keys of the state a statement reads.
+/// Whether a statement reads all keys of the state or only selected ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keys {
     All = 0,
     Some = 1,
 }
 
-/// The channel on which those who use the same tables hear of commits: a name that is short enough for any schema.
+/// The channel for notices of commits to the same tables. Its name is a hash, because the name of a schema may be too
+/// long.
 fn channel(schema: &str) -> String {
     let hash = Sha256::digest(schema);
     let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -230,14 +231,14 @@ impl Fill<'_> {
         Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 
-    /// A statement that looks for an id in an app.
+    /// A statement that searches an app for a session's id.
     fn by_id(&self, sql: &str, types: &'static [Type]) -> Statement {
         let sql = sql.replace("{has id}", HAS_ID).replace("{hash}", HASH).replace("{wanted}", WANTED);
         self.statement(&sql, types)
     }
 
-    /// A statement that writes keys: the parameter with the most rows that a scope may have, and when the rows of the
-    /// user and the app were there before, so that the new keys are counted in them.
+    /// A statement that writes keys, with the parameter for the maximum number of rows in a scope, and with the
+    /// conditions under which the rows of the user and the app existed before, so that new keys are counted in them.
     fn writing(&self, sql: &str, types: &'static [Type], [limit, user_was, app_was]: [&str; 3]) -> Statement {
         let changes = include_str!("sql/changes.sql").trim_end();
         let sql = sql.replace("{changes}", changes).replace("{limit}", limit);
@@ -249,7 +250,7 @@ impl Fill<'_> {
     }
 }
 
-/// Whether other processes want to hear of commits.
+/// Whether other processes listen for commits.
 const HEARD: &str = "(SELECT d.heard_until > pg_catalog.now() FROM {schema}.database_id AS d WHERE d.one)";
 
 const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER, TEXT, TEXT];
@@ -261,9 +262,9 @@ const USERS_WITH: &str = "SELECT s.user_id FROM {schema}.sessions AS s
     WHERE {has id} AND CASE WHEN s.app_name = $1 AND s.id = $3
         AND (s.expire_time IS NULL OR s.expire_time > $2) THEN true ELSE false END LIMIT 2";
 
-/// What the index by id finds: sessions with the id $3 in the app $1, and perhaps others of the same hash. It is said three
-/// times, so that the planner expects few of them in a young table, too: where it expects several it reads all before
-/// the first. What else is asked of them stands in a CASE, so that no other index will do.
+/// The condition for the index by id: sessions with the id $3 in the app $1, and perhaps others with the same hash. It
+/// is repeated three times so that the planner expects few rows in a young table as well; if it expected several, it
+/// would read all of them before the first. The other conditions are in a CASE, so that no other index matches.
 const HAS_ID: &str = "{hash} = {wanted} AND {hash} >= {wanted} AND {hash} <= {wanted}";
 const HASH: &str = "pg_catalog.hashtextextended(s.app_name, pg_catalog.hashtextextended(s.id, 0))";
 const WANTED: &str = "pg_catalog.hashtextextended($1 COLLATE \"C\", pg_catalog.hashtextextended($3 COLLATE \"C\", 0))";
@@ -283,7 +284,7 @@ const APP_PAGE: &str = "SELECT key, value FROM {schema}.app_states
     WHERE app_name = $1 AND key >= $2 AND key < $3 AND key IS DISTINCT FROM $4 AND value IS NOT NULL
     ORDER BY key LIMIT $5";
 
-// The order is that of the index by key, so that no other will do.
+// The order is that of the index by key, so that no other index matches.
 const KEY_CHANGES: &str =
     "SELECT position, key, version, value, session_user_id, session_id, seq, event_id, author, time
     FROM {schema}.state_log
@@ -325,8 +326,8 @@ impl Deletes {
                  ORDER BY id LIMIT 1 FOR UPDATE",
                 &[TEXT, TEXT, TEXT, NUMBER],
             ),
-            // The weakest lock, which waits for none of ours. It is written to the server's log, as a transaction that
-            // only has a number is not.
+            // This is the weakest lock, and it waits for none of our own. It is written to the server's log, unlike a
+            // transaction that only has a number.
             touch_app: fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR KEY SHARE", &NAMES[..1]),
             of_session: statements(
                 &[
@@ -335,7 +336,7 @@ impl Deletes {
                     "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
-                    // A place is one of a partition, where the table has any.
+                    // A ctid is unique only within a partition, if the table is partitioned.
                     "WITH place AS MATERIALIZED (
                          SELECT tableoid AS part, ctid AS place FROM {schema}.sessions
                          WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1
@@ -482,7 +483,8 @@ impl Artifacts {
                 LOAD,
             ),
             names: fill.statement(
-                // Two searches by equality: for one with IN, the planner may read all of a user's in a young table.
+                // There are two searches by equality: for a search with IN, the planner may read all rows of a user in
+                // a young table.
                 "SELECT filename FROM {schema}.artifacts
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3
                      AND coalesce((

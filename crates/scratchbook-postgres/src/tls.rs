@@ -1,4 +1,4 @@
-//! Encryption, and what is checked of the server.
+//! Encryption, and checks of the server's certificate.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_database::{DatabaseOptions, TlsMode};
 
-/// What is checked of the server's certificate.
+/// Which checks the server's certificate has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
     Nothing,
@@ -23,13 +23,13 @@ enum Check {
 
 pub(super) fn connector(options: &DatabaseOptions) -> Result<MakeRustlsConnect> {
     let check = match options.tls {
-        // As libpq: who names authorities wants them asked.
+        // As in libpq, the chain is checked if authorities are given.
         TlsMode::Require if options.root_certificate.is_some() => Check::Chain,
         TlsMode::Disable | TlsMode::Prefer | TlsMode::Require => Check::Nothing,
         TlsMode::VerifyCa => Check::Chain,
         TlsMode::VerifyFull => Check::ChainAndName,
     };
-    // Named, because rustls panics where the program has no default provider, or two to choose from.
+    // The provider is explicit, because rustls panics if the program has no default provider, or two to choose from.
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier { check, chain: chain(check, &provider, options)?, provider: Arc::clone(&provider) };
     let config = ClientConfig::builder_with_provider(provider)
@@ -72,7 +72,7 @@ fn roots(options: &DatabaseOptions) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Checks as much as was asked for. The signatures of the handshake are always checked.
+/// Runs the requested checks. The signatures of the handshake are always checked.
 #[derive(Debug)]
 struct Verifier {
     check: Check,
@@ -95,7 +95,7 @@ impl ServerCertVerifier for Verifier {
         };
         let verified = chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match verified {
-            // The name is looked at last, when the chain was found good.
+            // The name is checked last, after the chain was found valid.
             Err(InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if self.check == Check::Chain => Ok(ServerCertVerified::assertion()),

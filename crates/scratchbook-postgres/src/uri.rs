@@ -1,4 +1,4 @@
-//! The URI: what is ours in it, and what is the driver's.
+//! The URI: our own parameters and the driver's.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio_postgres::config::{Host, SslMode};
 use scratchbook_core::error::{Error, Result};
 pub(crate) use scratchbook_database::{DatabaseOptions, DatabaseUri, LOCK_TIMEOUT, TlsMode};
 
-/// What the driver understands.
+/// The parameters that the driver supports.
 const DRIVER: &[&str] = &[
     "application_name",
     "channel_binding",
@@ -33,7 +33,7 @@ const DRIVER: &[&str] = &[
 const KNOWN: &str = "'schema', 'pool_size', 'connect_timeout', 'statement_timeout_ms', 'retry_timeout_ms', 'sslmode', \
     'sslrootcert', 'migrate', and libpq's 'application_name', 'options', 'target_session_attrs' and the like";
 
-/// Reads a URI; what is left in it is the driver's.
+/// Parses a URI. The parameters that are left in it are the driver's.
 pub(super) fn read(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
     let mut uri = DatabaseUri::parse(uri)?;
     if !matches!(uri.scheme.as_str(), "postgresql" | "postgres") {
@@ -52,7 +52,7 @@ pub(super) fn read(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
     Ok((uri, options))
 }
 
-/// As asyncpg has it.
+/// Translates asyncpg's `ssl` parameter.
 fn ssl_mode(ssl: String) -> String {
     match ssl.as_str() {
         "true" | "on" | "1" => "require".to_owned(),
@@ -61,12 +61,12 @@ fn ssl_mode(ssl: String) -> String {
     }
 }
 
-/// How the driver connects.
+/// Returns the driver's configuration.
 pub(super) fn config(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Config> {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let parameters: Vec<_> = uri.parameters.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
     let text = format!("postgresql://{}?{}", uri.address, parameters.join("&"));
-    // The driver's own error could quote what is secret.
+    // The driver's own error could quote a secret.
     let mut config: Config = text.parse().map_err(|_| {
         Error::invalid(format!(
             "{uri}: the address or a parameter cannot be read; it is \
@@ -81,7 +81,7 @@ pub(super) fn config(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Con
     }
     config.connect_timeout(options.connect_timeout);
     find_dead_connections(&mut config, uri);
-    // There is nobody between us and a socket in the file system.
+    // A socket in the file system needs no encryption.
     let local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
     config.ssl_mode(match options.tls {
         _ if local => SslMode::Disable,
@@ -92,10 +92,11 @@ pub(super) fn config(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Con
     Ok(config)
 }
 
-/// A connection that a firewall forgot, or whose server lost its power, tells of it by nothing but silence.
+/// Sets timeouts that find dead connections: if a firewall has dropped a connection, or the server has lost its power,
+/// there is no other sign than silence.
 fn find_dead_connections(config: &mut Config, uri: &DatabaseUri) {
     const SILENT: Duration = Duration::from_secs(10);
-    // The driver has a value of its own, which hides whether the URI had one.
+    // The driver has a default of its own, which hides whether the URI sets the value.
     if !uri.parameters.iter().any(|(name, _)| name == "keepalives_idle") {
         config.keepalives_idle(Duration::from_secs(30));
     }
@@ -110,13 +111,13 @@ fn find_dead_connections(config: &mut Config, uri: &DatabaseUri) {
     }
 }
 
-/// What a connection is set to from its start, as the `options` of its first message.
+/// The settings of a connection from its start, as the `options` of the startup message.
 ///
-/// - Plans: a statement is planned once a connection, and rows are found by indexes also where a table is still so
-///   small that a scan of it looks cheap; it may grow before the plan is made anew.
-/// - The statements rely on READ COMMITTED: each sees what was committed before it.
-/// - Who waits for a lock gives up before we do, so that the server has nobody left who works for a connection that is
-///   gone; a transaction left open by a process that vanished ends likewise.
+/// - Plans: a statement is planned once per connection. It uses indexes even if a table is still so small that a scan
+///   looks cheap, because the table may grow before the statement is planned again.
+/// - The statements rely on READ COMMITTED: each one sees the commits before it.
+/// - The wait for a lock ends before our own timeout, so that the server does not keep working for a connection that is
+///   gone. A transaction left open by a process that vanished ends in the same way.
 pub(super) fn settings(options: &DatabaseOptions) -> String {
     let millis = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
     format!(

@@ -1,32 +1,28 @@
-//! The other writes. What takes several statements is one transaction.
+//! Creating sessions. If a write takes several statements, they are one transaction.
 
 use std::collections::HashSet;
 
-use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
-use super::append::Events;
-use super::artifact::lock_number;
-use super::changes::{Changes, owner};
+use super::changes::Changes;
+use super::events::Events;
 use super::growth::KeyLimit;
 use super::lease::{Lease, Step};
-use super::read::{column, scope_of, sql_limit};
-use super::resolve::{Owner, param};
+use super::locks::{Owner, lock_number, param};
+use super::read::column;
 use super::{Postgres, error};
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::commit::Prepared;
-use scratchbook_core::plan::limits::Limits;
-use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
-use scratchbook_core::session::{IdScope, RemovalKind, SessionKey, StateOwner, seconds_of_micros};
+use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, Done, Failure};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure};
 
-/// How many positions one value of the sequence stands for.
+/// The number of positions that one value of the sequence stands for.
 const POSITIONS: usize = 1024;
 
 impl Postgres {
-    /// Writes a little in a transaction that is undone when the connection goes back.
+    /// Writes a row in a transaction that is rolled back when the connection is returned.
     pub(super) async fn write_nothing(&self) -> Attempt<()> {
         let lease = self.connections.lease().await?;
         let steps = self.statements.try_write.each_ref().map(|statement| Step::new(statement, []));
@@ -53,7 +49,8 @@ impl Postgres {
         Ok(true)
     }
 
-    /// Begins a transaction with the row of a session that is to have these events; `false` where its id is taken.
+    /// Begins a transaction and inserts the row of a session that will have these events. Returns `false` if its id is
+    /// taken.
     pub(super) async fn begin_session<'e>(
         &self,
         lease: &Lease<'_>,
@@ -70,7 +67,8 @@ impl Postgres {
         let (address, lock) = (row.address(), lock_number(["unique id", key.app_name(), key.session_id()]));
         let mut steps = Vec::with_capacity(2);
         if scope == IdScope::App {
-            // The first lock of the transaction, and no other writer takes it: it may come before those of sessions.
+            // This is the first lock of the transaction, and no other kind of writer takes it, so it can come before
+            // the locks of sessions.
             steps.push(Step::new(&self.statements.lock, [param(&lock)]));
         }
         steps.push(self.inserting(&row, &address));
@@ -81,7 +79,7 @@ impl Postgres {
         Ok(self.remove_expired_on(lease, key).await? && self.insert_session(lease, &row).await?)
     }
 
-    /// Inserts the row of a session, where its id is free or was an expired one's.
+    /// Inserts the row of a session if its id is free, or belonged to an expired session.
     pub(super) async fn insert_session(&self, lease: &Lease<'_>, row: &SessionRow<'_>) -> Attempt<bool> {
         let (address, is_new) = (row.address(), |answers: Vec<Vec<_>>| answers.iter().any(|rows| !rows.is_empty()));
         if is_new(lease.all(&[self.inserting(row, &address)]).await?) {
@@ -101,8 +99,8 @@ impl Postgres {
         }
     }
 
-    /// Whether a session is there by an earlier try of the same creation. Its row is locked, so that what is told is
-    /// told after a commit of our own, which a synchronous standby has then.
+    /// Whether a session was created by an earlier attempt of the same call. Its row is locked, so that the answer
+    /// follows a commit of our own, which a synchronous standby has by then.
     pub(super) async fn created_before(
         &self,
         lease: &Lease<'_>,
@@ -120,7 +118,7 @@ impl Postgres {
             }
             let message = format!("the session {key} was deleted just now; try again");
             return Err(Failure {
-                done: Done::Undone,
+                fate: CommitFate::RolledBack,
                 error: Error::new(scratchbook_core::error::ErrorKind::Unavailable, message),
             });
         };
@@ -128,7 +126,7 @@ impl Postgres {
         Ok(stored == token)
     }
 
-    /// Writes what a session begins with, whose row is there.
+    /// Writes the initial state and events of a session whose row exists.
     pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession, limit: KeyLimit) -> Attempt<()> {
         let events = distinct(&new.events);
         if limit == KeyLimit::Counted {
@@ -177,12 +175,12 @@ impl Postgres {
             )
             .await?;
         if let Some(row) = rows.first() {
-            self.learn_heard(row, 0);
+            self.learn_listeners(row, 0);
         }
         Ok(())
     }
 
-    /// The session's own keys were counted when it was prepared.
+    /// Checks the limit on shared keys. The session's own keys were counted when it was prepared.
     async fn check_shared_growth(&self, lease: &Lease<'_>, new: &NewSession, events: &[&NewEvent]) -> Attempt<()> {
         let owner = Owner::of_session(&new.key);
         let of_events = events.iter().flat_map(|event| &event.changes);
@@ -195,139 +193,9 @@ impl Postgres {
             std::iter::once(new.shared.as_slice()).chain(shared.iter().map(Vec::as_slice)).collect();
         self.check_growth(lease, &owner, &new.limits, &writes).await
     }
-
-    pub(super) async fn put(
-        &self,
-        of: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        let lease = self.connections.lease().await?;
-        let guarded = StateWrite { changes, most_rows: KeyLimit::Guarded.most_rows(limits), author, time };
-        match self.put_on(&lease, of, &guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {}
-            done => return done,
-        }
-        let owner = Owner::of_state(of);
-        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
-        self.check_growth(&lease, &owner, limits, &[changes]).await?;
-        let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
-        self.put_on(&lease, of, &counted).await
-    }
-
-    /// The same on a connection that may be in a transaction, which ends with it.
-    pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
-        let StateWrite { changes, most_rows, author, time } = write;
-        let [app, user, _] = owner(of);
-        let statement = match of {
-            StateOwner::User { .. } => &self.statements.put_user_state,
-            StateOwner::App { .. } => &self.statements.put_app_state,
-        };
-        let mut columns = Changes::default();
-        columns.add(0, owner(of), changes);
-        let [ord, scope, slot, key, value] = columns.params();
-        let params = [ord, scope, slot, key, value, &app, &user, author, time, most_rows];
-        let rows = lease.last(statement, &params).await?;
-        let place = || format!("the position of a change just made to the state of {app}/{user}");
-        let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
-        self.learn_heard(row, 1);
-        Ok(rows::number(column(row, 0, place)?, place)?)
-    }
-
-    pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let statements = &self.statements.delete;
-        let lease = self.connections.lease().await?;
-        // Locked first, removed by later statements: an append that we waited for is seen by them.
-        let (begun, locked) =
-            join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
-        begun?;
-        let locked = locked?;
-        let Some(row) = locked.first() else {
-            // It may have been this call's earlier try that removed it, whose commit waits for a synchronous standby
-            // still. A commit of our own that has something to tell the standby waits behind it.
-            lease.query(&statements.touch_app, &[&app]).await?;
-            return lease.commit().await;
-        };
-        let last = column(row, 0, || format!("the session {key}"))?;
-        self.remove_locked(&lease, [app, user, session], RemovalKind::Deleted, last).await?;
-        lease.commit().await
-    }
-
-    /// Removes a session, whose row is locked and has this last number.
-    pub(super) async fn remove_locked(
-        &self,
-        lease: &Lease<'_>,
-        address: [&str; 3],
-        kind: RemovalKind,
-        last: i64,
-    ) -> Attempt<()> {
-        let [app, user, session] = address;
-        for statement in &self.statements.delete.of_session {
-            lease.query(statement, &[&app, &user, &session]).await?;
-        }
-        self.record(lease, address, kind, last).await
-    }
-
-    /// Writes that something was removed.
-    pub(super) async fn record(
-        &self,
-        lease: &Lease<'_>,
-        address: [&str; 3],
-        kind: RemovalKind,
-        count: i64,
-    ) -> Attempt<()> {
-        let ([app, user, session], kind) = (address, kind.as_str());
-        let values: [&(dyn ToSql + Sync); 6] = [&app, &user, &session, &kind, &count, &self.now()];
-        lease.query(&self.statements.delete.record, &values).await.map(drop)
-    }
-
-    /// Removes a session that has expired, in a transaction; `false` where there is none.
-    pub(super) async fn remove_expired_on(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lock = &self.statements.delete.lock_expired;
-        let locked = lease.query(lock, &[&app, &user, &session, &self.now()]).await?;
-        let Some(row) = locked.first() else {
-            return Ok(false);
-        };
-        let last = column(row, 0, || format!("the session {key}"))?;
-        self.remove_locked(lease, [app, user, session], RemovalKind::Expired, last).await?;
-        Ok(true)
-    }
-
-    pub(super) async fn remove_user(&self, app: &str, user: &str) -> Attempt<()> {
-        let statements = &self.statements.delete;
-        let lease = self.connections.lease().await?;
-        lease.begin().await?;
-        lease.query(&statements.lock_sessions, &[&app, &user]).await?;
-        // Made where it is missing: a user who is made meanwhile would be removed without a lock.
-        let was_there = lease.query(&statements.lock_user, &[&app, &user]).await?.is_empty();
-        // Asked under the lock: another may have removed the user meanwhile, and its entry says how many sessions went.
-        let has_more = was_there || !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
-        // Sessions made while we waited for the user come out of the order of locks. Where one of them is in use, all
-        // this is given up and begun again.
-        let sessions = sql_limit(lease.query(&statements.lock_new_sessions, &[&app, &user]).await?.len());
-        for statement in &statements.of_user {
-            lease.query(statement, &[&app, &user]).await?;
-        }
-        if sessions > 0 || has_more {
-            self.record(&lease, [app, user, ""], RemovalKind::Erased, sessions).await?;
-        }
-        lease.commit().await
-    }
 }
 
-/// Changes to a user's or an app's keys.
-pub(super) struct StateWrite<'a> {
-    pub(super) changes: &'a [TextChange],
-    pub(super) most_rows: i64,
-    pub(super) author: &'a str,
-    pub(super) time: f64,
-}
-
-/// What a creation says of its session's row.
+/// The values of a creation for its session's row.
 pub(super) struct NewRow<'a> {
     pub(super) key: &'a SessionKey,
     pub(super) scope: IdScope,
@@ -347,9 +215,9 @@ pub(super) struct SessionRow<'a> {
     pub(super) micros: i64,
     pub(super) token: &'a str,
     pub(super) expires: Option<i64>,
-    /// Where the fold of its events begins; 0 where that is still to be written.
+    /// The position from which the fold of its events begins, or 0 if that is still to be written.
     pub(super) position: i64,
-    /// By which sessions of the same id have expired.
+    /// The time that decides whether a session with the same id has expired.
     pub(super) now: i64,
 }
 
@@ -365,7 +233,7 @@ impl<'a> SessionRow<'a> {
     }
 }
 
-/// The events without those that repeat an id, which were found to have the same content.
+/// Returns the events without duplicates of an id, which were found to have the same content.
 fn distinct(events: &[NewEvent]) -> Vec<&NewEvent> {
     let mut seen = HashSet::new();
     events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())).collect()

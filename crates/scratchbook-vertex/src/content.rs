@@ -1,4 +1,4 @@
-//! Contents and metadata, where ADK and proto-JSON write one thing in two ways: bytes, values of enums, names.
+//! Contents and metadata that ADK and proto-JSON write in different ways: bytes, enum values and names.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::json::camel_case;
 
-/// Values of enums by their numbers, in which some clients send them: the part, its field, the values' names.
+/// Enums that some clients send as numbers: the part, its field, and the names of the values.
 const ENUMS: [(&str, &str, &[&str]); 3] = [
     ("executableCode", "language", &["LANGUAGE_UNSPECIFIED", "PYTHON"]),
     (
@@ -28,7 +28,7 @@ const ENUMS: [(&str, &str, &[&str]); 3] = [
     ),
 ];
 
-/// A content as it was sent, in ADK's way: values of enums have names.
+/// Converts a received content to ADK's form, in which enum values have names.
 pub(super) fn named(mut content: Value) -> Value {
     for part in parts(content.get_mut("parts")) {
         for (name, field, values) in ENUMS {
@@ -42,8 +42,8 @@ pub(super) fn named(mut content: Value) -> Value {
     content
 }
 
-/// A content as it is shown, in the way of proto-JSON: bytes are in the standard alphabet, which is all that some clients
-/// read. ADK's is the one for URLs.
+/// Converts a content to the proto-JSON form for responses: bytes use the standard base64 alphabet, which is the only
+/// one that some clients read. ADK uses the URL-safe one.
 pub(super) fn shown(mut content: Value) -> Value {
     for part in parts(content.get_mut("parts")) {
         for bytes in ["/thoughtSignature", "/inlineData/data"] {
@@ -59,14 +59,15 @@ pub(super) fn shown(mut content: Value) -> Value {
     content
 }
 
-/// Metadata of grounding as it is shown.
+/// Converts grounding metadata to the form for responses.
 pub(super) fn shown_grounding(mut grounding: Value) -> Value {
     in_camel_case(&mut grounding);
     with_standard_alphabet(grounding.pointer_mut("/searchEntryPoint/sdkBlob"));
     grounding
 }
 
-/// Refuses what clients could not read: metadata of grounding and transcriptions are messages, with lists in some places.
+/// Refuses grounding metadata and transcriptions that clients could not read: they are messages, with lists in some
+/// fields.
 pub(super) fn check_messages(event: &Event) -> Result<()> {
     const LISTS: [&str; 4] = ["groundingChunks", "groundingSupports", "webSearchQueries", "retrievalQueries"];
     for (name, value) in [
@@ -88,7 +89,7 @@ pub(super) fn check_messages(event: &Event) -> Result<()> {
     Ok(())
 }
 
-/// Writes the names of a message, and of those in it, in camelCase.
+/// Converts the names of a message and of its nested messages to camelCase.
 fn in_camel_case(message: &mut Value) {
     match message {
         Value::Array(items) => items.iter_mut().for_each(in_camel_case),
@@ -102,7 +103,7 @@ fn in_camel_case(message: &mut Value) {
     }
 }
 
-/// Writes base64 in the standard alphabet, padded.
+/// Converts base64 to the standard alphabet, with padding.
 fn with_standard_alphabet(bytes: Option<&mut Value>) {
     if let Some(Value::String(text)) = bytes {
         let padding = "=".repeat((4 - text.len() % 4) % 4);

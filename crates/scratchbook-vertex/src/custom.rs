@@ -1,19 +1,19 @@
-//! What ADK's clients put into an event's custom metadata, since the API has no field for it.
+//! Fields that ADK's clients put into an event's custom metadata, because the API has no field for them.
 
 use serde_json::{Map, Value, json};
 
-/// A summary that stands for earlier events. ADK for TypeScript has another form of it than the others.
+/// A summary that replaces earlier events. ADK for TypeScript uses another form than the others.
 pub(super) const COMPACTION: &str = "_compaction";
 pub(super) const USAGE: &str = "_usage_metadata";
-/// What ADK for TypeScript keeps of workflows: fields of the event, and actions. Nothing else is taken from there, or
-/// metadata would be another way to write the whole event.
+/// The data of workflows in ADK for TypeScript: fields of the event, and actions. Nothing else is read from there, or
+/// the metadata would be another way to write the whole event.
 const WORKFLOW: &str = "_workflow";
 const WORKFLOW_FIELDS: [&str; 4] = ["output", "route", "nodeInfo", "isolationScope"];
 const WORKFLOW_ACTIONS: [&str; 2] = ["agentState", "endOfAgent"];
-/// What its summaries have.
+/// The fields of its summaries.
 const SUMMARY_FIELDS: [&str; 3] = ["startTime", "endTime", "compactedContent"];
 
-/// Moves what clients put into the custom metadata to where ADK's events have it.
+/// Moves fields from the custom metadata to where ADK's events have them.
 pub(super) fn unpack(
     custom: &mut Map<String, Value>,
     event: &mut Map<String, Value>,
@@ -32,7 +32,7 @@ pub(super) fn unpack(
         }
     }
     event.extend(custom.shift_remove(USAGE).map(|usage| ("usageMetadata".to_owned(), usage)));
-    // One that is no object is somebody else's.
+    // A value that is not an object belongs to somebody else.
     if let Some(Value::Object(workflow)) = custom.get_mut(WORKFLOW) {
         take(workflow, &WORKFLOW_FIELDS, event);
         take(workflow, &WORKFLOW_ACTIONS, actions);
@@ -42,7 +42,7 @@ pub(super) fn unpack(
     }
 }
 
-/// Moves what has these names. If there is another value already, both stay.
+/// Moves the fields with these names. If the target already has another value, both stay.
 fn take(from: &mut Map<String, Value>, names: &[&str], to: &mut Map<String, Value>) {
     for &name in names {
         if to.contains_key(name) && to.get(name) != from.get(name) {
@@ -52,7 +52,7 @@ fn take(from: &mut Map<String, Value>, names: &[&str], to: &mut Map<String, Valu
     }
 }
 
-/// The summary of an event of ADK for TypeScript, which is a text and counts milliseconds, in the form of the others.
+/// Converts a summary of ADK for TypeScript, which is a text and counts milliseconds, to the form of the others.
 fn summary_of_typescript(compaction: &Value) -> Option<Value> {
     let seconds = |name: &str| compaction.get(name)?.as_f64().map(|millis| millis / 1000.0);
     let text = compaction.get("compactedContent")?.as_str()?;
@@ -93,7 +93,7 @@ mod tests {
         let event = json!({"output": [1], "route": "left", "nodeInfo": {"path": "a"}, "isolationScope": "s"});
         let actions = json!({"agentState": {"n": 1}, "endOfAgent": true});
         assert_eq!(unpacked(json!({"_workflow": workflow})), json!([{}, event, actions]));
-        // Nothing else of the event can be written so.
+        // Nothing else of the event can be written in this way.
         let more =
             json!({"output": 1, "content": {"parts": []}, "id": "e", "longRunningToolIds": ["c"], "actions": {}});
         let rest = json!({"content": {"parts": []}, "id": "e", "longRunningToolIds": ["c"], "actions": {}});

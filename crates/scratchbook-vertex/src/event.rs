@@ -1,9 +1,9 @@
-//! An event as the API's `SessionEvent`.
+//! Events as the API's `SessionEvent`.
 //!
-//! The API has fields for a part of what ADK's events have, and `rawEvent` for the whole event. What has a whole event is
-//! read from it, but for what ADK's clients take from outside of it: who, in which run and when. State changes
-//! are those of `actions` where there are any, which is what the API applies; what else the whole event does not have is
-//! that of the fields beside it.
+//! The API has fields for a part of an ADK event, and `rawEvent` for the whole event. If there is a whole event, the
+//! event is read from it, except for the author, the invocation and the time, which ADK's clients take from the outer
+//! fields. State changes are those of `actions` if it has any, because the API applies these. Fields that the whole
+//! event lacks are taken from the outer fields.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ const FIELDS: &[&str] = &[
     "eventMetadata",
     "rawEvent",
 ];
-/// Names of the API, and of ADK's actions where they are others.
+/// Names of the API, and those of ADK's actions if they differ.
 const ACTIONS: &[(&str, &str)] = &[
     ("skipSummarization", "skipSummarization"),
     ("stateDelta", "stateDelta"),
@@ -40,8 +40,8 @@ const ACTIONS: &[(&str, &str)] = &[
     ("escalate", "escalate"),
     ("requestedAuthConfigs", "requestedAuthConfigs"),
 ];
-/// Names that ADK's actions have and those of the API do not. ADK for TypeScript sends its actions as they are. They are
-/// shown in the whole event alone: other clients refuse them.
+/// Names that only ADK's actions have, not the API. ADK for TypeScript sends its actions unchanged. They are returned
+/// only in the whole event, because other clients refuse them.
 const ADK_ACTIONS: &[&str] = &[
     "transferToAgent",
     "transferReason",
@@ -54,7 +54,7 @@ const ADK_ACTIONS: &[&str] = &[
     "renderUiWidgets",
     "setModelResponse",
 ];
-/// What the API puts aside and ADK has in the event itself.
+/// The fields that the API has in the metadata, and ADK in the event itself.
 const METADATA: &[&str] = &[
     "groundingMetadata",
     "partial",
@@ -66,13 +66,13 @@ const METADATA: &[&str] = &[
     "inputTranscription",
     "outputTranscription",
 ];
-/// How deep an event may be nested: a list of events is two levels deeper, and readers of JSON end at 128.
+/// How deep an event can be nested: a list of events is two levels deeper, and JSON parsers stop at 128.
 const MOST_LEVELS: usize = 120;
-/// The mark of an event that a client of this API has brought.
+/// The mark of an event that a client of this API has sent.
 const BROUGHT: &str = "vertex";
 
-/// Reads a `SessionEvent`. Its id is the whole event's, where there is one; what the whole event does not have is that of
-/// the fields beside it.
+/// Reads a `SessionEvent`. Its id is that of the whole event, if there is one. Fields that the whole event lacks are
+/// taken from the outer fields.
 ///
 /// ```
 /// use scratchbook::vertex::event_from_json;
@@ -88,19 +88,19 @@ const BROUGHT: &str = "vertex";
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for unknown fields beside the whole event, values of another type, no author or no time, and whatever
-/// is no event.
+/// `InvalidArgument` if there are unknown fields outside of the whole event, values of the wrong type, no author or no
+/// time, or if it is not an event at all.
 pub fn event_from_json(value: Value) -> Result<Event> {
     read(value, Unknown::Refused)
 }
 
-/// Reads a `SessionEvent` that others have written, as [`event_from_json`] does. Who wrote it may have been newer: unknown
-/// fields of the whole event are kept, as [`Event::from_json`] does, and those of the API, which a newer server may send, are
-/// left out.
+/// Reads a `SessionEvent` that another program has written, as [`event_from_json`] does. That program may be newer:
+/// unknown fields of the whole event are kept, as by [`Event::from_json`], and unknown fields of the API, which a newer
+/// server may send, are ignored.
 ///
 /// # Errors
 ///
-/// As [`event_from_json`], but for unknown fields.
+/// As [`event_from_json`], except for unknown fields.
 pub fn event_from_server(value: Value) -> Result<Event> {
     read(value, Unknown::LeftOut)
 }
@@ -128,7 +128,7 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     let mut event: Event =
         serde_json::from_value(Value::Object(event)).map_err(|error| Error::invalid(json::describe(&error)))?;
     if is_partial {
-        // What is a piece of a stream by either is one.
+        // If either form says that this is a part of a stream, it is one.
         event.partial = Some(true);
     }
     event.author = author;
@@ -140,9 +140,9 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     Ok(event)
 }
 
-/// Refuses unknown names in the messages beside a whole event, which the API itself has. What is none of these messages is
-/// not for here: the whole event may have another in its place. Nor is a content or a summary that the whole event has just
-/// so: a newer client has sent it twice, and nothing of it is lost.
+/// Refuses unknown names in the outer messages, which the API defines. Values that are not such messages are not
+/// checked here, because the whole event may have another value for them. A content or a summary that is equal to that
+/// of the whole event is not checked either: a newer client has sent it twice, and nothing of it is lost.
 fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Result<()> {
     fn compaction_of(event: &Map<String, Value>) -> Option<&Value> {
         event.get("actions")?.get("compaction")
@@ -156,7 +156,7 @@ fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Resul
     event.check_known()
 }
 
-/// Refuses an event as it is sent that could not be read again.
+/// Refuses an event that could not be read again after sending.
 #[cfg(feature = "client")]
 pub(crate) fn check_sent(event: &Event, sent: &Value) -> Result<()> {
     json::check_levels(sent, MOST_LEVELS, || "the event".to_owned())?;
@@ -175,16 +175,16 @@ fn check_kept(event: &Event) -> Result<()> {
     Ok(())
 }
 
-/// The time as the whole event has it, where that is the one beside it: this one is cut to the microsecond.
+/// Returns the time of the whole event if it equals the outer one, which is truncated to the microsecond.
 pub(crate) fn exact(whole: Option<f64>, beside: f64) -> f64 {
     whole.filter(|whole| (whole - beside).abs() < 1.5e-6).unwrap_or(beside)
 }
 
-/// Marks an event that a client of this API brings, as [`Event::mark_restored`] does: what it calls or asks for, no run
-/// carries out. [`event_to_json`] shows the event without this mark, and marks of others as they are.
+/// Marks an event that a client of this API sends, as [`Event::mark_restored`] does: no run executes its calls and
+/// requests. [`event_to_json`] omits this mark, and keeps other marks.
 pub fn mark_brought(event: &mut Event) {
     let mark = event.custom_metadata.get_or_insert_default().entry(RESTORED).or_insert(Value::Null);
-    // One that the client has itself stays, and is not taken for this one.
+    // A mark that the client has set itself stays, and is not confused with this one.
     *mark = if mark.is_null() {
         BROUGHT.into()
     } else if *mark == BROUGHT {
@@ -194,7 +194,7 @@ pub fn mark_brought(event: &mut Event) {
     };
 }
 
-/// The actions in ADK's names. Those that are not known here are refused, unless the whole event has them just so: then a
+/// Returns the actions with ADK's names. Unknown actions are refused, unless the whole event has the same ones: then a
 /// newer client has sent its actions twice, and nothing is lost.
 fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -> Result<Map<String, Value>> {
     let Some(mut sent) = fields.take("actions") else { return Ok(Map::new()) };
@@ -219,7 +219,7 @@ fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -
     Ok(actions)
 }
 
-/// Numbers of proto-JSON may be texts, and have a fraction of zero.
+/// Converts numbers, which proto-JSON may write as texts or with a fraction of zero.
 fn as_integers(versions: &mut Value) {
     for version in versions.as_object_mut().into_iter().flat_map(Map::values_mut) {
         let number = match &*version {
@@ -230,8 +230,8 @@ fn as_integers(versions: &mut Value) {
     }
 }
 
-/// A whole event with what the fields beside it have and it does not. State changes are those beside it where there are any:
-/// the API applies them.
+/// Completes a whole event with the outer fields that it lacks. State changes are the outer ones if there are any,
+/// because the API applies these.
 fn laid_over(mut beside: Map<String, Value>, whole: Map<String, Value>) -> Map<String, Value> {
     let mut actions = match beside.shift_remove("actions") {
         Some(Value::Object(actions)) => actions,
@@ -246,7 +246,7 @@ fn laid_over(mut beside: Map<String, Value>, whole: Map<String, Value>) -> Map<S
             *of_whole = actions;
             of_whole.extend(delta.map(|delta| ("stateDelta".to_owned(), delta)));
         }
-        // No object, which is refused.
+        // A value that is not an object is refused.
         Some(other) if !other.is_null() => {}
         _ => {
             actions.extend(delta.map(|delta| ("stateDelta".to_owned(), delta)));
@@ -265,7 +265,7 @@ fn lay_over(beside: &mut Map<String, Value>, whole: Map<String, Value>) {
     }
 }
 
-/// The fields beside a whole event, in ADK's names.
+/// Returns the outer fields with ADK's names.
 fn from_fields(
     mut fields: Message,
     metadata: &mut Message,
@@ -288,15 +288,15 @@ fn from_fields(
     Ok(event)
 }
 
-/// An event as a `SessionEvent` with its full name.
+/// Writes an event as a `SessionEvent` with its full name.
 ///
 /// # Errors
 ///
-/// `Internal` where it cannot be written, which is a defect; `InvalidArgument` for an event with operations, which no store
-/// gives.
+/// `Internal` if it cannot be written, which is a defect; `InvalidArgument` for an event with operations, which no
+/// store returns.
 pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
     let raw = without_brought(fields_of(event)?);
-    // What stands beside the whole event is the API's, which has no unknown fields.
+    // The outer fields are those of the API, which has no unknown fields.
     let known = match event.known() {
         Cow::Borrowed(_) => None,
         Cow::Owned(known) => Some(without_brought(fields_of(&known)?)),
@@ -430,7 +430,7 @@ mod tests {
         expected.actions.artifact_delta = [("g".to_owned(), 3)].into();
         expected.extra.clear();
         assert_eq!(read(value.clone()), expected);
-        // State changes are those beside it, where there are any.
+        // State changes are the outer ones, if there are any.
         value["actions"]["stateDelta"] = json!({});
         assert_eq!(read(value).actions.state_delta.len(), 1);
         let value =
@@ -452,7 +452,7 @@ mod tests {
         }
         let beside: Vec<_> = shown["actions"].as_object().unwrap().keys().collect();
         assert_eq!(beside, ["stateDelta", "artifactDelta", "transferAgent", "requestedAuthConfigs"]);
-        // A name that nobody knows is refused, unless the whole event has it too.
+        // An unknown name is refused, unless the whole event has it too.
         let mut newer = sent;
         newer["actions"]["newer"] = json!(1);
         assert!(event_from_json(newer.clone()).unwrap_err().to_string().contains("\"newer\""));

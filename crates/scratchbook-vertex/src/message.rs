@@ -1,4 +1,4 @@
-//! A proto message as JSON, taken apart field by field.
+//! Reading a proto message in JSON field by field.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 
 use scratchbook_core::error::{Error, Result};
 
-/// What becomes of fields that are not known.
+/// How unknown fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// A server refuses them: what it does not know it cannot keep as it was meant.
+    /// A server refuses them, because it cannot store what it does not know.
     Refused,
-    /// A client leaves them out.
+    /// A client ignores them.
     LeftOut,
 }
 
-/// The fields of a message that were sent, by their names in camelCase.
+/// The fields of a message that were sent, with their names in camelCase.
 #[derive(Debug)]
 pub(super) struct Message {
     place: &'static str,
@@ -23,11 +23,11 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Takes a message that has these fields. `place` says in errors where it stands.
+    /// Reads a message with these fields. `place` is its name in errors.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where it is no object, has one field twice, or one of another name where that is refused.
+    /// `InvalidArgument` if it is not an object, has a field twice, or has an unknown field and those are refused.
     pub(super) fn new(value: Value, place: &'static str, known: &[&str], unknown: Unknown) -> Result<Self> {
         let Value::Object(sent) = value else {
             return Err(Error::invalid(format!("{place} is no JSON object; send one")));
@@ -50,7 +50,7 @@ impl Message {
         Ok(Self { place, fields })
     }
 
-    /// The value of a field as it came.
+    /// Removes a field and returns its value as it was sent.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.fields.shift_remove(name)
     }
@@ -59,7 +59,7 @@ impl Message {
         self.fields.get(name)
     }
 
-    /// A string; an empty one is as good as none.
+    /// Reads a string; an empty one counts as absent.
     pub(super) fn text(&mut self, name: &str) -> Result<Option<String>> {
         match self.take(name) {
             None => Ok(None),
@@ -68,7 +68,7 @@ impl Message {
         }
     }
 
-    /// An object of anything.
+    /// Reads an object with any values.
     pub(super) fn object(&mut self, name: &str) -> Result<Option<Map<String, Value>>> {
         match self.take(name) {
             None => Ok(None),
@@ -77,7 +77,7 @@ impl Message {
         }
     }
 
-    /// An object of strings.
+    /// Reads an object with strings as values.
     pub(super) fn texts(&mut self, name: &str) -> Result<Option<BTreeMap<String, String>>> {
         let Some(map) = self.object(name)? else { return Ok(None) };
         let text = |(key, value)| match value {
@@ -92,17 +92,17 @@ impl Message {
     }
 }
 
-/// A field of an object, in either spelling.
+/// Returns a field of an object, in either spelling.
 pub(super) fn either<'a>(object: &'a mut Value, camel: &str) -> Option<&'a mut Value> {
     object.as_object_mut()?.iter_mut().find_map(|(name, value)| is_either(camel, name).then_some(value))
 }
 
-/// Whether a name is one in camelCase, in either spelling.
+/// Whether a name is a camelCase name, in either spelling.
 pub(super) fn is_either(camel: &str, name: &str) -> bool {
     camel == name || is_snake_of(camel, name)
 }
 
-/// Whether a name is the snake_case of one in camelCase.
+/// Whether a name is the snake_case form of a camelCase name.
 fn is_snake_of(camel: &str, name: &str) -> bool {
     let mut rest = name.chars();
     let mut is_same = |c: char| match c.is_ascii_uppercase() {

@@ -1,4 +1,4 @@
-//! A session as a resource of the API.
+//! Sessions as a resource of the API.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use scratchbook_core::session::{Expiry, Session};
 const FIELDS: &[&str] =
     &["name", "createTime", "updateTime", "displayName", "labels", "sessionState", "userId", "expireTime", "ttl"];
 
-/// A session as the API shows it and takes it; what is absent was not sent, or is not shown.
+/// A session in the form of the API. An absent field was not sent, or is not returned.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SessionResource {
@@ -20,22 +20,22 @@ pub struct SessionResource {
     pub name: Option<String>,
     /// The user.
     pub user_id: Option<String>,
-    /// What people know it by: a session's title.
+    /// The session's title, for people.
     pub display_name: Option<String>,
-    /// What programs find it by.
+    /// The session's labels, for programs.
     pub labels: Option<BTreeMap<String, String>>,
-    /// The merged state, keys with their prefixes.
+    /// The merged state. Its keys have their prefixes.
     pub session_state: Option<Map<String, Value>>,
-    /// When it ends: `expireTime`, or `ttl` on the way in.
+    /// When it expires: `expireTime`, or `ttl` in requests.
     pub expiry: Option<Expiry>,
-    /// When it was made, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub create_time: Option<f64>,
-    /// When its last event was appended, in seconds since 1970.
+    /// The time of the last append, in seconds since 1970.
     pub update_time: Option<f64>,
 }
 
 impl SessionResource {
-    /// A session of ours under its full name.
+    /// Converts a session of ours, with its full name.
     #[must_use]
     pub fn new(session: &Session, name: impl Into<String>) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl SessionResource {
         }
     }
 
-    /// Reads a session as it was sent.
+    /// Reads a session from a request.
     ///
     /// ```
     /// use scratchbook::vertex::SessionResource;
@@ -64,7 +64,8 @@ impl SessionResource {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for unknown fields, values of another type, bad times, and `ttl` together with `expireTime`.
+    /// `InvalidArgument` if there are unknown fields, values of the wrong type, invalid times, or both `ttl` and
+    /// `expireTime`.
     pub fn from_json(value: Value) -> Result<Self> {
         let mut fields = Message::new(value, "the session", FIELDS, Unknown::Refused)?;
         let mut time = |name: &str| -> Result<Option<f64>> {
@@ -92,7 +93,7 @@ impl SessionResource {
         })
     }
 
-    /// The session in JSON.
+    /// Writes the session as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out = Map::new();

@@ -1,4 +1,4 @@
-//! Times and spans of time, as proto-JSON writes them.
+//! Times and durations in the form of proto-JSON.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use jiff::{Timestamp, ToSpan};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::session::{micros_of_seconds, seconds_of_micros};
 
-/// jiff ends some hours before the year 9999 does, since its times have a form in every time zone. What is later, it does
-/// some days earlier.
+/// jiff's range ends some hours before the end of the year 9999, because its times have to exist in every time zone.
+/// Later times are computed as if they were some days earlier.
 const DAYS: i64 = 2;
 const MICROS: i64 = DAYS * 86_400_000_000;
 
-/// A time in seconds since 1970 as RFC 3339 has it, to the microsecond.
+/// Writes a time in seconds since 1970 in the form of RFC 3339, to the microsecond.
 ///
 /// ```
 /// assert_eq!(scratchbook::vertex::timestamp_from_seconds(1_700_000_000.5), "2023-11-14T22:13:20.500000Z");
@@ -30,11 +30,11 @@ pub fn timestamp_from_seconds(seconds: f64) -> String {
     format!("{time:.6}Z")
 }
 
-/// A time of RFC 3339 in seconds since 1970, to the microsecond.
+/// Reads a time of RFC 3339 as seconds since 1970, to the microsecond.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for what is no such time.
+/// `InvalidArgument` if the text is not such a time.
 pub fn seconds_from_timestamp(text: &str) -> Result<f64> {
     let time = text.parse().map(Timestamp::as_microsecond).ok().or_else(|| micros_of_late(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is no time; write it with its offset, such as \"2026-01-31T12:00:00Z\""))
@@ -42,7 +42,7 @@ pub fn seconds_from_timestamp(text: &str) -> Result<f64> {
     Ok(seconds_of_micros(time))
 }
 
-/// A time of the end of the year 9999, in microseconds since 1970.
+/// Reads a time at the end of the year 9999 as microseconds since 1970.
 fn micros_of_late(text: &str) -> Option<i64> {
     let pieces = Pieces::parse(text).ok()?;
     let offset = match pieces.offset()? {
@@ -53,11 +53,11 @@ fn micros_of_late(text: &str) -> Option<i64> {
     Some(offset.to_timestamp(time).ok()?.as_microsecond() + MICROS)
 }
 
-/// A span of time such as `7200s` or `0.5s`.
+/// Reads a duration such as `7200s` or `0.5s`.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for what is no such span, and for one that is not above zero.
+/// `InvalidArgument` if the text is not such a duration, or if the duration is not positive.
 pub fn duration_from_text(text: &str) -> Result<Duration> {
     let number = text.strip_suffix('s').filter(|number| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
     let span = number.and_then(|number| Duration::try_from_secs_f64(number.parse().ok()?).ok());

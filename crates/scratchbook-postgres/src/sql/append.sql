@@ -1,14 +1,14 @@
--- Appends events to their sessions: one commit, one round trip. The events come sorted by session, and within a
--- session in their order; the owners of shared keys come sorted, too. So all locks are taken in one order.
+-- Appends events to their sessions in one commit and one round trip. The events are sorted by session, and within a
+-- session by their order; the owners of shared keys are sorted as well. So all locks are taken in one order.
 --
--- Rows of tables are looked up one by one (LATERAL with LIMIT, ON CONFLICT), which no estimate of the planner's can
--- turn into a scan of the table. `id >= x AND id <= x ORDER BY id` is `id = x`, said so that only the index that ends
--- in the id will do: in a young table all indexes look alike to the planner, and the others read all of a user's
--- sessions, or all of a session's events.
+-- Rows of tables are looked up one by one (LATERAL with LIMIT, ON CONFLICT), so that no estimate of the planner can
+-- turn the lookup into a scan of the table. `id >= x AND id <= x ORDER BY id` means `id = x`, in a form that only
+-- matches the index that ends in the id: in a young table all indexes look alike to the planner, and the others read
+-- all of a user's sessions, or all of a session's events.
 --
--- The statement's snapshot is older than the locks it has waited for:
--- whatever must be fresh is what a lock gives back (seq) or what an upsert meets (version). An id that was stored
--- meanwhile is met by the unique index; the whole is then undone and tried again.
+-- The statement's snapshot is older than the locks that it has waited for, so values that have to be current are those
+-- that a lock returns (seq) or that an upsert finds (version). An id that was stored in the meantime violates the
+-- unique index; the statement is then rolled back and retried.
 WITH batch AS MATERIALIZED (
     SELECT
         t.*,
@@ -27,8 +27,8 @@ WITH batch AS MATERIALIZED (
             place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event, ord
         )
         LEFT JOIN LATERAL (
-            -- Also where the id is known already: the lock makes this a commit of its own, which a synchronous
-            -- standby has to have before an earlier try's event is acknowledged.
+            -- This also applies if the id is a duplicate: the lock makes this a commit of its own, which a synchronous
+            -- standby must have before the event of an earlier attempt is acknowledged.
             SELECT s.seq FROM {schema}.sessions AS s
             WHERE
                 s.app_name = t.app_name AND s.user_id = t.user_id
@@ -66,7 +66,7 @@ app_locks AS MATERIALIZED (
         ) AS locked
     WHERE (SELECT pg_catalog.count(1 / CASE WHEN keys > $21 THEN 0 ELSE 1 END) FROM user_locks) >= 0
 ),
--- After all locks, so that for each owner positions rise from commit to commit.
+-- After all locks, so that the positions of each owner increase from commit to commit.
 feed AS MATERIALIZED (
     SELECT pg_catalog.nextval('{schema}.positions') AS position
     WHERE (SELECT pg_catalog.count(1 / CASE WHEN keys > $21 THEN 0 ELSE 1 END) FROM app_locks) >= 0
@@ -88,8 +88,8 @@ stored AS (
     FROM written
 ),
 {changes},
--- The rows are there, and locked: an upsert is an update by the primary key, whatever the planner thinks. The rows of
--- session_states that are new are counted with it; one over the limit divides by zero, as in the counts above.
+-- The rows exist and are locked: an upsert makes this an update by the primary key, whatever plan the planner prefers.
+-- The new rows of session_states are counted with it; one over the limit divides by zero, as in the counts above.
 moved AS (
     INSERT INTO {schema}.sessions AS s (
         app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes

@@ -1,4 +1,4 @@
--- Who wrote each key of a session's merged state: an event, or a row of the log. $4 is now.
+-- The last writer of each key of a session's merged state: an event, or a row of the log. $4 is the current time.
 WITH place AS MATERIALIZED (
     SELECT 1 FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND (expire_time IS NULL OR expire_time > $4)

@@ -1,8 +1,9 @@
--- Changes to keys ($1 to $5), each by the row of `written` that it belongs to. Changes with one `slot` are to one key:
--- the last of them is its value, and each of the user's and the app's is a row of the log with a version of its own.
+-- Changes to keys ($1 to $5), each with the row of `written` that it belongs to. Changes with the same `slot` change
+-- one key: the last of them is its value, and each change to a key of the user or the app is a row of the log with its
+-- own version.
 --
--- A FULL JOIN cannot be done by comparing each with each, which the planner takes for cheap where it expects few rows;
--- coalesce keeps it from seeing that the rows without a partner are not wanted.
+-- A FULL JOIN cannot be done by comparing every pair of rows, which the planner considers cheap if it expects few rows.
+-- coalesce hides from the planner that rows without a partner are not wanted.
 changed AS MATERIALIZED (
     SELECT
         t.scope, t.key, t.value, CASE t.scope WHEN 'user' THEN w.user_id ELSE '' END AS owner,
@@ -47,8 +48,8 @@ logged AS (
     WHERE coalesce(k.version, 0) > 0
     RETURNING scope, app_name, user_id, version
 ),
--- How many rows an owner has, from the rows that are new: a first version. One over the limit divides by zero, which
--- undoes the whole: whether it really is one too many is looked at then.
+-- The number of rows of an owner, counting rows that are new (a first version). One over the limit divides by zero,
+-- which rolls the statement back; whether the limit is really exceeded is checked after that.
 user_counts AS (
     INSERT INTO {schema}.users AS u (app_name, user_id, keys)
     SELECT app_name, user_id, pg_catalog.count(*) FROM logged

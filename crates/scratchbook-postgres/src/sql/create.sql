@@ -1,6 +1,7 @@
--- What a session begins with, after its row was inserted by the same transaction. Events come in their order.
+-- The initial state and events of a session, after its row was inserted in the same transaction. The events are in
+-- their order.
 WITH user_row AS (
-    -- Inserts or locks, and rewrites nothing. The lock keeps a deletion of the user from passing this by.
+    -- Inserts or locks, and rewrites nothing. The lock keeps a removal of the user from overtaking this.
     INSERT INTO {schema}.users AS u (app_name, user_id, keys)
     SELECT $6, $7, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
         SELECT pg_catalog.count(DISTINCT slot) AS keys FROM unnest($2::text[], $3::bigint[]) AS t (scope, slot)
@@ -15,8 +16,8 @@ app_row AS (
     ON CONFLICT (app_name) DO NOTHING
     RETURNING 1
 ),
--- Only who writes an app's keys locks the app. A condition that is false anyway is not looked at to its end, so this
--- and the feed name all that has to come before them.
+-- Only a write to an app's keys locks the app. The planner skips the rest of a condition that is false anyway, so this
+-- condition and the one of the feed name everything that has to come before them.
 app_lock AS (
     INSERT INTO {schema}.apps AS a (app_name, keys)
     SELECT $6, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
@@ -28,7 +29,7 @@ app_lock AS (
         WHERE 1 / CASE WHEN a.keys > $20 THEN 0 ELSE 1 END = 0
     RETURNING 1
 ),
--- One position for the creation and one for each event: as many values of the sequence as that takes.
+-- One position for the creation and one for each event, which takes this many values of the sequence.
 feed AS MATERIALIZED (
     SELECT pg_catalog.array_agg(block.first) AS firsts
     FROM (SELECT pg_catalog.nextval('{schema}.positions') AS first FROM pg_catalog.generate_series(1, $18)) AS block
@@ -64,7 +65,7 @@ stored AS (
     FROM written WHERE ord > 0
 ),
 {changes},
--- The row is there: an upsert is an update by the primary key, whatever the planner thinks.
+-- The row exists: an upsert makes this an update by the primary key, whatever plan the planner prefers.
 placed AS (
     INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes)
     SELECT

@@ -1,15 +1,16 @@
--- A page of the feed of an app ($1), or of a user of it ($2, which is NULL for the app's): what the snapshot $3 does not show and another does, in the
--- order of positions from $5 on, about $6 rows of each kind, and those of the last position to the end. The other one is
--- $4, or where that is NULL the one that this statement reads in.
+-- A page of the feed of an app ($1), or of one of its users ($2, which is NULL for the app): the commits that the
+-- snapshot $3 does not show and another one does, in the order of positions after $5, about $6 rows of each kind, with
+-- all rows of the last position. The other snapshot is $4 or, if that is NULL, the one of this statement.
 --
--- What a snapshot shows has before it all that its session, user and app have committed earlier, and positions are taken
--- under their locks: so between two snapshots none of them goes back. Neither the order of transactions nor a bound on
--- positions would say as much. Sessions that have expired ($8 is now) are left out.
+-- For each commit, a snapshot also shows all earlier commits to its session, user and app, and positions are assigned
+-- under their locks. So the order of each of them is kept from one snapshot to the next, which neither the order of
+-- transactions nor a bound on positions would guarantee. Sessions that have expired ($8 is the current time) are left
+-- out.
 WITH window_ AS MATERIALIZED (
     SELECT $3::pg_snapshot AS s1, coalesce($4::pg_snapshot, pg_catalog.pg_current_snapshot()) AS s2
 ),
 first AS MATERIALIZED ({first}),
--- Up to which position the rows are read.
+-- The position up to which the rows are read.
 last AS MATERIALIZED (
     SELECT least(e.position, l.position, i.position, r.position) AS position
     FROM
@@ -51,9 +52,9 @@ last AS MATERIALIZED (
 upto AS MATERIALIZED (SELECT coalesce(position, 9223372036854775807) AS position FROM last)
 SELECT
     'window' AS kind, last.position, w.s2::text AS user_id, pg_catalog.pg_current_snapshot()::text AS session_id,
-    -- Whether a removal was let go that this reader may have missed: the last that went is kept, and one before it may be of
-    -- a transaction that the snapshot does not show, though it shows the last. Who begins at the beginning misses none that
-    -- went until then.
+    -- Whether this reader may have missed a removal whose record was dropped. Only the last dropped one is remembered,
+    -- and an earlier one may belong to a transaction that the snapshot does not show, although it shows the last. A
+    -- reader that starts at the beginning misses none that were dropped before.
     (
         SELECT 1 FROM {schema}.removal_ends AS r
         WHERE r.app_name = $1 AND CASE

@@ -1,5 +1,5 @@
--- Where the fold of a fork's events begins: where that of the other session's does. $4 is the fork's id, $5 the number of
--- the event that it ends at.
+-- The state from which the fold of a fork's events begins: the same as that of the source session. $4 is the fork's id,
+-- $5 the number of the event at which it ends.
 INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state, seq, forked_at, position, xid)
 SELECT
     $1, $2, $4, coalesce(i.state, '{}'), coalesce(i.seq, 0), $5, pg_catalog.nextval('{schema}.positions'),

@@ -1,4 +1,4 @@
--- A session whose id no other user of the app has, while the lock on that id is held. $12 is now.
+-- Inserts a session whose id no other user of the app has, while the lock on that id is held. $12 is the current time.
 INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, expire_time, title, labels)
 SELECT $1, $2, $3, $4, $5, $6, $7, $9, $8, $10, $11
 WHERE NOT EXISTS (

@@ -1,7 +1,7 @@
--- Lets the removals of sessions and users go that are older than $1, $2 of them at most, keeps which transaction of each
--- app was the last of them, and says how many went.
+-- Drops at most $2 records of removed sessions and users that are older than $1, stores the last dropped transaction of
+-- each app, and returns how many were dropped.
 WITH gone AS (
-    -- By their places, which are locked: a join might read the whole table.
+    -- By ctid, under locks: a join might read the whole table.
     DELETE FROM {schema}.removals
     WHERE
         ctid = ANY (ARRAY(

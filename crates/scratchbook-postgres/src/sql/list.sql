@@ -1,4 +1,4 @@
--- A page of a list: its sessions, and one more, which tells of a next page.
+-- A page of a list: its sessions, and one more if there is a next page.
 WITH found AS MATERIALIZED (
     {found}
 ),

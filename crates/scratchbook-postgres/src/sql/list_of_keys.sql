@@ -1,4 +1,4 @@
--- The sessions that were picked from a list, as they are now.
+-- The sessions that were selected from a list, in their current state.
 WITH found AS MATERIALIZED (
     SELECT s.* FROM unnest($2::text[], $3::text[]) AS k (user_id, id) CROSS JOIN LATERAL (
         SELECT update_time, user_id, id, seq, expire_time, title, labels, create_time, bytes FROM {schema}.sessions

@@ -21,7 +21,7 @@ FROM users AS u CROSS JOIN LATERAL (
 UNION ALL
 SELECT 'app', '', '', 0, 0, key, value, NULL, NULL FROM {schema}.app_states WHERE app_name = $1 AND value IS NOT NULL
 UNION ALL
--- Up to where the logs of the users' and the app's state were seen.
+-- The positions up to which the logs of the users' and the app's state are visible.
 SELECT 'user log', u.user_id, '', log.position, 0, '', '', NULL, NULL
 FROM users AS u CROSS JOIN LATERAL (
     SELECT position FROM {schema}.state_log

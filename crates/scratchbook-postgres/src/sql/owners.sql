@@ -1,5 +1,4 @@
--- Apps and users from a place on, each app before its users: their rows, and who has artifacts alone.
--- $1 app, $2 user, $3 how many.
+-- Apps and users after an owner, each app before its users: those with a row, and those that only have artifacts.
 WITH of_artifacts AS (
     SELECT DISTINCT app_name, user_id FROM {schema}.artifacts
     WHERE (app_name, user_id) {users} ($1, $2) ORDER BY app_name, user_id LIMIT $3

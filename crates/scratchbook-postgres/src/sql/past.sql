@@ -1,6 +1,7 @@
--- What the state of a session at one of its events ($4) is folded from, in one snapshot: the last checkpoint before it or
--- where the fold begins, and the events from there on; and, where $6 says so, the user's and the app's keys as they stood
--- then. Rows of different kinds, put together by the client. $5 is now, $7 a limit that is none.
+-- The data from which the state of a session at one of its events ($4) is folded, in one snapshot: the last checkpoint
+-- before it or the state from which the fold begins, the later events and, if $6 is true, the user's and the app's keys
+-- at that time. The rows have different kinds, and the client assembles them. $5 is the current time, $7 the largest
+-- number, for no limit.
 WITH place AS MATERIALIZED (
     SELECT s.seq, s.token, s.position, coalesce(i.seq, 0) AS base, i.state
     FROM {schema}.sessions AS s LEFT JOIN LATERAL (
@@ -12,7 +13,7 @@ WITH place AS MATERIALIZED (
         AND (s.expire_time IS NULL OR s.expire_time > $5)
     ORDER BY s.id LIMIT 1
 ),
--- None where that event is not there: the client says why.
+-- Returns no rows if that event does not exist: the client reports why.
 here AS MATERIALIZED (SELECT * FROM place WHERE seq >= $4 AND base <= $4),
 kept AS MATERIALIZED (
     SELECT c.seq, c.state FROM here CROSS JOIN LATERAL (
@@ -32,7 +33,8 @@ point AS MATERIALIZED (
     ) AS e
     WHERE here.base < $4
 ),
--- Whether of an owner's keys as they stood something was pruned: not where the log says nothing later anyway.
+-- Whether an owner's log was pruned so far that keys at that time are unknown, which does not matter if the log has no
+-- later changes.
 pruned AS MATERIALIZED (
     SELECT 1 FROM point CROSS JOIN LATERAL (
         SELECT 1 FROM {schema}.users AS u

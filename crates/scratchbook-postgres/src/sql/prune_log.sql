@@ -1,5 +1,5 @@
--- Removes from an owner's log what was overwritten before a position ($4) again, so many rows at most ($5). An owner's log
--- is in one partition, where the table has any.
+-- Removes at most $5 rows from an owner's log that were overwritten before a position ($4). An owner's log is in one
+-- partition, if the table is partitioned.
 WITH gone AS MATERIALIZED (
     SELECT t.tableoid AS part, t.ctid AS place
     FROM {schema}.state_log AS t CROSS JOIN LATERAL (

@@ -1,9 +1,9 @@
--- Something was removed: of the app $1 and the user $2 the session $3, '' for the user; how ($4), the number that goes with
--- it ($5), and when ($6). It takes the place of an earlier removal of the same session, and that of a user the place of all
--- of the user's sessions.
+-- Records a removal: the session $3 of the app $1 and the user $2, or the user if $3 is ''; its kind ($4), its count
+-- ($5) and its time ($6). It replaces an earlier record of the same session, and that of a user replaces all records of
+-- the user's sessions.
 WITH replaced AS (
-    -- A session has two rows at most. The app's name is compared so that no index that begins with it will do: in a small
-    -- table the planner would read all removals of the user.
+    -- A session has at most two rows. The comparison of the app's name is written so that no index that begins with it
+    -- matches: in a small table the planner would read all removals of the user.
     DELETE FROM {schema}.removals
     WHERE
         session_id = $3 AND user_id = $2 AND app_name || '' = $1 AND $4 <> 'erased'

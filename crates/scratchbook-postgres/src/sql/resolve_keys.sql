@@ -1,4 +1,4 @@
--- Keys by scope and name: the value, NULL where it was removed, and where each was written last.
+-- Keys by scope and name: the value, which is NULL if the key was removed, and the place where each was last written.
 SELECT wanted.ord, found.value, found.place
 FROM
     unnest($4::text[], $5::text[]) WITH ORDINALITY AS wanted (scope, key, ord)

@@ -1,4 +1,4 @@
--- A session, its state and its events, in one snapshot: rows of different kinds, put together by the client.
+-- A session, its state and its events, in one snapshot. The rows have different kinds, and the client assembles them.
 SELECT 'place' AS kind, seq, update_time AS micros, title AS key, labels AS text, expire_time, create_time FROM (
     SELECT seq, update_time, title, labels, expire_time, create_time FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND (expire_time IS NULL OR expire_time > $12)
@@ -10,7 +10,7 @@ SELECT 'size', bytes, NULL, NULL, NULL, NULL, NULL FROM (
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1
 ) AS size
 UNION ALL
--- Up to where the logs of the user's and the app's state were seen.
+-- The positions up to which the logs of the user's and the app's state are visible.
 SELECT
     'logs',
     (

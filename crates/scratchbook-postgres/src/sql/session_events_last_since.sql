@@ -1,6 +1,6 @@
--- Events from a time on, the last so many of them in the store's order. Where they are few ($7), the index by time
--- finds them; where they are many, the last ones are soon met on the way back by number, not further than $8, unless
--- the clock was very wrong. The orders of the inner queries are those of the index to be used.
+-- Events from a time on, limited to the last ones in the store's order. If there are few ($7), the index by time finds
+-- them. If there are many, the last ones are found soon by going back by number, at most $8 events, unless the clock
+-- was very wrong. The orders of the inner queries are those of the index to be used.
 UNION ALL
 SELECT 'event', seq, NULL, NULL, event, NULL, NULL FROM (
     WITH many AS MATERIALIZED (

@@ -1,4 +1,4 @@
--- The order is that of the index by time, so that no other will do: it finds the few among many that match.
+-- The order is that of the index by time, so that no other index matches: it finds the few matching events among many.
 UNION ALL
 SELECT 'event', seq, NULL, NULL, event, NULL, NULL FROM (
     SELECT seq, event FROM {schema}.events

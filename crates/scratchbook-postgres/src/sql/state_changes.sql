@@ -1,4 +1,4 @@
--- The log of one owner, from one commit's end to another's: all of the position at which the limit is reached.
+-- The log of one owner, which ends with a whole commit: all rows of the position at which the limit is reached.
 SELECT position, key, version, value, session_user_id, session_id, seq, event_id, author, time
 FROM {schema}.state_log
 WHERE

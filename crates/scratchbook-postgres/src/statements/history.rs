@@ -1,4 +1,4 @@
-//! The statements on the past and its end: state as it stood, forks, feeds, expiry, pruning.
+//! The statements for point-in-time state, forks, feeds, expiry and pruning.
 
 use tokio_postgres::types::Type;
 
@@ -7,7 +7,7 @@ use super::{Fill, NUMBER, NUMBERS, Statement, TEXT, TEXTS};
 const SESSION_AND_NUMBER: &[Type] = &[TEXT, TEXT, TEXT, NUMBER];
 const COPY: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
 
-/// What reads a session's past.
+/// The statements that read a session's past.
 #[derive(Debug)]
 pub(in super::super) struct Pasts {
     pub(in super::super) read: Statement,
@@ -22,7 +22,8 @@ impl Pasts {
         Self {
             read: fill.statement(include_str!("../sql/past.sql"), PAST),
             keep: fill.statement(
-                // The lock waits for a deletion, which finds the checkpoint then or is seen here, and for no append.
+                // The lock waits for a deletion, which then either finds the checkpoint or is visible here. It does not
+                // wait for appends.
                 "WITH session AS MATERIALIZED (
                      SELECT 1 FROM {schema}.sessions
                      WHERE
@@ -51,7 +52,7 @@ impl Pasts {
     }
 }
 
-/// What of a session is stored, up to the event $4: the same as in the migration that has counted it first.
+/// The stored size of a session up to the event $4, computed as in the migration that counted it first.
 pub(super) const STORED: &str = "(
         SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM {schema}.events
         WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4
@@ -60,14 +61,14 @@ pub(super) const STORED: &str = "(
         WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND state <> '{}'
     ), 0)";
 
-/// What makes a session of another.
+/// The statements that create a fork.
 #[derive(Debug)]
 pub(in super::super) struct Forks {
     pub(in super::super) lock: Statement,
     pub(in super::super) time: Statement,
-    /// Of the session $3 to the session $4, up to the event $5.
+    /// Copies the session $3 to the session $4, up to the event $5.
     pub(in super::super) copies: Vec<Statement>,
-    /// Keys that were written since the event, as they stood then.
+    /// The keys that were written after the event, with their values at the event.
     pub(in super::super) keys: Statement,
     pub(in super::super) count: Statement,
 }
@@ -125,7 +126,7 @@ impl Forks {
     }
 }
 
-/// What reads feeds.
+/// The statements that read change feeds.
 #[derive(Debug)]
 pub(in super::super) struct Feeds {
     pub(in super::super) database_id: Statement,
@@ -134,19 +135,20 @@ pub(in super::super) struct Feeds {
     pub(in super::super) of_user: Pages,
 }
 
-/// What reads pages of a feed.
+/// The statements that read pages of a feed.
 #[derive(Debug)]
 pub(in super::super) struct Pages {
-    /// The first page of what is new, which has to find where that begins.
+    /// The first page of a window, which has to find its beginning.
     pub(in super::super) begin: Statement,
-    /// A page from a known place on.
+    /// A page after a known position.
     pub(in super::super) go_on: Statement,
 }
 
 impl Feeds {
     pub(super) fn new(fill: &Fill<'_>) -> Self {
         const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER];
-        // Statements of their own: the planner finds no index for a condition that may be about nothing.
+        // Users and apps have separate statements, because the planner finds no index for a condition that may be
+        // trivial.
         let pages = |of_user: &str, state_of_user: &str| {
             let feed = |first| {
                 let sql = include_str!("../sql/feed.sql").replace("{first}", first).replace("{of user}", of_user);
@@ -163,15 +165,15 @@ impl Feeds {
     }
 }
 
-/// What listens to other processes, and tells them.
+/// The statements that listen to other processes and notify them.
 #[derive(Debug)]
 pub(in super::super) struct Listens {
     pub(in super::super) listen: String,
-    /// That somebody listens.
+    /// Announces that this process listens.
     pub(in super::super) say: String,
     pub(in super::super) now: String,
     pub(in super::super) notify: Statement,
-    /// The same if somebody listens; says whether somebody does.
+    /// Sends notices if another process listens, and returns whether one does.
     pub(in super::super) announce: Statement,
 }
 
@@ -183,7 +185,7 @@ impl Listens {
             listen: format!("LISTEN {name}"),
             say: fill.statement(say, &[]).sql,
             now: "SELECT pg_catalog.pg_current_snapshot()::text".to_owned(),
-            // Without waiting for the disk: what is lost in a crash is looked for.
+            // The commit does not wait for the disk, because notices that are lost in a crash are covered by polling.
             notify: fill.statement(
                 &format!(
                     "SELECT pg_catalog.pg_notify('{name}', sent.text)
@@ -207,14 +209,14 @@ impl Listens {
     }
 }
 
-/// What removes with time.
+/// The statements for expiry and pruning.
 #[derive(Debug)]
 pub(in super::super) struct Retention {
     pub(in super::super) set_expiry: Statement,
     pub(in super::super) expired: Statement,
     pub(in super::super) lock: Statement,
     pub(in super::super) base: Statement,
-    /// Takes off what is pruned up to the event $4; the fold then begins with a state of $5 bytes.
+    /// Subtracts the size of what is pruned up to the event $4. The fold then begins with a state of $5 bytes.
     pub(in super::super) take_off: Statement,
     /// Counts what is stored up to the event $4.
     pub(in super::super) count: Statement,
@@ -226,14 +228,14 @@ pub(in super::super) struct Retention {
     pub(in super::super) mark_user: Statement,
     pub(in super::super) mark_app: Statement,
     pub(in super::super) prune_log: Statement,
-    /// Lets removals go from before $1, $2 at most.
+    /// Drops at most $2 records of removals from before $1.
     pub(in super::super) let_removals_go: Statement,
 }
 
 impl Retention {
     pub(super) fn new(fill: &Fill<'_>) -> Self {
         let prune = [
-            // The row is there: an upsert is an update by the primary key, whatever the planner thinks.
+            // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
             "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
              SELECT $1, $2, $3, 0, 0, 0, '', e.position FROM (
                  SELECT position FROM {schema}.events
@@ -264,7 +266,7 @@ impl Retention {
                  WHERE expire_time <= $1 ORDER BY expire_time LIMIT $2",
                 &[NUMBER, NUMBER],
             ),
-            // Stronger than an append's: nobody keeps a checkpoint meanwhile, either.
+            // This lock is stronger than that of an append, so that no checkpoint is written in the meantime.
             lock: fill.statement(
                 "SELECT seq FROM {schema}.sessions
                  WHERE

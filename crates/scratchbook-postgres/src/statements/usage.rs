@@ -1,14 +1,15 @@
-//! What adds up how much is stored. The server knows the length of a text that stands apart without reading it.
+//! The statements that add up how much is stored. The server knows the length of a text that is stored out of line
+//! without reading it.
 
 use super::history::STORED;
 use super::{Fill, NUMBER, Statement, TEXT};
 
-/// What reads how much is stored: bytes, sessions, artifacts.
+/// The statements that read how much is stored: bytes, sessions and artifacts.
 #[derive(Debug)]
 pub(in super::super) struct Usages {
     pub(in super::super) of_user: Statement,
     pub(in super::super) of_app: Statement,
-    /// Of a fork up to the event $4.
+    /// For a fork up to the event $4.
     pub(in super::super) of_fork: Statement,
 }
 

@@ -1,4 +1,4 @@
-//! Events appended, one request each.
+//! Appending events, one request each.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl VertexAiSessionService {
         if event.is_partial() {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         check_append(&options)?;
         event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
         if event.actions.state_delta.has_operations() {
@@ -44,7 +44,7 @@ impl VertexAiSessionService {
         }
         let request = self.client.append_event().set_name(&name).set_event(sent);
         match self.patience.with(request).send().await {
-            // Its number is for the store to know.
+            // The number of the event is known only to the store.
             Ok(_) => Ok(Committed::new(Arc::new(event), Outcome::Stored)),
             Err(error) => Err(self.refused(key, &event, error)),
         }

@@ -1,4 +1,4 @@
-//! Artifacts, which the API does not have.
+//! Artifacts, which the API does not support.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Google's client, made ready.
+//! Setting up Google's client.
 
 use std::error::Error as StdError;
 use std::future::{Future, ready};
@@ -19,16 +19,16 @@ use super::options::{VertexAiCredentials, VertexAiOptions};
 use super::retry::Unthrottled;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// A client of the server. Where Google's application-default credentials are used they are looked for, and asked for a
-/// token; nothing is sent to the server.
+/// Creates a client of the server. If Google's application-default credentials are used, they are looked up and asked
+/// for a token; nothing is sent to the server.
 pub(super) async fn build(options: &VertexAiOptions) -> Result<SessionService> {
     options.check()?;
-    // Google's crates begin tasks, and panic where there is nothing to run them.
+    // Google's crates spawn tasks, and panic without a runtime.
     if Handle::try_current().is_err() {
         return Err(Error::precondition("the client of Vertex AI needs a Tokio runtime; open it within one"));
     }
-    // Google's crate takes the process's provider of cryptography and panics where there is none; one that was installed
-    // before stays.
+    // Google's crate uses the process's default crypto provider and panics without one. A provider that is already
+    // installed stays.
     if CryptoProvider::get_default().is_none() {
         let _ = ring::default_provider().install_default();
     }
@@ -50,8 +50,8 @@ async fn credentials(options: &VertexAiOptions) -> Result<Credentials> {
         VertexAiCredentials::ApplicationDefault => {
             let found = Builder::default().build().map_err(no_credentials)?;
             let found = Credentials::from(Punctual { credentials: found, within: options.request_timeout });
-            // Where there are none Google's crate looks for them at a server that only its own machines have, and not
-            // before a token is needed.
+            // If there are no credentials, Google's crate asks a server that only Google's own machines can reach, and
+            // not before a token is needed.
             found.headers(Extensions::new()).await.map_err(no_credentials)?;
             Ok(found)
         }
@@ -69,7 +69,7 @@ fn no_credentials(error: impl StdError + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Unauthenticated, message).with_source(error)
 }
 
-/// Credentials that give a token in time, or none: Google's crate waits for them as long as they take.
+/// Credentials with a timeout for their token. Google's crate would wait for a token for any time.
 #[derive(Debug)]
 struct Punctual {
     credentials: Credentials,
@@ -87,10 +87,10 @@ impl CredentialsProvider for Punctual {
     }
 }
 
-/// A token that stays as it is.
+/// A fixed token.
 #[derive(Debug)]
 struct Bearer {
-    /// Marked as sensitive, so that it is shown nowhere.
+    /// Marked as sensitive, so that it is not displayed.
     header: HeaderValue,
     tag: EntityTag,
 }

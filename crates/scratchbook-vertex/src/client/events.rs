@@ -1,4 +1,4 @@
-//! Events: which of them are read, page by page.
+//! Reading events, page by page.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,33 +13,33 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{EventCursor, GetSessionConfig, micros_of_seconds, seconds_of_micros};
 
-/// How many events are asked for at once: they are up to megabytes each.
+/// The page size. Events can have several megabytes each.
 const PAGE: usize = 100;
 
-/// Which events of a session are wanted.
+/// The events of a session to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wanted {
-    /// From the oldest on: leaving out some, then at most so many.
+    /// From the oldest on: skips some, then reads at most `most`.
     Oldest { skip: usize, most: usize },
-    /// The last so many of these.
+    /// The last `last` of the oldest `of` events.
     OldestThenLast { of: usize, last: usize },
-    /// From the newest back, at most so many.
+    /// From the newest back, at most `most`.
     Newest { most: usize },
 }
 
-/// Events that were read.
+/// The events that were read.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// As they were sent: what cannot be read is told to their owner alone.
+pub(super) struct EventPage {
+    /// The events as they were sent. Errors in them are reported only to the session's owner.
     events: VecDeque<SessionEvent>,
-    /// The number of the first of them, where that is known.
+    /// The number of the first of them, if it is known.
     first: Option<u64>,
-    /// The number of the session's last event, where that is known.
+    /// The number of the session's last event, if it is known.
     pub(super) last: Option<u64>,
 }
 
-impl Found {
-    /// The events, each with its number where that is known.
+impl EventPage {
+    /// Returns the events, each with its number if it is known.
     pub(super) fn events(self) -> Result<Vec<Event>> {
         let numbered = |(sent, place): (SessionEvent, u64)| {
             let mut event = read_event(sent)?;
@@ -51,12 +51,12 @@ impl Found {
 }
 
 impl Wanted {
-    /// `None` for no events at all.
+    /// Returns `None` if no events are wanted.
     pub(super) fn new(config: &GetSessionConfig) -> Option<Self> {
         let number = |seq: u64| usize::try_from(seq).unwrap_or(usize::MAX);
         match (config.cursor, config.num_recent_events) {
             (Some(EventCursor::After { seq, limit }), _) => Some(Self::Oldest { skip: number(seq), most: limit }),
-            // A page is found by where it is in the list, which the API has no number for.
+            // A page is found by its index in the list, because the API has no event numbers.
             (Some(EventCursor::Before { seq, limit }), _) => {
                 Some(Self::OldestThenLast { of: number(seq).saturating_sub(1), last: limit })
             }
@@ -66,7 +66,7 @@ impl Wanted {
         }
     }
 
-    /// Puts an event where it belongs; it is the one with this number of those that were looked at.
+    /// Adds an event, which is the one with this number of those that were seen.
     fn take(self, event: SessionEvent, number: usize, events: &mut VecDeque<SessionEvent>) {
         match self {
             Self::Oldest { skip, most } if number > skip && events.len() < most => events.push_back(event),
@@ -82,25 +82,25 @@ impl Wanted {
     }
 }
 
-/// Reads events of a session, by its full name; `None` where it is not there.
+/// Reads events of a session, given by its full name. Returns `None` if the session does not exist.
 ///
-/// Who reads by number gets the number of the last event as well, for which the whole list is gone through: the API has
-/// no numbers. The newest ones are read from the end, and nothing else is.
+/// A read by number also returns the number of the last event, for which the whole list is read: the API has no event
+/// numbers. The newest events are read from the end, and nothing else is read for them.
 pub(super) async fn read(
     client: &SessionService,
     patience: Patience,
     session: &str,
     wanted: Wanted,
     since: Option<f64>,
-) -> Result<Option<Found>> {
-    // What the list has is to the microsecond, what is wanted to the bit.
+) -> Result<Option<EventPage>> {
+    // The list's times are truncated to the microsecond, while the bound is exact.
     let from = since.map(|seconds| seconds_of_micros((micros_of_seconds(seconds) - 1).max(0)));
     let filter = from.map(|from| format!("timestamp>=\"{}\"", timestamp_from_seconds(from))).unwrap_or_default();
     let (order, most) = match wanted {
         Wanted::Newest { most } => ("timestamp desc", most),
         _ => ("", usize::MAX),
     };
-    let (mut events, mut looked_at, mut known) = (VecDeque::new(), 0_usize, Known::default());
+    let (mut events, mut looked_at, mut known) = (VecDeque::new(), 0_usize, DistinctEvents::default());
     let (mut token, mut tokens) = (String::new(), HashSet::new());
     let is_whole = loop {
         let size = most.saturating_sub(events.len()).clamp(1, PAGE);
@@ -126,28 +126,28 @@ pub(super) async fn read(
             next => token = next,
         }
     };
-    // Where there may be others before these, nobody knows their numbers.
+    // If there may be earlier events, their numbers are unknown.
     let is_numbered = since.is_none() && is_whole;
     let before = match wanted {
         Wanted::Oldest { skip, .. } => skip.min(looked_at),
         Wanted::OldestThenLast { of, .. } => of.min(looked_at) - events.len(),
         Wanted::Newest { .. } => 0,
     };
-    Ok(Some(Found {
+    Ok(Some(EventPage {
         events,
         first: is_numbered.then_some(before as u64 + 1),
         last: is_numbered.then_some(looked_at as u64),
     }))
 }
 
-/// Events that were looked at, by id and time.
+/// The events that were seen, by id and time.
 ///
-/// A server that was busy may have done what it said it had not, so that an append that was sent again is in the list
-/// twice. It is one event.
+/// A busy server may have stored an event although it reported a failure, so that an event that was sent again is in
+/// the list twice. It counts as one event.
 #[derive(Debug, Default)]
-struct Known(HashSet<(String, i64, i32)>);
+struct DistinctEvents(HashSet<(String, i64, i32)>);
 
-impl Known {
+impl DistinctEvents {
     fn is_new(&mut self, event: &SessionEvent) -> bool {
         let id = event.raw_event.as_ref().and_then(|raw| raw.get("id")?.as_str()).filter(|id| !id.is_empty());
         match id.zip(event.timestamp) {
@@ -157,7 +157,7 @@ impl Known {
     }
 }
 
-/// The error for a list that goes on with itself.
+/// The error for a list whose pages repeat.
 fn endless(of: &str) -> Error {
     Error::corrupted(format!("the list of the events of {of} gives a page token for the second time; it would not end"))
 }
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Wanted::new(&after), Some(Wanted::Oldest { skip: 7, most: 2 }));
         let before = all.clone().with_events_before(7, 2);
         assert_eq!(Wanted::new(&before), Some(Wanted::OldestThenLast { of: 6, last: 2 }));
-        // No event is wanted, and the number of the last.
+        // No event is wanted, but the number of the last one.
         for nothing in [all.clone().with_events_before(1, 2), all.clone().with_events_before(0, 2)] {
             assert_eq!(Wanted::new(&nothing), Some(Wanted::OldestThenLast { of: 0, last: 2 }));
         }

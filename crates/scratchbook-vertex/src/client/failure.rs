@@ -1,4 +1,4 @@
-//! What an answer of the API means here.
+//! Errors of the API.
 
 use google_cloud_gax::error::Error as GaxError;
 use google_cloud_gax::error::rpc::Code;
@@ -6,29 +6,29 @@ use google_cloud_gax::error::rpc::Code;
 use super::retry::wanted_pause;
 use scratchbook_core::error::{Error, ErrorKind};
 
-/// What it means that a call that failed may have been done nevertheless.
+/// What a failed call means if it may have been carried out nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// It changes nothing.
     Read,
-    /// Doing it twice is as good as once.
+    /// It is idempotent.
     Change,
-    /// Doing it twice does it twice.
+    /// It is not idempotent.
     Once,
 }
 
-/// An error of the API, `what` could not be done.
+/// Returns the error for a failed call, where `what` is what could not be done.
 ///
-/// The server's own words are in it: they name ids, fields and limits. What is no answer of the API is not quoted, and
-/// neither is an answer that cannot be read: there may be state in it.
+/// It quotes the server's message, which names ids, fields and limits. Answers that are not the API's, or that cannot
+/// be parsed, are not quoted, because they may contain state.
 pub(super) fn failure(what: &str, call: Call, error: GaxError) -> Error {
     let may_be_done = may_be_done(&error);
-    told(what, call, error, may_be_done)
+    api_error(what, call, error, may_be_done)
 }
 
-/// An error of the API while it was asked what became of `what`, which had begun.
+/// Returns the error if the outcome of `what`, which had begun, could not be read.
 pub(super) fn unfinished(what: &str, call: Call, error: GaxError) -> Error {
-    told(what, call, error, true)
+    api_error(what, call, error, true)
 }
 
 /// The error for an operation that takes too long.
@@ -38,23 +38,23 @@ pub(super) fn late(what: &str, call: Call, seconds: f64) -> Error {
     marked(Error::new(ErrorKind::Unavailable, message).for_operator(), call)
 }
 
-fn told(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
+fn api_error(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
     let (kind, mut why) = reason(&error);
     if let Some(pause) = wanted_pause(&error) {
         why = format!("{why}; it asks to wait {} s", pause.as_secs_f64());
     }
     let is_unknown = may_be_done && call != Call::Read;
     let unknown = if is_unknown { ", and it is not known whether it was done" } else { "" };
-    let told = Error::new(kind, format!("{what}: {why}{unknown}"));
-    let told = if is_of_call(kind) { told } else { told.for_operator() };
-    let told = if is_unknown { marked(told, call) } else { told };
-    // Others may hold an answer.
+    let failed = Error::new(kind, format!("{what}: {why}{unknown}"));
+    let failed = if is_of_call(kind) { failed } else { failed.for_operator() };
+    let failed = if is_unknown { marked(failed, call) } else { failed };
+    // Other errors may contain an answer.
     let is_quotable = error.status().is_some() || error.http_status_code().is_none();
     let is_request = error.is_deserialization() || error.is_serialization() || error.is_binding();
-    if is_quotable && !is_request { told.with_source(error) } else { told }
+    if is_quotable && !is_request { failed.with_source(error) } else { failed }
 }
 
-/// Whether what was asked for is at fault, and not the server, the credentials or the project.
+/// Whether the request is at fault, and not the server, the credentials or the project.
 fn is_of_call(kind: ErrorKind) -> bool {
     use ErrorKind::{AlreadyExists, Conflict, InvalidArgument, NotFound, PayloadTooLarge, Unsupported};
     matches!(kind, AlreadyExists | Conflict | InvalidArgument | NotFound | PayloadTooLarge | Unsupported)
@@ -88,8 +88,8 @@ fn reason(error: &GaxError) -> (ErrorKind, String) {
     (kind, why.to_owned())
 }
 
-/// Whether the server may have done what was asked for. A refusal says that it has not; one of these says that it failed,
-/// at which point of its work is not known.
+/// Whether the server may have carried out the request. A refusal says that it has not; one of these errors does not
+/// say at which point it failed.
 fn may_be_done(error: &GaxError) -> bool {
     if error.http_status_code().is_some_and(|code| matches!(code, 408 | 499 | 500 | 502 | 504)) {
         return true;
@@ -105,7 +105,7 @@ fn may_be_done(error: &GaxError) -> bool {
 
 fn kind_of(code: Code, http: Option<u16>) -> ErrorKind {
     match code {
-        // The API has no code of its own for what is too large.
+        // The API has no code of its own for requests that are too large.
         _ if http == Some(413) => ErrorKind::PayloadTooLarge,
         Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
         Code::NotFound => ErrorKind::NotFound,
@@ -137,7 +137,7 @@ fn kind_of_status(code: u16) -> ErrorKind {
     }
 }
 
-/// Whether what was asked for is not there.
+/// Whether the requested resource does not exist.
 pub(super) fn is_not_found(error: &GaxError) -> bool {
     match error.status() {
         Some(status) => status.code == Code::NotFound,
@@ -145,7 +145,7 @@ pub(super) fn is_not_found(error: &GaxError) -> bool {
     }
 }
 
-/// Whether what was to be made is there.
+/// Whether the resource to create already exists.
 pub(super) fn is_taken(error: &GaxError) -> bool {
     error.status().is_some_and(|status| status.code == Code::AlreadyExists)
 }
@@ -205,10 +205,10 @@ mod tests {
         ];
         for (error, is_unknown) in cases {
             for call in [Call::Read, Call::Change, Call::Once] {
-                let told = failure("append", call, error());
-                let says = told.to_string().contains("not known");
-                assert_eq!(says, is_unknown && call != Call::Read, "{told}");
-                assert!(!(says && call == Call::Once && told.is_retryable()), "{told}");
+                let failed = failure("append", call, error());
+                let says = failed.to_string().contains("not known");
+                assert_eq!(says, is_unknown && call != Call::Read, "{failed}");
+                assert!(!(says && call == Call::Once && failed.is_retryable()), "{failed}");
             }
         }
         assert!(failure("append", Call::Once, answer(503, Code::Unavailable)).is_retryable());

@@ -6,17 +6,17 @@ use google_cloud_aiplatform_v1::model::session::Expiration;
 use google_cloud_wkt::{Duration as WktDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::place::last;
+use super::names::last;
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{Expiry, Session, SessionKey, SessionMetadata, StateSelection, micros_of_seconds};
 use scratchbook_core::state::{REMOVED, Scope, StateMap};
 
-/// A session as it is to be read, without events.
+/// Converts a session that was read, without events.
 pub(super) fn session(key: SessionKey, sent: model::Session, wanted: &StateSelection) -> Session {
     let mut state = sent.session_state.unwrap_or_default();
-    // A removal is this string on the wire; a server that does not know it shows it.
+    // The removal of a key is this string on the wire; a server that does not know it returns it.
     state.retain(|key, value| Scope::split(key).0 != Scope::Temp && value.as_str() != Some(REMOVED));
     if let StateSelection::Keys(keys) = wanted {
         state.retain(|key, _| keys.contains(key));
@@ -42,7 +42,7 @@ pub(super) fn session(key: SessionKey, sent: model::Session, wanted: &StateSelec
     }
 }
 
-/// When a session is to end.
+/// Converts the expiry of a session.
 pub(super) fn expiration(expiry: Expiry, now: impl FnOnce() -> f64) -> Result<Expiration> {
     let micros = expiry.micros(now)?;
     Ok(match expiry {
@@ -55,7 +55,7 @@ pub(super) fn expiration(expiry: Expiry, now: impl FnOnce() -> f64) -> Result<Ex
     })
 }
 
-/// An event as it is sent: whole in `raw_event`, and in the API's own fields as far as it has them.
+/// Converts an event for sending: the whole event in `raw_event`, and the API's own fields.
 pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
     let mut whole = crate::event_to_json(event, "")?;
     crate::check_sent(event, &whole)?;
@@ -65,7 +65,7 @@ pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
     let actions = &event.actions;
     let delta = raw.get("actions").and_then(|actions| actions.get("stateDelta")?.as_object()).cloned();
     let artifacts = actions.artifact_delta.iter();
-    // All of them have 31 bits, which was checked.
+    // All of them fit into 31 bits, which was checked.
     let artifacts = artifacts.filter_map(|(name, version)| Some((name.clone(), i32::try_from(*version).ok()?)));
     let configs = raw.get("actions").and_then(|actions| actions.get("requestedAuthConfigs")?.as_object()).cloned();
     let shown = model::EventActions::new()
@@ -93,7 +93,7 @@ pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
         .set_raw_event(raw))
 }
 
-/// Content as far as the API knows it; it refuses the rest, which is in the whole event.
+/// Converts the parts of a content that the API knows. It refuses the others, which are in the whole event.
 fn content(content: &Content) -> model::Content {
     let parts = content.parts.iter().flatten();
     model::Content::new().set_role(content.role.clone().unwrap_or_default()).set_parts(parts.filter_map(part))
@@ -120,7 +120,7 @@ fn part(part: &Part) -> Option<model::Part> {
     Some(sent.set_thought_signature(part.thought_signature.clone().unwrap_or_default()))
 }
 
-/// An event as it was read. Its id is the whole event's, or the server's where there is no whole one.
+/// Converts an event that was read. Its id is that of the whole event, or the server's without a whole event.
 pub(super) fn read_event(sent: model::SessionEvent) -> Result<Event> {
     let name = sent.name.clone();
     read(sent).map_err(|error| Error::corrupted(format!("the event {name} cannot be read: {error}")))
@@ -134,7 +134,7 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
     fields.insert("timestamp".to_owned(), crate::timestamp_from_seconds(seconds(time)).into());
     let actions = sent.actions.unwrap_or_default();
     match sent.raw_event.filter(|raw| !raw.is_empty()) {
-        // A server may have changed what was sent in it; what it applied is beside it.
+        // The server may have changed the event. The state that it applied is in the outer fields.
         Some(raw) => {
             fields.insert("rawEvent".to_owned(), raw.into());
             if let Some(delta) = actions.state_delta {
@@ -157,7 +157,7 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
         }
     }
     let mut event = crate::event_from_server(Value::Object(fields))?;
-    // Other clients may have sent them, and a server may have kept them.
+    // Other clients may have sent such keys, and a server may have stored them.
     event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
     if event.id.is_empty() {
         event.id = last(&sent.name).to_owned();
@@ -165,13 +165,13 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
     Ok(event)
 }
 
-/// The time of an event as it was read: as the whole event has it, where that is the one beside it.
+/// Returns the time of an event that was read: that of the whole event, if it equals the outer one.
 pub(super) fn exact_seconds(sent: &model::SessionEvent) -> Option<f64> {
     let whole = sent.raw_event.as_ref().and_then(|raw| raw.get("timestamp")?.as_f64());
     Some(crate::exact(whole, seconds(sent.timestamp?)))
 }
 
-/// In seconds since 1970, to the microsecond.
+/// Converts to seconds since 1970, to the microsecond.
 pub(super) fn seconds(time: Timestamp) -> f64 {
     let micros = i128::from(time.seconds()) * 1_000_000 + i128::from(time.nanos() / 1000);
     micros as f64 / 1e6

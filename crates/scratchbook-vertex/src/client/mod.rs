@@ -1,6 +1,6 @@
-//! Sessions that Google keeps: Agent Engine Sessions of Vertex AI, by Google's own client.
+//! A store on Agent Engine Sessions of Vertex AI, which uses Google's own client.
 //!
-//! Whatever speaks that API will do, `scratchbook serve` too.
+//! It works with every server of that API, including `scratchbook serve`.
 
 mod append;
 mod artifact;
@@ -8,10 +8,10 @@ mod connection;
 mod events;
 mod failure;
 mod message;
+mod names;
 mod operation;
 mod options;
 mod owners;
-mod place;
 mod retry;
 mod sessions;
 mod unsupported;
@@ -27,8 +27,8 @@ use async_trait::async_trait;
 use google_cloud_aiplatform_v1::client::SessionService as GoogleClient;
 use serde_json::{Map, Value};
 
+use self::names::ResourceNames;
 use self::owners::Owners;
-use self::place::Place;
 use self::retry::Patience;
 use self::unsupported::{IN_SESSION, LOG, OTHER_STORE, PAST, unsupported};
 use scratchbook_core::environment::Environment;
@@ -44,13 +44,13 @@ use scratchbook_core::store::closed;
 
 pub use options::{VertexAiCredentials, VertexAiOptions};
 
-/// Keeps sessions in Agent Engine Sessions of Vertex AI, or in whatever else speaks that API.
+/// Keeps sessions in Agent Engine Sessions of Vertex AI, or in another server with the same API.
 ///
-/// The API can do less than this crate's own stores; what it cannot do is `Unsupported`, and `docs/vertex.md` of the
-/// repository has it row by row. An app is a reasoning engine: its name is the engine's id, or its full name, unless the
-/// options name one engine for all.
+/// The API supports less than this crate's own stores. Unsupported operations fail with `Unsupported`, and
+/// `docs/vertex.md` in the repository lists them. An app is a reasoning engine: its name is the engine's id or its full
+/// name, unless the options name one engine for all apps.
 ///
-/// Events have numbers only where a session is read from its beginning: the API has none. So
+/// Events have numbers only if a session is read from its beginning, because the API has none. So
 /// [`refresh`](scratchbook_core::session::SessionServiceExt::refresh) reads from the beginning as well.
 ///
 /// ```no_run
@@ -64,7 +64,7 @@ pub use options::{VertexAiCredentials, VertexAiOptions};
 /// ```
 pub struct VertexAiSessionService {
     client: GoogleClient,
-    place: Place,
+    names: ResourceNames,
     owners: Owners,
     endpoint: String,
     create_timeout: Duration,
@@ -75,12 +75,12 @@ pub struct VertexAiSessionService {
 
 impl fmt::Debug for VertexAiSessionService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VertexAiSessionService").field("endpoint", &self.endpoint).field("place", &self.place).finish()
+        f.debug_struct("VertexAiSessionService").field("endpoint", &self.endpoint).field("place", &self.names).finish()
     }
 }
 
 impl VertexAiSessionService {
-    /// The sessions that a URI names, as [`VertexAiOptions::from_uri`] reads it.
+    /// Connects to the sessions at a URI, which [`VertexAiOptions::from_uri`] parses.
     ///
     /// # Errors
     ///
@@ -89,21 +89,20 @@ impl VertexAiSessionService {
         Self::open(VertexAiOptions::from_uri(uri)?).await
     }
 
-    /// The sessions that options name. Nothing is sent to their server before the first call; Google's
-    /// application-default credentials are asked for a token.
+    /// Connects with options. Nothing is sent to the server before the first call, but Google's application-default
+    /// credentials are asked for a token.
     ///
-    /// It belongs to the Tokio runtime it was opened in, whose end it does not outlive.
+    /// The service belongs to the Tokio runtime in which it was opened, and does not outlive it.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for what no request could be made with, and for credentials that would go over the net in the
-    /// clear; `Unauthenticated` where no application-default credentials give a token; `FailedPrecondition` outside of a
-    /// Tokio runtime.
+    /// `InvalidArgument` if an option is invalid, or if credentials would be sent unencrypted; `Unauthenticated` if no
+    /// application-default credentials give a token; `FailedPrecondition` outside of a Tokio runtime.
     pub async fn open(options: VertexAiOptions) -> Result<Self> {
         let client = connection::build(&options).await?;
         Ok(Self {
             client,
-            place: Place::new(&options.project, &options.location, options.reasoning_engine.as_deref()),
+            names: ResourceNames::new(&options.project, &options.location, options.reasoning_engine.as_deref()),
             owners: Owners::default(),
             endpoint: options.endpoint(),
             create_timeout: options.create_timeout,
@@ -117,7 +116,7 @@ impl VertexAiSessionService {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 
-    /// The answer to what the API cannot do.
+    /// Returns the error for an operation that the API does not support.
     fn without<T>(&self, what: &str, instead: &str) -> Result<T> {
         self.check_open()?;
         Err(unsupported(what, instead))
@@ -210,7 +209,7 @@ impl SessionService for VertexAiSessionService {
         self.change(key, update).await
     }
 
-    /// The server deletes them, so that there is never one left.
+    /// The server deletes expired sessions itself, so there are never any left.
     async fn delete_expired(&self, _: usize) -> Result<u64> {
         self.check_open()?;
         Ok(0)
@@ -233,7 +232,7 @@ impl SessionService for VertexAiSessionService {
     }
 
     async fn check_writable(&self) -> Result<()> {
-        // A write there cannot be taken back.
+        // A test write could not be rolled back.
         self.check_open()
     }
 

@@ -1,4 +1,4 @@
-//! Operations that take their time: begun by one request, asked for by others.
+//! Long-running operations: started by one request and polled by others.
 
 use google_cloud_gax::error::Error as GaxError;
 use google_cloud_longrunning::model::Operation;
@@ -10,7 +10,7 @@ use super::retry::looks;
 use scratchbook_core::error::Result;
 
 impl VertexAiSessionService {
-    /// Begins an operation and waits until it is done, for as long as one may take.
+    /// Starts an operation and waits until it is finished, up to its timeout.
     pub(super) async fn done<B>(&self, what: &str, call: Call, begin: B) -> Result<Operation>
     where
         B: Future<Output = Result<Operation, GaxError>> + Send,
@@ -24,7 +24,7 @@ impl VertexAiSessionService {
                 operation = look.map_err(|error| unfinished(what, call, error))?;
             }
             match operation.error() {
-                // It says what became of it.
+                // The status is the outcome of the operation.
                 Some(status) => Err(failure(what, Call::Read, GaxError::service(status.as_ref().into()))),
                 None => Ok(operation),
             }

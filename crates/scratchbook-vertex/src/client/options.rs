@@ -1,4 +1,4 @@
-//! Where the sessions are, who asks for them, and how long.
+//! Options: the location of the sessions, the credentials, and timeouts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use google_cloud_auth::credentials::Credentials;
 
-use super::place::check_segment;
+use super::names::check_segment;
 use super::uri;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{Error, Result};
 
-/// How a [`VertexAiSessionService`](super::VertexAiSessionService) reaches its sessions.
+/// Options of a [`VertexAiSessionService`](super::VertexAiSessionService).
 ///
 /// ```
 /// use scratchbook::{VertexAiCredentials, VertexAiOptions};
@@ -19,7 +19,7 @@ use scratchbook_core::error::{Error, Result};
 /// let options = VertexAiOptions::new("my-project", "us-central1").with_reasoning_engine("1234567890");
 /// assert_eq!(options.endpoint(), "https://us-central1-aiplatform.googleapis.com");
 ///
-/// // A server of one's own that speaks the same API.
+/// // Your own server with the same API.
 /// let options = VertexAiOptions::new("p", "l").with_endpoint("https://sessions.example.com");
 /// let options = options.with_credentials(VertexAiCredentials::token("s3cret"));
 /// assert!(!format!("{options:?}").contains("s3cret"));
@@ -31,34 +31,35 @@ pub struct VertexAiOptions {
     pub project: String,
     /// The location, such as `us-central1`, or `global`.
     pub location: String,
-    /// The id of the reasoning engine in which all sessions are; absent, an app's name is the id of its engine.
+    /// The id of the reasoning engine of all sessions. If it is absent, an app's name is the id of its engine.
     pub reasoning_engine: Option<String>,
-    /// Another server than Google's for the location: `http://` or `https://`, a host, a port.
+    /// A server other than Google's: `http://` or `https://`, a host, a port.
     pub endpoint: Option<String>,
-    /// Who asks; absent, the application's default for Google's servers and nobody for others.
+    /// The credentials. If absent: the application default for Google's servers, and none for others.
     pub credentials: Option<VertexAiCredentials>,
-    /// How long one request may take; 30 s otherwise.
+    /// The timeout of a request. Default: 30 s.
     pub request_timeout: Duration,
-    /// How long a call is tried again while the server is busy or cannot be reached; 30 s otherwise.
+    /// How long a call is retried while the server is busy or cannot be reached. Default: 30 s.
     pub retry_timeout: Duration,
-    /// How long the operation that makes a session may take; 60 s otherwise.
+    /// The timeout of the operation that creates a session. Default: 60 s.
     pub create_timeout: Duration,
-    /// Where times and the ids of events come from.
+    /// The source of times and event ids.
     pub environment: Arc<dyn Environment>,
 }
 
-/// Who asks for sessions.
+/// The credentials of a client.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum VertexAiCredentials {
-    /// The application's default, as all of Google's clients find it: a file that `GOOGLE_APPLICATION_CREDENTIALS` names,
-    /// what `gcloud auth application-default login` has left, or the machine's service account.
+    /// Application-default credentials, which all of Google's clients find in the same way: a file that
+    /// `GOOGLE_APPLICATION_CREDENTIALS` names, the login of `gcloud auth application-default login`, or the machine's
+    /// service account.
     ApplicationDefault,
-    /// Nobody: for a server that lets everybody in.
+    /// No credentials, for a server without authentication.
     Anonymous,
     /// A token, sent as `Authorization: Bearer TOKEN`.
     Token(String),
-    /// Any credentials of Google's crate.
+    /// Credentials created with Google's crate.
     Google(Credentials),
 }
 
@@ -88,7 +89,7 @@ impl fmt::Debug for VertexAiCredentials {
 }
 
 impl VertexAiOptions {
-    /// Sessions of a project in a location.
+    /// Creates options for the sessions of a project in a location.
     #[must_use]
     pub fn new(project: impl Into<String>, location: impl Into<String>) -> Self {
         Self {
@@ -104,74 +105,74 @@ impl VertexAiOptions {
         }
     }
 
-    /// Reads a URI, `vertexai://projects/P/locations/L[/reasoningEngines/E]` with these parameters:
+    /// Parses a URI, `vertexai://projects/P/locations/L[/reasoningEngines/E]` with these parameters:
     ///
     /// | parameter | |
     /// |---|---|
     /// | `endpoint` | another server, `https://HOST:PORT` or `http://HOST:PORT` |
-    /// | `token_env` | the environment variable that holds the token to be sent; a URI holds no secrets |
-    /// | `request_timeout_ms` | how long one request may take |
-    /// | `retry_timeout_ms` | how long a call is tried again |
-    /// | `create_timeout_ms` | how long making a session may take |
+    /// | `token_env` | the environment variable that contains the token, because a URI contains no secrets |
+    /// | `request_timeout_ms` | the timeout of a request |
+    /// | `retry_timeout_ms` | how long a call is retried |
+    /// | `create_timeout_ms` | the timeout for creating a session |
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for what is no such URI, unknown parameters and an environment variable that is not set.
+    /// `InvalidArgument` if the URI has another form, a parameter is unknown, or an environment variable is not set.
     pub fn from_uri(uri: &str) -> Result<Self> {
         uri::read(uri)
     }
 
-    /// With all sessions in one engine, by its id; names of apps are not looked at then.
+    /// Sets the engine of all sessions, by its id. The names of apps are then ignored.
     #[must_use]
     pub fn with_reasoning_engine(mut self, id: impl Into<String>) -> Self {
         self.reasoning_engine = Some(id.into());
         self
     }
 
-    /// On another server than Google's for the location.
+    /// Sets a server other than Google's.
     #[must_use]
     pub fn with_endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.endpoint = Some(endpoint.into());
         self
     }
 
-    /// Asked for by somebody.
+    /// Sets the credentials.
     #[must_use]
     pub fn with_credentials(mut self, credentials: impl Into<VertexAiCredentials>) -> Self {
         self.credentials = Some(credentials.into());
         self
     }
 
-    /// How long one request may take.
+    /// Sets the timeout of a request.
     #[must_use]
     pub fn with_request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// How long a call is tried again while the server is busy or cannot be reached; zero for never. Where the server asks
-    /// to be left alone, that is done; where it asks for longer than what is left, the call fails at once.
+    /// Sets how long a call is retried while the server is busy or cannot be reached; zero means never. If the server
+    /// asks for a pause, the client waits that long; if the pause exceeds the remaining time, the call fails at once.
     #[must_use]
     pub fn with_retry_timeout(mut self, timeout: Duration) -> Self {
         self.retry_timeout = timeout;
         self
     }
 
-    /// How long the operation that makes a session may take.
+    /// Sets the timeout of the operation that creates a session.
     #[must_use]
     pub fn with_create_timeout(mut self, timeout: Duration) -> Self {
         self.create_timeout = timeout;
         self
     }
 
-    /// With a clock and ids of your own.
+    /// Sets the source of times and event ids.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = environment;
         self
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     #[must_use]
     pub fn endpoint(&self) -> String {
         match (&self.endpoint, self.location.as_str()) {
@@ -182,14 +183,14 @@ impl VertexAiOptions {
         }
     }
 
-    /// Who asks. Google's credentials go to nobody else unless that was said.
+    /// Returns the credentials to use. Google's credentials are sent to other servers only if the options say so.
     pub(super) fn chosen_credentials(&self) -> VertexAiCredentials {
         let is_googles = Endpoint::new(&self.endpoint()).is_ok_and(|endpoint| endpoint.is_googles());
         let usual = if is_googles { VertexAiCredentials::ApplicationDefault } else { VertexAiCredentials::Anonymous };
         self.credentials.clone().unwrap_or(usual)
     }
 
-    /// Refuses what no request could be made with.
+    /// Refuses options with which no request could be made.
     pub(super) fn check(&self) -> Result<()> {
         check_segment("project", &self.project)?;
         check_segment("location", &self.location)?;
@@ -208,7 +209,7 @@ impl VertexAiOptions {
     }
 }
 
-/// A server's address in its parts.
+/// A parsed server address.
 struct Endpoint<'a> {
     is_encrypted: bool,
     host: &'a str,

@@ -1,8 +1,8 @@
-//! Whose sessions are known to be whose.
+//! A cache of the owners of sessions.
 //!
-//! A path of the API names a session without its user. Before an event is appended it has to be known that the session is
-//! its user's; for some seconds that is remembered, so that an append is one request and not two. A session that others
-//! delete within them, and whose id another user takes at once, is taken for the one that was known.
+//! A resource name of the API does not contain the user. Before an event is appended, the session has to be known to
+//! belong to its user. This is cached for some seconds, so that an append takes one request instead of two. If another
+//! client deletes the session in these seconds and another user takes its id at once, the cache is wrong.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use scratchbook_core::session::SessionKey;
 const KNOWN_FOR: Duration = Duration::from_secs(10);
 const MOST: usize = 10_000;
 
-/// Addresses of sessions that were seen to be their user's, and when.
+/// The keys of sessions that were found to belong to their user, with the time.
 #[derive(Debug, Default)]
 pub(super) struct Owners(Mutex<HashMap<SessionKey, Instant>>);
 
@@ -37,7 +37,7 @@ impl Owners {
         self.known().remove(key);
     }
 
-    /// What is remembered is whole at any time, whoever panicked.
+    /// The map is consistent even if another thread panicked.
     fn known(&self) -> MutexGuard<'_, HashMap<SessionKey, Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
-//! Which failures are tried again.
+//! Retries of failed requests.
 //!
-//! What changes something is tried again only where it was not done: the request never left, or the answer is 429 or 503.
-//! The API appends an event as often as it is asked to, so that one of unknown outcome is not sent again. A 503 may come
-//! from what stands before the server, after the work; what that leaves is made good by who reads, see
-//! [`events`](super::events), and by who creates.
+//! A request that changes something is retried only if it was not carried out: it was never sent, or the answer is 429
+//! or 503. The API appends an event as often as it is asked to, so an append with an unknown outcome is not sent again.
+//! A 503 may come from a proxy after the work was done. Reads and creations handle the duplicates that this causes, see
+//! [`events`](super::events).
 
 use std::iter::successors;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,28 +24,28 @@ use http::header::{DATE, RETRY_AFTER};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 
-/// Tries again for so long.
+/// Retries for this long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience(pub(super) Duration);
 
 impl Patience {
-    /// A request that is tried again for so long.
+    /// Applies the retries to a request.
     pub(super) fn with<B: RequestOptionsBuilder>(self, request: B) -> B {
         Tries::new(self).of(request)
     }
 }
 
-/// The tries of one request: whether there is another, and the pause before it.
+/// The retry state of one request: whether there is another attempt, and the pause before it.
 #[derive(Clone, Debug)]
 pub(super) struct Tries {
     patience: Patience,
     noted: Arc<Noted>,
 }
 
-/// What the last answer has said.
+/// What the last answer has asked for.
 #[derive(Debug, Default)]
 struct Noted {
-    /// How long the server wants to be left alone.
+    /// The pause that the server asks for.
     wanted: Mutex<Option<Duration>>,
     may_be_done: AtomicBool,
 }
@@ -55,18 +55,18 @@ impl Tries {
         Self { patience, noted: Arc::default() }
     }
 
-    /// A request that is tried so.
+    /// Applies this retry state to a request.
     pub(super) fn of<B: RequestOptionsBuilder>(&self, request: B) -> B {
         request.with_retry_policy(self.clone()).with_backoff_policy(self.clone())
     }
 
-    /// Whether the request was sent again though it may have been done: a server that was busy, or what stands before it,
-    /// may have said so too late.
+    /// Whether the request was sent again although it may have been carried out: a busy server, or a proxy, may have
+    /// reported the failure too late.
     pub(super) fn may_be_done(&self) -> bool {
         self.noted.may_be_done.load(Ordering::Acquire)
     }
 
-    /// What is noted is whole at any time, whoever panicked.
+    /// The value is consistent even if another thread panicked.
     fn wanted(&self) -> MutexGuard<'_, Option<Duration>> {
         self.noted.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +78,7 @@ impl RetryPolicy for Tries {
             return RetryResult::Permanent(error);
         }
         let wanted = wanted_pause(&error);
-        // Who is to be left alone for longer than that is not asked at all.
+        // If the server asks for a longer pause than is left, it is not asked again.
         if state.start.elapsed().saturating_add(wanted.unwrap_or_default()) >= self.patience.0 {
             return RetryResult::Exhausted(error);
         }
@@ -93,15 +93,15 @@ impl RetryPolicy for Tries {
 impl BackoffPolicy for Tries {
     fn on_failure(&self, state: &RetryState) -> Duration {
         match self.wanted().take() {
-            // Many may have been told the same.
+            // Many clients may have got the same pause, so a random time is added.
             Some(wanted) => wanted.saturating_add(pauses().on_failure(&state.clone().set_attempt_count(1_u32))),
             None => pauses().on_failure(state),
         }
     }
 }
 
-/// How long a server that is busy asks to be left alone: in a header, as seconds or as a time, or in the details of the
-/// error, whichever is longer.
+/// Returns the pause that a busy server asks for: in a header, as seconds or as a time, or in the details of the error,
+/// whichever is longer.
 pub(super) fn wanted_pause(error: &GaxError) -> Option<Duration> {
     if !matches!(error.http_status_code(), Some(429 | 503)) {
         return None;
@@ -123,13 +123,13 @@ fn in_header(headers: &HeaderMap) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let time = |text| rfc2822::parse(text).ok().map(|time| time.timestamp());
-    // By the clock of who says it, where that is told.
+    // Measured by the server's clock, if the answer has a date.
     let now = text(DATE).and_then(time).unwrap_or_else(Timestamp::now);
     Some(Duration::try_from(time(wanted)?.duration_since(now)).unwrap_or_default())
 }
 
-/// Leaves out no retry: how long and how often it is tried is said by [`Patience`] and the pauses. The throttlers of
-/// Google's crate stop a client after five failures until something succeeds, which nothing can then.
+/// A throttler that never skips a retry: [`Patience`] and the pauses limit the retries. The throttlers of Google's
+/// crate stop a client after five failures until a request succeeds, which then cannot happen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unthrottled;
 
@@ -155,13 +155,13 @@ fn may_help(is_idempotent: bool, error: &GaxError) -> bool {
     }
 }
 
-/// Between tries: from a fifth of a second up to five, each by chance.
+/// The pauses between attempts: from a fifth of a second up to five seconds, with jitter.
 fn pauses() -> ExponentialBackoff {
     let builder = ExponentialBackoffBuilder::new().with_initial_delay(Duration::from_millis(200));
     builder.with_maximum_delay(Duration::from_secs(5)).with_scaling(2.0).clamp()
 }
 
-/// Between looks at an operation: mostly it is done at once.
+/// The pauses between polls of an operation, which is mostly finished at once.
 pub(super) fn looks() -> impl Iterator<Item = Duration> {
     successors(Some(Duration::from_millis(50)), |pause| Some((*pause * 2).min(Duration::from_secs(2))))
 }
@@ -204,7 +204,7 @@ mod tests {
         assert!(matches!(result, RetryResult::Exhausted(_)));
     }
 
-    /// An answer with headers, and a pause in its details.
+    /// Creates an answer with headers, and a pause in its details.
     fn busy(code: u16, headers: &[(HeaderName, &str)], delay: Option<i64>) -> GaxError {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()));
         let detail = |seconds| {

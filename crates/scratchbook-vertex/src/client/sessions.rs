@@ -1,4 +1,4 @@
-//! Sessions: made, read, listed, changed and deleted.
+//! Creating, reading, listing, changing and deleting sessions.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use google_cloud_wkt::FieldMask;
 use serde_json::Value;
 
 use super::VertexAiSessionService;
-use super::events::{self, Found, Wanted};
+use super::events::{self, EventPage, Wanted};
 use super::failure::{Call, failure, is_not_found};
 use super::message;
-use super::place::{check_session_id, last, quoted};
+use super::names::{check_session_id, last, quoted};
 use super::retry::Tries;
 use super::unsupported::{check_create, check_numbers, unsupported};
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ impl VertexAiSessionService {
     pub(super) async fn create(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         check_owner(app_name, user_id)?;
         check_create(&config)?;
-        let engine = self.place.engine(app_name)?;
+        let engine = self.names.engine(app_name)?;
         let id = config.session_id.as_deref().map(str::trim).unwrap_or_default();
         if !id.is_empty() {
             check_session_id(id)?;
@@ -61,14 +61,14 @@ impl VertexAiSessionService {
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists && !id.is_empty() => {
                 let key = SessionKey::new(app_name, user_id, id)?;
-                // One that was sent again may have met itself.
+                // A creation that was sent again may have conflicted with its own first attempt.
                 let own = if tries.may_be_done() { self.owned(&key).await? } else { None };
                 let own = own.ok_or_else(|| taken(&key))?;
                 return Ok(message::session(key, own, &StateSelection::All).with_seq(0));
             }
             Err(error) => return Err(error),
         };
-        // What the operation gives back need not have the state, and the times.
+        // The result of the operation may lack the state and the times.
         let read = self
             .fetch(&name)
             .await
@@ -85,15 +85,15 @@ impl VertexAiSessionService {
         if let StateSelection::Keys(keys) = &config.state {
             keys.iter().try_for_each(|key| check_key(key))?;
         }
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         let found = async {
             match Wanted::new(config) {
                 Some(wanted) => events::read(&self.client, self.patience, &name, wanted, config.after_timestamp).await,
-                None => Ok(Some(Found::default())),
+                None => Ok(Some(EventPage::default())),
             }
         };
         let (sent, found) = join(self.owned(key), found).await;
-        // First whose it is: what is wrong with another's events is not told.
+        // The owner is checked first, so that errors in another user's events are not reported.
         let Some(sent) = sent? else { return Ok(None) };
         let Some(found) = found? else { return Ok(None) };
         let session = message::session(key.clone(), sent, &config.state);
@@ -105,9 +105,9 @@ impl VertexAiSessionService {
         Ok(Some(session.with_events(events)))
     }
 
-    /// The session as the API has it, where it is its user's. One of another user is as good as none.
+    /// Reads a session if it belongs to its user. A session of another user counts as missing.
     pub(super) async fn owned(&self, key: &SessionKey) -> Result<Option<model::Session>> {
-        let found = self.fetch(&self.place.session(key)?).await?.filter(|session| session.user_id == key.user_id());
+        let found = self.fetch(&self.names.session(key)?).await?.filter(|session| session.user_id == key.user_id());
         match &found {
             Some(_) => self.owners.learn(key),
             None => self.owners.forget(key),
@@ -124,15 +124,15 @@ impl VertexAiSessionService {
     }
 
     pub(super) async fn locate(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
-        // What no session could be called, whoever's it is.
+        // Refuses an id that no session of any user can have.
         let id = SessionKey::new(app_name, "", session_id)?;
-        let found = self.fetch(&self.place.session(&id)?).await?;
+        let found = self.fetch(&self.names.session(&id)?).await?;
         found.map(|session| SessionKey::new(app_name, &session.user_id, id.session_id())).transpose()
     }
 
     pub(super) async fn list(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_list(config)?;
-        let engine = self.place.engine(app_name)?;
+        let engine = self.names.engine(app_name)?;
         let order = match config.order {
             ListOrder::OldestFirst => "update_time",
             ListOrder::NewestFirst => "update_time desc",
@@ -161,7 +161,7 @@ impl VertexAiSessionService {
             return Ok(());
         }
         self.owners.forget(key);
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         let deleting = async {
             match self.patience.with(self.client.delete_session().set_name(&name)).send().await {
                 Err(error) if is_not_found(&error) => Ok(Operation::new().set_done(true)),
@@ -169,7 +169,7 @@ impl VertexAiSessionService {
             }
         };
         let deleted = self.done(&format!("delete {name}"), Call::Change, deleting).await;
-        // Who read it meanwhile has learned it again.
+        // A concurrent read may have cached it again.
         self.owners.forget(key);
         deleted.map(drop)
     }
@@ -184,7 +184,7 @@ impl VertexAiSessionService {
         let after = before.updated(&update)?;
         let mut mask = Vec::new();
         mask.extend(update.title.is_some().then_some("display_name"));
-        // Labels are written whole.
+        // Labels can only be replaced as a whole.
         let names_labels = !update.labels.is_empty() || update.other_labels == OtherLabels::Remove;
         mask.extend(names_labels.then_some("labels"));
         let session = model::Session::new().set_display_name(after.title.unwrap_or_default()).set_labels(after.labels);
@@ -207,13 +207,13 @@ impl VertexAiSessionService {
         if mask.is_empty() {
             return Ok(());
         }
-        let name = self.place.session(key)?;
+        let name = self.names.session(key)?;
         let request = self
             .client
             .update_session()
             .set_session(session.set_name(&name))
             .set_update_mask(FieldMask::default().set_paths(mask.iter().copied()))
-            // It says how things are to be, not what is to be done to them.
+            // The request describes the final state, so it is idempotent.
             .with_idempotency(true);
         match self.patience.with(request).send().await {
             Ok(_) => Ok(()),
@@ -223,7 +223,7 @@ impl VertexAiSessionService {
     }
 }
 
-/// The name of the session that an operation has made.
+/// Returns the name of the session that an operation has created.
 fn name_of(made: &Operation) -> Option<String> {
     let session = made.response().and_then(|response| response.to_msg::<model::Session>().ok());
     let own = || made.name.split_once("/operations/").map(|(name, _)| name.to_owned());

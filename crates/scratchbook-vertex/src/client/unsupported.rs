@@ -1,14 +1,14 @@
-//! What the API has no call for.
+//! Checks for operations that the API does not support.
 
 use serde_json::Value;
 
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::session::{AppendOptions, ConflictMode, CreateSessionConfig, SharedKeys};
 
-/// The largest integer of which a float has all before it as well.
+/// The largest integer up to which a float represents all integers exactly.
 const MOST: u64 = 1 << 53;
 
-/// The error for what the API cannot do, with what does it instead.
+/// Returns the error for an unsupported operation, with the alternative.
 pub(super) fn unsupported(what: &str, instead: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("sessions of Vertex AI have {what}; {instead}"))
 }
@@ -18,7 +18,7 @@ pub(super) const IN_SESSION: &str = "read and write user: and app: keys in a ses
 pub(super) const PAST: &str = "no history but their events";
 pub(super) const OTHER_STORE: &str = "use a store of this crate, such as PostgreSQL";
 
-/// Refuses what of a creation the API has no place for.
+/// Refuses options of a creation that the API does not support.
 pub(super) fn check_create(config: &CreateSessionConfig) -> Result<()> {
     if !config.events.is_empty() {
         return Err(unsupported("no events at their creation", "append them afterwards"));
@@ -35,7 +35,7 @@ pub(super) fn check_create(config: &CreateSessionConfig) -> Result<()> {
     }
 }
 
-/// Refuses what of an append the API cannot see to.
+/// Refuses options of an append that the API does not support.
 pub(super) fn check_append(options: &AppendOptions) -> Result<()> {
     if options.conflict != ConflictMode::Merge {
         return Err(unsupported("no appends that are refused for being late", OTHER_STORE));
@@ -50,7 +50,7 @@ fn no_check() -> Error {
     unsupported("no checks in a commit", "check the values before they are written")
 }
 
-/// Refuses an integer that would come back as another: the API keeps numbers as floats.
+/// Refuses an integer that would be read back as another one: the API stores numbers as floats.
 pub(super) fn check_numbers(value: &Value) -> Result<()> {
     match value {
         Value::Number(number) => {

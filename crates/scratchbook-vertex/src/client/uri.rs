@@ -40,7 +40,7 @@ pub(super) fn read(uri: &str) -> Result<VertexAiOptions> {
             "request_timeout_ms" => options.request_timeout = span(name, &value)?,
             "retry_timeout_ms" => options.retry_timeout = span(name, &value)?,
             "create_timeout_ms" => options.create_timeout = span(name, &value)?,
-            // What has no form of a name may be a secret.
+            // A text that does not look like a name may be a secret.
             _ => {
                 let shown = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') && name.len() < 40;
                 let name = if shown { format!("'{name}'") } else { "with an odd name".to_owned() };

@@ -1,17 +1,17 @@
-//! The log of a user's or an app's state, page by page.
+//! The log of a user's or an app's state: its changes page by page, and the changes to one key.
 
 use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::events::{number, sql_limit};
-use super::pool::Care;
 use super::row::Cells;
+use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{StateChange, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
 /// The rows of one owner.
 const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
@@ -21,7 +21,7 @@ pub(super) const COLUMNS: &str =
     "l.position, l.`key`, l.version, l.value, l.session_user, l.session_id, l.seq, l.event_id, l.author, l.time";
 
 impl MySql {
-    /// Reads the log above a position, at least `limit` changes of it and up to the end of a commit.
+    /// Reads the log after a position: at least `limit` changes, up to the end of a commit.
     pub(super) async fn read_log(
         &self,
         owner: &StateOwner,
@@ -47,7 +47,7 @@ impl MySql {
         ));
         let first = [&here[..], &[number(after), sql_limit(limit)]].concat();
         let last = [&here[..], &[number(after), sql_limit(before_last)]].concat();
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows_within(&sql, [&first[..], &last, &here].concat(), room, |_| true).await?;
         drop(lease);
         let mut changes = rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<Vec<_>>>()?;
@@ -55,7 +55,7 @@ impl MySql {
         Ok(changes)
     }
 
-    /// Reads what was done to one key before a position, the latest first.
+    /// Reads the changes to one key before a position, the latest first.
     pub(super) async fn read_key_changes(
         &self,
         owner: &StateOwner,
@@ -70,7 +70,7 @@ impl MySql {
              WHERE {OF_OWNER} AND `key` = ? AND position < ? ORDER BY position DESC LIMIT ?"
         ));
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default(), name].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let values = [&here[..], &[number(before), sql_limit(limit)]].concat();
         let rows = lease.rows_within(&sql, values, room, |_| true).await?;
         drop(lease);
@@ -78,16 +78,11 @@ impl MySql {
     }
 }
 
-/// Whose keys an owner has.
-pub(super) fn scope_of(owner: &StateOwner) -> Scope {
-    if owner.user_id().is_some() { Scope::User } else { Scope::App }
-}
-
 fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {
     change_of(owner, scope, &mut Cells::from(row), 0)
 }
 
-/// A change from the columns that are listed above, of which the first stands at `first`.
+/// Reads a change from [`COLUMNS`], the first of which is column `first`.
 pub(super) fn change_of(owner: &StateOwner, scope: Scope, cells: &mut Cells, first: usize) -> Result<StateChange> {
     let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
     let log = || format!("the log of {app}/{user}");

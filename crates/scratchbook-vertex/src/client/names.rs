@@ -1,24 +1,24 @@
-//! Names of the API: engines, sessions, and what a filter looks for.
+//! Resource names of the API: engines and sessions, and values in filters.
 
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::session::SessionKey;
 
-/// Where the sessions of an app are.
+/// Builds the full names of engines and sessions.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ResourceNames {
     /// `projects/P/locations/L`
     location: String,
-    /// The one engine of all apps.
+    /// The engine of all apps, if there is only one.
     engine: Option<String>,
 }
 
-impl Place {
+impl ResourceNames {
     pub(super) fn new(project: &str, location: &str, engine: Option<&str>) -> Self {
         Self { location: format!("projects/{project}/locations/{location}"), engine: engine.map(str::to_owned) }
     }
 
-    /// The full name of an app's engine. An app is named by the engine's id or full name, unless there is one engine for
-    /// all.
+    /// Returns the full name of an app's engine. The app's name is the engine's id or full name, unless there is one
+    /// engine for all apps.
     pub(super) fn engine(&self, app_name: &str) -> Result<String> {
         if let Some(engine) = &self.engine {
             return Ok(format!("{}/reasoningEngines/{engine}", self.location));
@@ -29,7 +29,7 @@ impl Place {
                 Ok(format!("{}/reasoningEngines/{engine}", self.location))
             }
             ["projects", project, "locations", location, "reasoningEngines", engine] => {
-                // The server is the location's; a project has an id and a number.
+                // The server belongs to the location; a project has both an id and a number, so it is not compared.
                 let own = self.location.rsplit('/').next().unwrap_or_default();
                 if location != own {
                     return Err(Error::invalid(format!(
@@ -57,10 +57,10 @@ impl Place {
     }
 }
 
-/// Refuses what would not be one segment of a path as it is.
+/// Refuses a text that is not a single segment of a path.
 pub(super) fn check_segment(what: &str, text: &str) -> Result<()> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
-    // Google's APIs take a lone '-' for all there are.
+    // Google's APIs interpret a single '-' as a wildcard.
     if text != "-"
         && !text.is_empty()
         && text.len() <= 512
@@ -73,7 +73,8 @@ pub(super) fn check_segment(what: &str, text: &str) -> Result<()> {
     Err(Error::invalid(format!("the {what} {shown:?} is none for Vertex AI: it has letters, digits, '-', '_' and '.'")))
 }
 
-/// What ADK takes for an id. The API says less: up to 63 of `[a-z0-9-]`, a letter first; it refuses what it does not like.
+/// Checks an id as ADK does. The API documents less: up to 63 of `[a-z0-9-]`, starting with a letter; it refuses other
+/// ids itself.
 pub(super) fn check_session_id(id: &str) -> Result<()> {
     if id != "-" && !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
         return Ok(());
@@ -82,12 +83,12 @@ pub(super) fn check_session_id(id: &str) -> Result<()> {
     Err(Error::invalid(format!("the session id {shown:?} is none for Vertex AI: it has letters, digits, '-' and '_'")))
 }
 
-/// The last part of a full name.
+/// Returns the last segment of a full name.
 pub(super) fn last(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or_default()
 }
 
-/// A value of a filter.
+/// Quotes a value for a filter.
 pub(super) fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn an_app_is_an_engine() {
-        let place = Place::new("p", "l", None);
+        let place = ResourceNames::new("p", "l", None);
         assert_eq!(place.engine("42").unwrap(), "projects/p/locations/l/reasoningEngines/42");
         let full = "projects/9/locations/l/reasoningEngines/42";
         assert_eq!(place.engine(full).unwrap(), full);
@@ -114,13 +115,13 @@ mod tests {
         ] {
             assert!(place.engine(bad).is_err(), "{bad}");
         }
-        let one = Place::new("p", "l", Some("7"));
+        let one = ResourceNames::new("p", "l", Some("7"));
         assert_eq!(one.engine("any app").unwrap(), "projects/p/locations/l/reasoningEngines/7");
     }
 
     #[test]
     fn a_session_id_stays_in_its_segment() {
-        let place = Place::new("p", "l", None);
+        let place = ResourceNames::new("p", "l", None);
         assert!(place.session_of("e", "S-1_a").unwrap().ends_with("/42".replace("42", "sessions/S-1_a").as_str()));
         for bad in ["", "-", "a/b", "..", "a:appendEvent", "a?b", "é", "a b"] {
             assert!(place.session_of("e", bad).is_err(), "{bad}");

@@ -1,4 +1,4 @@
-//! A page of sessions with their merged state, in one statement and so on one snapshot; and what they are found by.
+//! Title, labels and lists of sessions. A page with its merged state is read in one statement and so from one snapshot.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use mysql_async::{Row, Value};
 use super::MySql;
 use super::batch::json;
 use super::events::{Picked, sql_limit};
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::read::{self, Described, TIMES_AND_TITLE};
 use super::row::Cells;
 use scratchbook_core::error::Result;
@@ -16,9 +16,9 @@ use scratchbook_core::plan::sql::rows::{described, metadata, number, stored_key}
 use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionUpdate};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom};
 
-/// What a row is of: the first column. The others are a name, a text, a user, a session, a number and a time.
+/// The kind of a row, in the first column. The others are a name, a text, a user, a session, a number and a time.
 const SESSION: i64 = 0;
 const OWN: i64 = 1;
 const USERS: i64 = 2;
@@ -34,7 +34,7 @@ impl MySql {
         room: RowRoom,
     ) -> Attempt<ListSessionsResponse> {
         let found = found(app_name, query, self.now());
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         if query.filter.is_empty() {
             let sessions = self.read_found(&mut lease, app_name, query, found, room).await?;
             let (page, token) = query.pick(sessions, Session::metadata);
@@ -54,12 +54,12 @@ impl MySql {
         let keys: Vec<_> = page.iter().map(|(at, _)| (&at.user_id, &at.session_id)).collect();
         let picked = picked(app_name, json(&keys)?, self.now());
         let mut page = self.read_found(&mut lease, app_name, query, picked, room).await?;
-        // What was changed since it was picked may not be wanted any more.
+        // A session that was changed in the meantime may not match the filter any more.
         page.retain(|(_, session)| query.filter.matches(session.metadata()));
         Ok(response(page, token))
     }
 
-    /// Reads the sessions that a part of a statement finds, with their merged state.
+    /// Reads the sessions that a part of a statement selects, with their merged state.
     async fn read_found(
         &self,
         lease: &mut Lease<'_>,
@@ -91,17 +91,17 @@ impl MySql {
         ));
         let app = [Value::from(app_name)];
         let values = [&here[..], &here, &app, &here, &app, &app, &here, &app, &app].concat();
-        // The state of one user is in every page, as is that of the app.
+        // The state of a single user is on every page, as is that of the app.
         let of_users = query.user_id.is_none();
         let is_of_item = |row: &Row| matches!(row.get(0), Some(OWN)) || of_users && matches!(row.get(0), Some(USERS));
         let rows = lease.rows_within(&sql, values, room, is_of_item).await?;
         Ok(sessions(app_name, query, rows)?)
     }
 
-    /// Changes a session's title and labels; `false` where there is none.
+    /// Changes a session's title and labels. Returns `false` if the session does not exist.
     pub(super) async fn write_metadata(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
         let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let lock = self.sql(
             "SELECT title, labels FROM `{prefix}sessions`
@@ -141,7 +141,7 @@ impl MySql {
 
 const COLUMNS: &str = "user_id, id, seq, create_time, update_time, expire_time, title, labels, bytes";
 
-/// The sessions to pick a page from.
+/// Selects the candidates for a page.
 fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
     let ListPosition { micros, user_id, session_id } = query.start();
     let (from, way) = match query.order {
@@ -153,7 +153,8 @@ fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
     let (app, micros, user, id) =
         (Value::from(app_name), Value::from(micros), Value::from(user_id), Value::from(session_id));
     let last = [Value::from(now), sql_limit(query.scan_limit())];
-    // Spelled out: the optimizer makes ranges of an index of this, but not of (a, b) > (?, ?).
+    // The comparison is spelled out, because the optimizer uses index ranges for this form, but not for (a, b) > (?,
+    // ?).
     let (sql, here) = match &query.user_id {
         None => {
             let sql = format!(
@@ -179,7 +180,7 @@ fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
     Picked { sql, values: [&here[..], &last].concat() }
 }
 
-/// Sessions by their users and ids, as JSON.
+/// Selects sessions by their users and ids, given as JSON.
 fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
     let sql = "SELECT s.user_id, s.id, s.seq, s.create_time, s.update_time, s.expire_time, s.title, s.labels, s.bytes
          FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -192,8 +193,8 @@ fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
     Picked { sql: sql.to_owned(), values: vec![keys.into(), app_name.into(), now.into()] }
 }
 
-/// A session of the page.
-struct Place {
+/// A session's row on a page.
+struct ListedRow {
     seq: u64,
     described: Described,
 }
@@ -202,16 +203,16 @@ fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSe
     ListSessionsResponse::new(page.into_iter().map(|(_, session)| session).collect(), token)
 }
 
-fn place(app_name: &str, row: Row) -> Result<(ListPosition, Place)> {
+fn place(app_name: &str, row: Row) -> Result<(ListPosition, ListedRow)> {
     let (mut cells, unnamed) = (Cells::from(row), || format!("a session of {app_name:?}"));
     let (user_id, session_id) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
     let of = || format!("the session {app_name}/{user_id}/{session_id}");
     let described = read::times_and_metadata(&mut cells, of)?;
     let (seq, micros) = (number(cells.integer(5, of)?, of)?, cells.integer(6, of)?);
-    Ok((ListPosition { micros, user_id, session_id }, Place { seq, described }))
+    Ok((ListPosition { micros, user_id, session_id }, ListedRow { seq, described }))
 }
 
-/// The sessions of a page, in the list's order, from its rows.
+/// Builds the sessions of a page from its rows, in the list's order.
 fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(ListPosition, Session)>> {
     let mut app = ScopeMap::new();
     let mut users = HashMap::<String, ScopeMap>::new();
@@ -242,7 +243,7 @@ fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(Li
         }
     }
     query.sort(&mut places);
-    let session = |(at, Place { seq, described: of_row }): (ListPosition, Place)| {
+    let session = |(at, ListedRow { seq, described: of_row }): (ListPosition, ListedRow)| {
         let key = stored_key(app_name, &at.user_id, &at.session_id)?;
         let user = users.get(&at.user_id).cloned().unwrap_or_default();
         let logs = LogPositions::new(user_logs.get(&at.user_id).copied().unwrap_or_default(), app_log);

@@ -1,14 +1,14 @@
-//! What lists sessions, and what changes their titles and labels.
+//! The statements that list sessions, and that change titles and labels.
 
 use super::{Fill, NUMBER, Statement, TEXT, TEXTS, Type};
 use scratchbook_core::session::ListOrder;
 
-/// What lists sessions.
+/// The statements that list sessions.
 #[derive(Debug)]
 pub(in super::super) struct Lists {
     of_app: Ways,
     of_user: Ways,
-    /// The sessions that were picked from many.
+    /// Reads the sessions that were selected from the candidates.
     pub(in super::super) of_keys: Statement,
     pub(in super::super) lock: Statement,
     pub(in super::super) update: Statement,
@@ -21,7 +21,7 @@ struct Ways {
     newest_first: Parts,
 }
 
-/// A page of a list, and sessions to pick one from.
+/// Reads a page of a list, or the candidates for a filtered page.
 #[derive(Debug)]
 pub(in super::super) struct Parts {
     pub(in super::super) page: Statement,
@@ -46,7 +46,7 @@ impl Lists {
                  ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
                 &[TEXT, TEXT, TEXT, NUMBER],
             ),
-            // The row is there: an upsert is an update by the primary key, whatever the planner thinks.
+            // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
             update: fill.statement(
                 "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
                  VALUES ($1, $2, $3, 0, 0, 0, '', 0)
@@ -56,7 +56,7 @@ impl Lists {
         }
     }
 
-    /// The list of an app, or of a user where there is one.
+    /// The list of a user, or of the whole app if there is no user.
     pub(in super::super) fn of(&self, user_id: Option<&str>, order: ListOrder) -> &Parts {
         let Ways { oldest_first, newest_first } = if user_id.is_some() { &self.of_user } else { &self.of_app };
         match order {

@@ -1,8 +1,8 @@
-//! Appends: written batch by batch, and answered each for itself.
+//! Appends: they are written in batches, and each one is answered by itself.
 //!
-//! One append must not hold up those of others. A batch waits only a moment for locks. Where somebody holds one for
-//! longer, its appends are tried one by one, and what still has to wait does so aside, with all that follows for the
-//! same session, while the next batches go on.
+//! One append must not delay the others. A batch waits for locks only for a moment. If another writer holds a lock for
+//! longer, the appends of the batch are tried one by one. Those that still have to wait are set aside, with all later
+//! appends to the same session, while the next batches go on.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -15,28 +15,28 @@ use tokio::sync::Semaphore;
 
 use super::after::AfterCommit;
 use super::batch::{Batches, Job};
-use super::failure::{Again, retry};
+use super::failure::{Idempotency, retry};
 use super::gate::Pass;
-use super::{AppendRow, Attempt, DatabaseOptions, Dialect, Done, Failure, NewAppend};
+use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, Failure, NewAppend};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, replay};
-use scratchbook_core::plan::quota::Reservation;
+use scratchbook_core::plan::quota::Held;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{Committed, Outcome, SessionKey, Whose, no_session};
 
-/// How often a batch that lost against another writer is tried before its appends are tried one by one.
+/// How often a batch that lost against another writer is retried before its appends are tried one by one.
 const TRIES_TOGETHER: u32 = 3;
 
-/// How many connections wait for locks at most.
+/// The maximum number of connections that wait for locks.
 const WAITERS: usize = 2;
 
-/// An append that waits. It keeps the service open until it is answered.
+/// A queued append. It keeps the service open until it is answered.
 #[derive(Debug)]
 struct Waiting {
     append: NewAppend,
-    /// The room that a quota has for it.
-    held: Reservation,
+    /// The part of a quota that is reserved for it.
+    held: Held,
     since: Instant,
     pass: Pass,
 }
@@ -50,68 +50,70 @@ pub(super) struct Appends {
 }
 
 impl Appends {
-    pub(super) fn start<D: Dialect>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
-        let lane = Arc::new(Lane {
+    pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
+        let writer = Arc::new(AppendWriter {
             after: Arc::clone(after),
             retry_timeout: options.retry_timeout,
             aside: Mutex::default(),
             waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
             is_down: AtomicBool::new(false),
         });
-        let commit = move |batch| Arc::clone(&lane).commit(batch);
+        let commit = move |batch| Arc::clone(&writer).commit(batch);
         Self { batches: Batches::start(options.queue_capacity, options.queue_timeout, commit) }
     }
 
-    pub(super) async fn append(&self, append: NewAppend, held: Reservation, pass: Pass) -> Result<Committed> {
+    pub(super) async fn append(&self, append: NewAppend, held: Held, pass: Pass) -> Result<Committed> {
         let bytes = append.event.bytes();
         self.batches.write(Waiting { append, held, since: Instant::now(), pass }, bytes).await
     }
 }
 
-/// Where batches are written.
-struct Lane<D> {
+/// Writes the batches.
+struct AppendWriter<D> {
     after: Arc<AfterCommit<D>>,
     retry_timeout: Duration,
-    /// Sessions that somebody has locked for long, with the appends that wait for them beside the one under way.
+    /// Sessions that another writer has locked for a while, with the appends that wait for each of them, apart from the
+    /// one that is running.
     aside: Mutex<HashMap<SessionKey, Vec<Queued>>>,
     waiters: Semaphore,
-    /// Whether the database could not be reached for as long as it was tried.
+    /// Whether the database could not be reached for the whole retry timeout.
     is_down: AtomicBool,
 }
 
-impl<D: Dialect> Lane<D> {
+impl<D: Backend> AppendWriter<D> {
     async fn commit(self: Arc<Self>, batch: Vec<Queued>) {
         let batch = self.without_those_aside(self.without_those_given_up(batch));
         for batch in distinct(batch) {
-            let written = self.write(&batch, Again::SameUnlessBlocked).await;
+            let written = self.write(&batch, Idempotency::IdempotentUnlessLocked).await;
             match &written {
                 Err(failure) if batch.len() > 1 && stands_in_the_way(failure) => {
-                    let lane = Arc::clone(&self);
-                    tokio::spawn(async move { lane.commit_one_by_one(batch).await });
+                    let writer = Arc::clone(&self);
+                    tokio::spawn(async move { writer.commit_one_by_one(batch).await });
                 }
-                Err(failure) if failure.done == Done::Blocked => self.set_aside(batch),
+                Err(failure) if failure.fate == CommitFate::LockTimeout => self.set_aside(batch),
                 _ => self.answer(batch, written),
             }
         }
     }
 
-    /// One of them stands in the way of the others.
+    /// Tries the appends one by one, because one of them blocks the others.
     async fn commit_one_by_one(self: Arc<Self>, batch: Vec<Queued>) {
         for job in batch {
-            // Asked for each: the one before it may have found its session locked, and one wait for that is enough.
+            // Checked for each append: the one before it may have found its session locked, and one wait for that lock
+            // is enough.
             let job = self.without_those_aside(vec![job]);
             if job.is_empty() {
                 continue;
             }
-            let written = self.write(&job, Again::SameUnlessBlocked).await;
+            let written = self.write(&job, Idempotency::IdempotentUnlessLocked).await;
             match &written {
-                Err(failure) if failure.done == Done::Blocked => self.set_aside(job),
+                Err(failure) if failure.fate == CommitFate::LockTimeout => self.set_aside(job),
                 _ => self.answer(job, written),
             }
         }
     }
 
-    /// Lets appends wait for a lock apart from all others, those of one session together.
+    /// Sets appends aside to wait for a lock apart from all others; those of one session wait together.
     fn set_aside(self: &Arc<Self>, batch: Vec<Queued>) {
         for job in batch {
             let key = job.work.append.key.clone();
@@ -119,8 +121,8 @@ impl<D: Dialect> Lane<D> {
                 Entry::Occupied(mut waiting) => waiting.get_mut().push(job),
                 Entry::Vacant(place) => {
                     place.insert(vec![job]);
-                    let lane = Arc::clone(self);
-                    tokio::spawn(async move { lane.wait_for(key).await });
+                    let writer = Arc::clone(self);
+                    tokio::spawn(async move { writer.wait_for(key).await });
                 }
             }
         }
@@ -128,17 +130,17 @@ impl<D: Dialect> Lane<D> {
 
     async fn wait_for(self: Arc<Self>, key: SessionKey) {
         loop {
-            // Only a closed one gives none, and this one is never closed.
+            // Acquiring fails only if the semaphore is closed, and this one is never closed.
             let _turn = self.waiters.acquire().await;
             let Some(waiting) = self.take_waiting(&key) else {
                 return;
             };
             for batch in distinct(waiting) {
-                let written = self.write(&batch, Again::Same).await;
-                if batch.len() > 1 && written.as_ref().is_err_and(|failure| failure.done == Done::Refused) {
+                let written = self.write(&batch, Idempotency::Idempotent).await;
+                if batch.len() > 1 && written.as_ref().is_err_and(|failure| failure.fate == CommitFate::NeverApplied) {
                     for job in batch {
                         let job = vec![job];
-                        let written = self.write(&job, Again::Same).await;
+                        let written = self.write(&job, Idempotency::Idempotent).await;
                         self.answer(job, written);
                     }
                 } else {
@@ -148,7 +150,8 @@ impl<D: Dialect> Lane<D> {
         }
     }
 
-    /// What waits for a session; where nothing does any more, its appends go with all others again.
+    /// Takes the appends that wait for a session. If none are left, later appends to the session join the normal
+    /// batches again.
     fn take_waiting(&self, key: &SessionKey) -> Option<Vec<Queued>> {
         let mut aside = self.aside();
         let waiting = aside.get_mut(key).map(take).filter(|waiting| !waiting.is_empty());
@@ -173,7 +176,7 @@ impl<D: Dialect> Lane<D> {
         rest
     }
 
-    /// While the database is down, what has waited for its time already is told so at once.
+    /// While the database is down, fails the appends that have already waited for the whole retry timeout.
     fn without_those_given_up(&self, batch: Vec<Queued>) -> Vec<Queued> {
         if !self.is_down.load(Ordering::Relaxed) {
             return batch;
@@ -185,26 +188,27 @@ impl<D: Dialect> Lane<D> {
         rest
     }
 
-    /// Writes a batch, or finds that it cannot be written as one. The one that has waited longest says for how long it
-    /// is tried.
-    async fn write(&self, batch: &[Queued], again: Again) -> Attempt<Vec<AppendRow>> {
+    /// Writes a batch, or finds that it cannot be written as one. The append that has waited longest decides how long
+    /// the batch is retried.
+    async fn write(&self, batch: &[Queued], idempotency: Idempotency) -> Attempt<Vec<AppendRow>> {
         let appends: Vec<&NewAppend> = batch.iter().map(|job| &job.work.append).collect();
         let appends = appends.as_slice();
         let waited = batch.iter().map(|job| job.work.since.elapsed()).max().unwrap_or_default();
         let mut tries = 0;
-        let written = retry(self.retry_timeout.saturating_sub(waited), again, || {
+        let written = retry(self.retry_timeout.saturating_sub(waited), idempotency, || {
             tries += 1;
             let last = tries == TRIES_TOGETHER && appends.len() > 1;
             async move {
-                let written = self.after.dialect.append(appends).await;
-                written.map_err(|failure| match failure.done {
-                    Done::Undone if last => Failure::new(Done::Refused, failure.error),
+                let written = self.after.backend.append(appends).await;
+                written.map_err(|failure| match failure.fate {
+                    CommitFate::RolledBack if last => Failure::new(CommitFate::NeverApplied, failure.error),
                     _ => failure,
                 })
             }
         })
         .await;
-        let lost = written.as_ref().is_err_and(|failure| matches!(failure.done, Done::Unreached | Done::Unknown));
+        let lost =
+            written.as_ref().is_err_and(|failure| matches!(failure.fate, CommitFate::NotSent | CommitFate::Unknown));
         self.is_down.store(lost, Ordering::Relaxed);
         written
     }
@@ -219,7 +223,7 @@ impl<D: Dialect> Lane<D> {
                 for (mut job, row) in batch.into_iter().zip(rows) {
                     let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());
                     let stored = committed.as_ref().ok().filter(|committed| committed.outcome == Outcome::Stored);
-                    // Kept or given back before the answer: its caller may write again at once.
+                    // Settled before the answer, because the caller may write again at once.
                     let held = take(&mut job.work.held);
                     match stored {
                         Some(_) => held.keep(),
@@ -235,7 +239,7 @@ impl<D: Dialect> Lane<D> {
                 fail(batch, &error);
             }
             Err(failure) => {
-                if failure.done == Done::Unknown {
+                if failure.fate == CommitFate::Unknown {
                     batch.iter_mut().for_each(|job| take(&mut job.work.held).keep_unsure());
                 }
                 fail(batch, &failure.error);
@@ -248,12 +252,13 @@ impl<D: Dialect> Lane<D> {
     }
 }
 
-/// Whether a batch failed for one of its appends, of which the others may know nothing.
+/// Whether a batch failed because of one of its appends, while the others may be fine.
 fn stands_in_the_way(failure: &Failure) -> bool {
-    matches!(failure.done, Done::Refused | Done::Blocked | Done::Undone)
+    matches!(failure.fate, CommitFate::NeverApplied | CommitFate::LockTimeout | CommitFate::RolledBack)
 }
 
-/// Batches in which no event is twice. One that is there again is a retry that overtook its answer, and waits for it.
+/// Splits a batch so that no event occurs twice in one part. The second occurrence is a retry that overtook its answer,
+/// and goes into a later part.
 fn distinct(mut batch: Vec<Queued>) -> Vec<Vec<Queued>> {
     let mut batches = Vec::with_capacity(1);
     while !batch.is_empty() {
@@ -279,19 +284,19 @@ fn fail(batch: Vec<Queued>, error: &Error) {
     }
 }
 
-/// What the caller is told of an append.
+/// The caller's answer for an append.
 fn committed(append: &NewAppend, row: AppendRow) -> Result<Committed> {
     answer_to(&append.key, &append.event.prepared, append.event.prepared.event.clone(), row)
 }
 
-/// What the caller is told of an event that was sent and then, where it is stored, became this.
+/// The caller's answer for an event that was sent as `sent`, and was stored as `event` if it is stored.
 pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row: AppendRow) -> Result<Committed> {
     match row {
         AppendRow::Stored { seq, logs } => {
             event.seq = Some(rows::number(seq, || format!("the number of an event just stored in {key}"))?);
             Ok(Committed::new(Arc::new(event), Outcome::Stored).with_log_positions(logs))
         }
-        AppendRow::Known { seq, text, hash, logs } => {
+        AppendRow::Duplicate { seq, text, hash, logs } => {
             let outcome = replay(sent, &hash)?;
             Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome).with_log_positions(logs))
         }

@@ -1,12 +1,12 @@
-//! Artifacts, in the same database.
+//! Artifacts, in the same database as the sessions.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::failure::Again;
-use super::{DatabaseSessionService, Dialect};
+use super::failure::Idempotency;
+use super::{Backend, DatabaseSessionService};
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
@@ -16,7 +16,7 @@ use scratchbook_core::session::{SessionKey, Whose};
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
+impl<D: Backend> ArtifactService for DatabaseSessionService<D> {
     async fn save_artifact(
         &self,
         session: &SessionKey,
@@ -28,34 +28,34 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
         let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
         let held = reserve(self, session, new.usage()).await?;
         let new = Arc::new(new);
-        let save = move |dialect: Arc<D>| {
+        let save = move |backend: Arc<D>| {
             let new = Arc::clone(&new);
-            async move { dialect.save_artifact(&new).await }
+            async move { backend.save_artifact(&new).await }
         };
-        self.write_charged(Whose::Nobody, Again::Twice, held.kept_if(|_| true), save).await
+        self.write_charged(Whose::Nobody, Idempotency::NotIdempotent, held.kept_if(|_| true), save).await
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
         let address = ArtifactAddress::new(session, filename)?;
-        self.read(|| self.dialect.load_artifact(&address, version)).await
+        self.read(|| self.backend.load_artifact(&address, version)).await
     }
 
     async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        self.read(|| self.dialect.list_artifacts(session)).await
+        self.read(|| self.backend.list_artifacts(session)).await
     }
 
     async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
         let address = ArtifactAddress::new(session, filename)?;
-        self.read(|| self.dialect.list_artifact_versions(&address)).await
+        self.read(|| self.backend.list_artifact_versions(&address)).await
     }
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
         let address = Arc::new(ArtifactAddress::new(session, filename)?);
-        let delete = move |dialect: Arc<D>| {
+        let delete = move |backend: Arc<D>| {
             let address = Arc::clone(&address);
-            async move { dialect.delete_artifact(&address).await }
+            async move { backend.delete_artifact(&address).await }
         };
-        self.write(Whose::Nobody, Again::Same, delete).await?;
+        self.write(Whose::Nobody, Idempotency::Idempotent, delete).await?;
         self.quotas.forget(&session.user());
         Ok(())
     }

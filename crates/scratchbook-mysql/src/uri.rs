@@ -1,4 +1,4 @@
-//! What a URI says of a MySQL database.
+//! The URI of a MySQL database.
 
 use percent_encoding::percent_decode_str;
 
@@ -8,12 +8,12 @@ use scratchbook_database::{DatabaseOptions, DatabaseUri, check_name};
 const PARAMETERS: &str = "'pool_size', 'connect_timeout', 'statement_timeout_ms', 'retry_timeout_ms', 'sslmode', \
     'sslrootcert', 'migrate', 'table_prefix' and 'charset=utf8mb4'";
 
-/// The names of our tables and procedures are at most 64 characters long with it.
+/// With this prefix, the names of our tables and procedures have at most 64 characters.
 const MAX_PREFIX: usize = 32;
 
 const FORM: &str = "mysql://USER:PASSWORD@HOST:PORT/DATABASE";
 
-/// Reads a URI: what of it is ours, and the rest.
+/// Parses a URI into its address and our options.
 pub(super) fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
     let mut uri = DatabaseUri::parse(uri)?;
     if !matches!(uri.scheme.as_str(), "mysql" | "mariadb") {
@@ -30,7 +30,7 @@ pub(super) fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
     Ok((uri, options))
 }
 
-/// Where a database is, and as whom it is used.
+/// The address of a database and the user.
 pub(super) struct Target {
     pub(super) host: String,
     pub(super) port: u16,
@@ -38,7 +38,7 @@ pub(super) struct Target {
     pub(super) password: Option<String>,
     pub(super) database: String,
     pub(super) prefix: String,
-    /// What messages call it: without the password.
+    /// The form for messages, without the password.
     pub(super) place: String,
 }
 
@@ -50,7 +50,7 @@ impl Target {
         if database.is_empty() {
             return Err(invalid("no database is named"));
         }
-        // A password may hold an '@' as it is, a host may not.
+        // A password may contain an '@', but a host cannot.
         let (who, server) = match server.rsplit_once('@') {
             Some((who, server)) => (Some(who), server),
             None => (None, server),
@@ -80,7 +80,7 @@ impl Target {
     }
 }
 
-/// A host and a port, 3306 where none is named; a host of digits and colons stands in brackets.
+/// Splits a host and a port, which is 3306 by default. A host of digits and colons is in brackets.
 fn split_port(server: &str) -> Option<(&str, u16)> {
     let (host, port) = match server.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),

@@ -1,5 +1,5 @@
-//! Hearing of commits by other processes: what is followed is looked at, often while something happens and seldom else.
-//! Feeds that were read are asked for what was committed since; sessions for their last number, all of them at once.
+//! Finding the commits of other processes by polling, which is frequent while there are commits and rare otherwise. For
+//! feeds that were read, new commits are looked for; for sessions, the last numbers of all of them are read at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,36 +10,35 @@ use mysql_async::Value;
 use super::MySql;
 use super::batch::json;
 use super::events::number;
-use super::pool::Care;
 use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{CommitNotifier, Followed, SessionKey, StateOwner, Whose};
 use scratchbook_core::state::Scope;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
-/// How long between two looks, right after something was committed and when nothing has been for a while.
+/// The polling intervals: right after a commit, and when there has been none for a while.
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_millis(500);
 
-/// How long until sessions that are followed are looked at again.
+/// The polling interval for followed sessions.
 const SESSIONS: Duration = Duration::from_secs(1);
 
-/// Everybody is woken after so long whatever happens.
+/// All callers are woken after this time in any case.
 const AT_LEAST: Duration = Duration::from_secs(30);
 
-/// How many commits of a sort are looked through for whose they are.
+/// How many commits of each kind are read to find out whose they are.
 const COMMITS: usize = 500;
 
-/// How many sessions are looked at by one statement.
+/// How many sessions one statement checks.
 const SESSIONS_AT_ONCE: usize = 1000;
 
-/// Apps whose feeds were read, and up to which position their commits are reported.
+/// The apps whose feeds were read, and the position up to which their commits were reported.
 #[derive(Debug, Default)]
 pub(super) struct Watched(Mutex<HashMap<String, u64>>);
 
-/// The last numbers of sessions that are followed, and their incarnations; `None` for one that is gone.
+/// The last numbers of followed sessions and their incarnations; `None` for a session that is gone.
 type Numbers = HashMap<SessionKey, Option<(i64, i64)>>;
 
 impl Watched {
@@ -49,7 +48,7 @@ impl Watched {
 }
 
 impl MySql {
-    /// The feed of an app was read, and was numbered up to this position then.
+    /// Records that the feed of an app was read, when it was numbered up to this position.
     pub(super) fn watched(&self, app: &str, end: u64) {
         let mut watched = self.watched.lock();
         if !watched.contains_key(app) {
@@ -57,7 +56,7 @@ impl MySql {
         }
     }
 
-    /// Wakes those who wait whenever there may be something new in what they follow.
+    /// Wakes the waiting callers whenever there may be something new in what they follow.
     pub(super) async fn watch(&self, notifier: &CommitNotifier) {
         let (mut pause, mut woken, mut looked) = (SOON, Instant::now(), Instant::now());
         let mut numbers = Numbers::new();
@@ -65,7 +64,7 @@ impl MySql {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATE);
             match self.unreported(notifier).await {
-                // What nobody follows is looked for as seldom as nothing.
+                // Commits that nobody follows do not make polling more frequent.
                 Ok(whose) => {
                     if notifier.notify_whose(whose) {
                         pause = SOON;
@@ -87,7 +86,7 @@ impl MySql {
         }
     }
 
-    /// Whose commits there are that were not reported yet, in the feeds that somebody follows.
+    /// Returns whose commits were not reported yet, in the feeds that are followed.
     async fn unreported(&self, notifier: &CommitNotifier) -> Attempt<HashSet<Whose>> {
         let followed: HashMap<String, u64> = {
             let watched = self.watched.lock();
@@ -96,7 +95,7 @@ impl MySql {
         };
         let mut all = HashSet::new();
         for app in self.feeds_with_more(&followed).await? {
-            // Numbered first: then a position says what was reported, and the app stays watched.
+            // The commits are numbered first, so that a position says what was reported and the app stays watched.
             self.number_all(&app).await?;
             let reported = followed.get(&app).copied().unwrap_or_default();
             let (whose, reported) = self.unreported_in(&app, reported).await?;
@@ -106,7 +105,7 @@ impl MySql {
         Ok(all)
     }
 
-    /// Which of some apps have commits that have no place in the feed yet, or one after what was reported.
+    /// Returns which of these apps have commits without a number, or with one after what was reported.
     async fn feeds_with_more(&self, followed: &HashMap<String, u64>) -> Attempt<Vec<String>> {
         let feeds: Vec<_> = followed.iter().collect();
         let Some(feeds) = json(&feeds)? else {
@@ -132,14 +131,14 @@ impl MySql {
             pending("initial_states"),
             pending("removals"),
         ));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![feeds.into()]).await?;
         drop(lease);
         let place = || "a feed that is followed".to_owned();
         Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
     }
 
-    /// Whose the commits of an app are that have a place in the feed after what was reported; and how far that goes.
+    /// Returns whose commits in the feed of an app come after what was reported, and the last position.
     async fn unreported_in(&self, app: &str, reported: u64) -> Attempt<(HashSet<Whose>, u64)> {
         let tables = [
             ("state_commits", "scope, user_id, NULL"),
@@ -158,7 +157,7 @@ impl MySql {
             );
             values.extend([app.into(), number(reported)]);
         }
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let place = || format!("the feed of {app:?}");
@@ -171,14 +170,14 @@ impl MySql {
             }
             whose.insert(whose_of(app, &mut cells, place)?);
         }
-        // There may be more than was read.
+        // There may be more commits than were read.
         if count > COMMITS {
             whose = HashSet::from([Whose::all_of(&StateOwner::app(app)?)]);
         }
         Ok((whose, end))
     }
 
-    /// Which of the sessions that are followed have other numbers than when they were looked at last.
+    /// Returns the followed sessions whose numbers have changed since the last check.
     async fn moved_sessions(&self, notifier: &CommitNotifier, numbers: &mut Numbers) -> Attempt<Vec<Whose>> {
         let sessions = notifier.followed().into_iter().filter_map(|followed| match followed {
             Followed::Session(key) => Some(key),
@@ -189,7 +188,7 @@ impl MySql {
         for some in sessions.chunks(SESSIONS_AT_ONCE) {
             self.numbers_of(some, &mut found).await?;
         }
-        // One that is looked at for the first time may have moved since it was read.
+        // A session that is checked for the first time may have changed since it was read.
         let moved = found.iter().filter(|(key, number)| numbers.get(key) != Some(number));
         let whose = moved.map(|(key, _)| Whose::session(key)).collect();
         *numbers = found;
@@ -211,7 +210,7 @@ impl MySql {
                  ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
              WHERE s.expire_time IS NULL OR s.expire_time > ?",
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&sql, vec![names.into(), self.now().into()]).await?;
         drop(lease);
         found.extend(sessions.iter().map(|key| (key.clone(), None)));
@@ -227,7 +226,7 @@ impl MySql {
 fn whose_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<Whose> {
     let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
     Ok(match cells.optional_text(3, place)? {
-        // A user who was removed.
+        // The removal of a user.
         Some(session) if session.is_empty() => Whose::all_of(&StateOwner::user(app, &user)?),
         Some(session) => Whose::session(&stored_key(app, &user, &session)?),
         None if scope.as_deref() == Some(Scope::App.as_str()) => Whose::owner(&StateOwner::app(app)?),
@@ -236,5 +235,5 @@ fn whose_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> 
 }
 
 fn deaf(error: &scratchbook_core::error::Error) {
-    tracing::debug!(%error, "commits of others cannot be looked for");
+    tracing::debug!(%error, "cannot look for the commits of other processes");
 }

@@ -23,7 +23,7 @@ impl Postgres {
         let done = self.append_on(&lease, batch, KeyLimit::Guarded).await;
         drop(lease);
         match (done, batch) {
-            // Among others, it is tried again by itself.
+            // An append of a larger batch is tried again by itself.
             (Err(failure), [append]) if error::is_over_limit(&failure) => {
                 let NewAppend { key, event } = append;
                 let (prepared, options) = (event.prepared.clone(), AppendOptions::default());
@@ -34,20 +34,20 @@ impl Postgres {
         }
     }
 
-    /// The same on a connection that may be in a transaction, which ends with it.
+    /// The same on a connection that may be in a transaction, which is committed.
     pub(super) async fn append_on(
         &self,
         lease: &Lease<'_>,
         batch: &[&NewAppend],
         limit: KeyLimit,
     ) -> Attempt<Vec<AppendRow>> {
-        // The order of locks; appends to one session stay in their order.
+        // Sort in the order of locks; appends to one session keep their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
         let mut arrays = Arrays::new(order.iter().map(|index| batch[*index]));
         arrays.now = self.now();
         if let Some(first) = batch.first() {
-            // One service has one set of limits.
+            // All appends of a service have the same limits.
             let limits = &first.event.prepared.limits;
             arrays.most_rows = limit.most_rows(limits);
             arrays.most_events =
@@ -56,7 +56,7 @@ impl Postgres {
         let rows = lease.last(&self.statements.append, &arrays.params()).await?;
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
-            self.learn_heard(row, 7);
+            self.learn_listeners(row, 7);
         }
         for row in rows {
             let place = || "an answer to an append".to_owned();
@@ -85,7 +85,7 @@ fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
                 Err(error) => Ok(AppendRow::Refused(error)),
             }
         }
-        Some(seq) => Ok(AppendRow::Known { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
+        Some(seq) => Ok(AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
     }
 }
 
@@ -93,20 +93,20 @@ fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
 #[derive(Default)]
 struct Arrays<'a> {
     changes: Changes<'a>,
-    /// The same for events of the same session.
+    /// A number for each session; events of one session have the same number.
     places: Vec<i64>,
     apps: Vec<&'a str>,
     users: Vec<&'a str>,
     sessions: Vec<&'a str>,
     events: Events<'a>,
     micros: Vec<i64>,
-    /// The owners of shared keys, app and user in columns, sorted.
+    /// The owners of shared keys: app and user in columns, sorted.
     user_apps: Vec<&'a str>,
     user_ids: Vec<&'a str>,
     app_names: Vec<&'a str>,
-    /// In microseconds since 1970: who has expired.
+    /// The current time for expiry, in microseconds since 1970.
     now: i64,
-    /// How many keys a scope may have, and how many events a session.
+    /// The maximum number of keys in a scope, and of events in a session.
     most_rows: i64,
     most_events: i64,
 }

@@ -1,43 +1,45 @@
-//! Removing sessions and users: locks first, in the order of everybody else, then what is theirs.
+//! Removing sessions and users. The locks come first, in the order of all writers.
 
 use std::collections::BTreeSet;
 
 use mysql_async::Value;
 
 use super::MySql;
-use super::pool::{Care, Lease};
+use super::lease::Lease;
 use super::row::Cells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_core::session::{RemovalKind, SessionKey};
-use scratchbook_database::{Attempt, Done, Failure};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{Removal, RemovalKind, SessionKey};
+use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency};
 
-/// The tables that hold what is a session's own.
+/// The tables with a session's own data.
 const OF_SESSION: [&str; 5] = ["session_states", "initial_states", "events", "checkpoints", "artifacts"];
 
-/// How many sessions are removed by one statement.
+/// The maximum number of sessions that one statement removes.
 const SESSIONS_AT_ONCE: usize = 1000;
 
-/// How many rows of other tables are changed by one statement: each is to end well within the statement timeout.
+/// The maximum number of rows of other tables that one statement changes, so that each statement ends well within the
+/// timeout.
 const ROWS_AT_ONCE: u64 = 5000;
 
 impl MySql {
-    /// Removes a session and what is its own.
+    /// Removes a session and everything that belongs to it.
     pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         self.remove_where(&mut lease, key, RemovalKind::Deleted).await?;
         lease.commit().await
     }
 
-    /// Removes a session that has expired; `false` where it has not.
+    /// Removes a session that has expired; returns `false` if it has not.
     pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let removed = self.make_room(&mut lease, key).await?;
         lease.commit().await?;
         Ok(removed)
     }
 
-    /// Begins a transaction in which a session that has expired is not there any more; says whether there was one.
+    /// Begins a transaction and removes a session that has expired; returns whether there was one.
     pub(super) async fn make_room(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
         lease.begin().await?;
         self.remove_expired_on(lease, key).await
@@ -48,7 +50,7 @@ impl MySql {
         self.remove_where(lease, key, RemovalKind::Expired).await
     }
 
-    /// Removes a session in the transaction, or only one that has expired; says whether there was one.
+    /// Removes a session in the transaction, or only if it has expired; returns whether there was one.
     async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, kind: RemovalKind) -> Attempt<bool> {
         let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
         let (which, now) = match kind {
@@ -74,16 +76,18 @@ impl MySql {
     /// Removes a user from an app, and the user's name from the app's log.
     pub(super) async fn remove_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
         let address = [app_name, user_id].map(Value::from);
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let sessions = "SELECT id FROM `{prefix}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? AND user_id = ?";
         let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
-        // Made where it is missing, so that it can be locked: nobody else makes a session of this user's any more.
+        // The row is inserted if it is missing, so that it can be locked: after that no session of this user can be
+        // created.
         let lock = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
             ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
         lease.rows(&self.sql(lock), address.to_vec()).await?;
         let was_there = lease.affected_rows() != 1;
-        // Asked under the lock: another may have removed the user meanwhile, and its entry says how many sessions went.
+        // Read under the lock: another call may have removed the user in the meantime, and its record has the number of
+        // sessions.
         let more = "(SELECT 1 FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? LIMIT 1)
             UNION ALL (
                 SELECT 1 FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id > '' LIMIT 1
@@ -91,9 +95,9 @@ impl MySql {
         let more = lease.rows(&self.sql(more), [&address[..], &address].concat()).await?;
         let all = self.ids(&mut lease, sessions, &address).await?;
         if all.iter().any(|id| !locked.contains(id)) {
-            // Locking it now would be against the order, so all begins anew.
+            // Locking it now would violate the order of locks, so the call is retried.
             let what = format!("{}: a session of the user was made meanwhile", self.connections.place());
-            return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
+            return Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)));
         }
         let of_user = "WHERE app_name = ? AND user_id = ?";
         for table in OF_SESSION.into_iter().chain(["user_states"]) {
@@ -103,7 +107,8 @@ impl MySql {
         self.delete(&mut lease, "state_commits", commits, &address).await?;
         self.delete(&mut lease, "state_log", "WHERE app_name = ? AND scope = 'user' AND user_id = ?", &address).await?;
         self.forget_name(&mut lease, &address).await?;
-        // One by one: another that is being made just now waits for the user's row, and a range would wait for it.
+        // They are removed one by one: a session that is being created waits for the user's row, and a range would wait
+        // for it.
         for ids in all.iter().collect::<Vec<_>>().chunks(SESSIONS_AT_ONCE) {
             let sql = self.sql(
                 "DELETE s FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -129,13 +134,13 @@ impl MySql {
         Ok(ids.collect::<Result<_>>()?)
     }
 
-    /// Takes a user's name out of the log of the app's keys.
+    /// Removes a user's name from the log of the app's keys.
     async fn forget_name(&self, lease: &mut Lease<'_>, address: &[Value; 2]) -> Attempt<()> {
         let session = "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_session_user)
              SET session_user = NULL, session_id = NULL, seq = NULL
              WHERE app_name = ? AND scope = 'app' AND session_user = ?";
         self.in_parts(lease, session, address).await?;
-        // The index finds also what differs in trailing spaces.
+        // The index also finds names that differ in trailing spaces.
         let author = "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_author) SET author = ''
              WHERE app_name = ? AND scope = 'app' AND author = ? AND CAST(author AS BINARY) = ?";
         self.in_parts(lease, author, &[&address[..], &address[1..]].concat()).await
@@ -151,7 +156,7 @@ impl MySql {
         self.in_parts(lease, &format!("DELETE FROM `{{prefix}}{table}` {which}"), values).await
     }
 
-    /// Runs a statement on so many rows at a time, until there are none left. All of it is one transaction still.
+    /// Runs a statement on a limited number of rows at a time until none are left, all in one transaction.
     async fn in_parts(&self, lease: &mut Lease<'_>, sql: &str, values: &[Value]) -> Attempt<()> {
         let sql = self.sql(&format!("{sql} LIMIT {ROWS_AT_ONCE}"));
         loop {
@@ -162,4 +167,60 @@ impl MySql {
             }
         }
     }
+
+    /// Records that a session was removed, or its events up to a number. This replaces an earlier record of the same
+    /// kind. The session's row is locked.
+    pub(super) async fn record(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        kind: RemovalKind,
+        last: i64,
+    ) -> Attempt<()> {
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        if kind != RemovalKind::Pruned {
+            let pruned = self.sql(
+                "DELETE FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id = ? AND pruned = 1",
+            );
+            lease.renew();
+            lease.rows(&pruned, address.to_vec()).await?;
+        }
+        self.insert(lease, address, kind, last).await
+    }
+
+    /// Records that a user was removed, which replaces all records of the user's sessions. The user's row is locked.
+    pub(super) async fn record_user(&self, lease: &mut Lease<'_>, user: &[Value; 2], sessions: usize) -> Attempt<()> {
+        self.delete(lease, "removals", "WHERE app_name = ? AND user_id = ?", user).await?;
+        let [app, user] = user.clone();
+        self.insert(lease, [app, user, "".into()], RemovalKind::Erased, i64::try_from(sessions).unwrap_or(i64::MAX))
+            .await
+    }
+
+    async fn insert(&self, lease: &mut Lease<'_>, address: [Value; 3], kind: RemovalKind, count: i64) -> Attempt<()> {
+        let is = |wanted| i64::from(kind == wanted);
+        let [app, user, _] = &address;
+        // The log of a removed user restarts, before anything of a new user with the same name.
+        let sql = self.sql(
+            "INSERT INTO `{prefix}removals` (app_name, user_id, session_id, kind, pruned, count, time, user_position,
+                 app_position)
+             VALUES (?, ?, ?, ?, ?, ?, ?,
+                 COALESCE((SELECT IF(? = 1, 0, position) FROM `{prefix}users` WHERE app_name = ? AND user_id = ?), 0),
+                 COALESCE((SELECT position FROM `{prefix}apps` WHERE app_name = ?), 0))
+             ON DUPLICATE KEY UPDATE kind = VALUES(kind), count = VALUES(count), time = VALUES(time),
+                 user_position = VALUES(user_position), app_position = VALUES(app_position), feed_position = -1",
+        );
+        let row = [kind.as_str().into(), is(RemovalKind::Pruned).into(), count.into(), self.now().into()];
+        let positions = [is(RemovalKind::Erased).into(), app.clone(), user.clone(), app.clone()];
+        lease.renew();
+        lease.rows(&sql, [&address[..], &row, &positions].concat()).await.map(drop)
+    }
+}
+
+/// Reads a removal from a row of the feed.
+pub(super) fn removal(app: &str, cells: &mut Cells) -> Result<Removal> {
+    let place = || format!("a removal in the feed of {app}");
+    let (user, session, kind) = (cells.text(3, place)?, cells.text(4, place)?, cells.text(8, place)?);
+    let (count, time) =
+        (cells.integer(5, place)?, scratchbook_core::session::seconds_of_micros(cells.integer(7, place)?));
+    rows::removal(app, [&user, &session, &kind], rows::number(count, place)?, time)
 }

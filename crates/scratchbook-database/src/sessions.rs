@@ -1,4 +1,4 @@
-//! Sessions and state.
+//! The session service: sessions, events and state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::failure::Again;
-use super::{DatabaseSessionService, Dialect, NewAppend, NewFork, PastScopes, RowRoom, Unresolved};
+use super::failure::Idempotency;
+use super::{Backend, DatabaseSessionService, NewAppend, NewFork, PastScopes, RowRoom, Unresolved};
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{prepare_event, prepare_session, prepare_state};
@@ -15,7 +15,7 @@ use scratchbook_core::plan::feed::{LET_GO_AT_ONCE, REMOVALS_KEPT};
 use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::locate::{LocateQuery, taken_within};
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
-use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, reserve_fork, reserve_session};
+use scratchbook_core::plan::quota::{Held, Stock, hold_event, hold_fork, hold_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
@@ -26,19 +26,19 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::taken;
 
-/// How many entries a page of a feed has at most.
+/// The maximum number of entries on a page of the change feed.
 const MAX_FEED_PAGE: usize = 1000;
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl<D: Dialect> SessionService for DatabaseSessionService<D> {
+impl<D: Backend> SessionService for DatabaseSessionService<D> {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let expires = prepared.expires.map(seconds_of_micros);
         let id_scope = prepared.id_scope;
         let (own, metadata) = (StateMap::from(prepared.initial.clone()), prepared.metadata.clone());
-        let held = reserve_session(self, &prepared).await?;
+        let held = hold_session(self, &prepared).await?;
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?, held).await?,
             false => self.create_resolved(prepared, held).await?,
@@ -46,9 +46,9 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         if !made {
             return Err(taken_within(id_scope, &key));
         }
-        // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
-        // is what was made.
-        let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
+        // The session exists from here on. If reading it fails, or if it is deleted at once, the session as it was
+        // created is returned.
+        let made = self.read(|| self.backend.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
         Ok(made.ok().flatten().unwrap_or_else(|| {
             let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
             session.with_expire_time(expires).with_metadata(metadata)
@@ -58,39 +58,39 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
         let Some(bytes) = config.page_bytes else {
-            return self.read(|| self.dialect.session(key, events, &state, RowRoom::ANY)).await;
+            return self.read(|| self.backend.session(key, events, &state, RowRoom::ANY)).await;
         };
-        let read = |limit, room| self.dialect.session(key, events.with_limit(limit), &state, room);
+        let read = |limit, room| self.backend.session(key, events.with_limit(limit), &state, room);
         self.read_page(events.limit(), bytes, read).await
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        self.read(|| self.dialect.initial_state(key)).await
+        self.read(|| self.backend.initial_state(key)).await
     }
 
     async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
         let pass = self.gate.enter()?;
-        let past = self.read(|| self.dialect.past(key, seq, PastScopes::All)).await?;
+        let past = self.read(|| self.backend.past(key, seq, PastScopes::All)).await?;
         let (state, due) = past.into_state(key, seq)?;
         self.after.keep_all(key, due, &pass);
         Ok(state)
     }
 
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        self.read(|| self.dialect.blame(key)).await?.ok_or_else(|| no_session(key))
+        self.read(|| self.backend.blame(key)).await?.ok_or_else(|| no_session(key))
     }
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let forked = fork_key(key, &config, self.environment())?;
         let created = micros_of_seconds(self.environment().now());
         let new = Arc::new(NewFork { source: key.clone(), at: config.at, key: forked.clone(), created });
-        let (token, held) = (self.environment().new_id(), reserve_fork(self, key, config.at).await?);
-        let fork = move |dialect: Arc<D>| {
+        let (token, held) = (self.environment().new_id(), hold_fork(self, key, config.at).await?);
+        let fork = move |backend: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
-            async move { dialect.fork_session(&new, &token).await }
+            async move { backend.fork_session(&new, &token).await }
         };
         let charge = held.kept_if(Option::is_some);
-        let made = self.write_charged(Whose::session(&forked), Again::Same, charge, fork).await?;
+        let made = self.write_charged(Whose::session(&forked), Idempotency::Idempotent, charge, fork).await?;
         made.ok_or_else(|| taken(&forked))
     }
 
@@ -99,7 +99,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let read = |limit, room: RowRoom| {
             let room = room.or_one(limit);
             let config = config.clone().with_page_size(limit);
-            async move { self.dialect.list_state(owner, &config, room).await }
+            async move { self.backend.list_state(owner, &config, room).await }
         };
         self.read_page(config.page_size, config.page_bytes, read).await
     }
@@ -111,13 +111,13 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         before: u64,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
-        let read = |limit, room: RowRoom| self.dialect.key_changes(owner, name, before, limit, room.or_one(limit));
+        let read = |limit, room: RowRoom| self.backend.key_changes(owner, name, before, limit, room.or_one(limit));
         self.read_page(limit, PAGE_BYTES, read).await
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let limit = limit.clamp(1, MAX_FEED_PAGE);
-        let read = |limit, room: RowRoom| self.dialect.feed(owner, start, limit, room.or_one(limit));
+        let read = |limit, room: RowRoom| self.backend.feed(owner, start, limit, room.or_one(limit));
         self.read_page(limit, PAGE_BYTES, read).await
     }
 
@@ -129,21 +129,25 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         let expires = expiry.map(|expiry| expiry.micros(|| self.environment().now())).transpose()?;
         let shared = Arc::new(key.clone());
-        let set = move |dialect: Arc<D>| {
+        let set = move |backend: Arc<D>| {
             let key = Arc::clone(&shared);
-            async move { dialect.set_expiry(&key, expires).await }
+            async move { backend.set_expiry(&key, expires).await }
         };
-        if self.write(Whose::session(key), Again::Same, set).await? { Ok(()) } else { Err(no_session(key)) }
+        if self.write(Whose::session(key), Idempotency::Idempotent, set).await? { Ok(()) } else { Err(no_session(key)) }
     }
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         update.check()?;
         let shared = Arc::new((key.clone(), update));
-        let change = move |dialect: Arc<D>| {
+        let change = move |backend: Arc<D>| {
             let shared = Arc::clone(&shared);
-            async move { dialect.update_session(&shared.0, &shared.1).await }
+            async move { backend.update_session(&shared.0, &shared.1).await }
         };
-        if self.write(Whose::session(key), Again::Same, change).await? { Ok(()) } else { Err(no_session(key)) }
+        if self.write(Whose::session(key), Idempotency::Idempotent, change).await? {
+            Ok(())
+        } else {
+            Err(no_session(key))
+        }
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
@@ -151,8 +155,8 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let before = micros_of_seconds(self.environment().now() - REMOVALS_KEPT.as_secs_f64());
         let step = limit.clamp(1, LET_GO_AT_ONCE);
         loop {
-            let let_go = move |dialect: Arc<D>| async move { dialect.let_removals_go(before, step).await };
-            if self.write(Whose::Nobody, Again::Same, let_go).await? < step as u64 {
+            let let_go = move |backend: Arc<D>| async move { backend.let_removals_go(before, step).await };
+            if self.write(Whose::Nobody, Idempotency::Idempotent, let_go).await? < step as u64 {
                 return Ok(deleted);
             }
         }
@@ -160,22 +164,22 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
         let (whose, key, user) = (Whose::session(key), Arc::new(key.clone()), key.user());
-        let prune = move |dialect: Arc<D>| {
+        let prune = move |backend: Arc<D>| {
             let key = Arc::clone(&key);
-            async move { dialect.prune_events(&key, before, limit).await }
+            async move { backend.prune_events(&key, before, limit).await }
         };
-        let pruned = self.write(whose, Again::Same, prune).await?;
+        let pruned = self.write(whose, Idempotency::Idempotent, prune).await?;
         self.quotas.forget(&user);
         Ok(pruned)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
         let (whose, owner) = (Whose::owner(owner), Arc::new(owner.clone()));
-        let prune = move |dialect: Arc<D>| {
+        let prune = move |backend: Arc<D>| {
             let owner = Arc::clone(&owner);
-            async move { dialect.prune_state_log(&owner, before, limit).await }
+            async move { backend.prune_state_log(&owner, before, limit).await }
         };
-        self.write(whose, Again::Same, prune).await
+        self.write(whose, Idempotency::Idempotent, prune).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -183,23 +187,23 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let query = ListQuery::new(config)?;
         let read = |limit, room| {
             let query = query.clone().with_limit(limit);
-            async move { self.dialect.list_sessions(app_name, &query, room).await }
+            async move { self.backend.list_sessions(app_name, &query, room).await }
         };
         self.read_page(query.limit, query.bytes, read).await
     }
 
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
         let query = LocateQuery::new(app_name, session_id)?;
-        query.pick(self.read(|| self.dialect.users_with(&query.app_name, &query.session_id)).await?)
+        query.pick(self.read(|| self.backend.users_with(&query.app_name, &query.session_id)).await?)
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         let (whose, key, user) = (Whose::session(key), Arc::new(key.clone()), key.user());
-        let delete = move |dialect: Arc<D>| {
+        let delete = move |backend: Arc<D>| {
             let key = Arc::clone(&key);
-            async move { dialect.delete_session(&key).await }
+            async move { backend.delete_session(&key).await }
         };
-        self.write(whose, Again::Same, delete).await?;
+        self.write(whose, Idempotency::Idempotent, delete).await?;
         self.quotas.forget(&user);
         Ok(())
     }
@@ -210,7 +214,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, self.environment(), &self.options.limits)?;
-        let held = reserve_event(self, key, &prepared).await?;
+        let held = hold_event(self, key, &prepared).await?;
         if prepared.is_plain(&options) {
             let append = NewAppend { key: key.clone(), event: NewEvent::new(prepared)? };
             return self.appends.append(append, held, pass).await;
@@ -220,7 +224,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        self.read(|| self.dialect.state(owner)).await
+        self.read(|| self.backend.state(owner)).await
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
@@ -232,20 +236,20 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let whose = Whose::owner(owner);
         let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
         let (limits, changes) = (new.limits, Arc::new(TextChange::all(&new.changes)?));
-        let put = move |dialect: Arc<D>| {
+        let put = move |backend: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
-            async move { dialect.put_state(&owner, &changes, &limits, &author, time).await }
+            async move { backend.put_state(&owner, &changes, &limits, &author, time).await }
         };
-        self.write(whose, Again::Twice, put).await
+        self.write(whose, Idempotency::NotIdempotent, put).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        let read = |limit, room: RowRoom| self.dialect.state_changes(owner, after, limit, room.or_one(limit));
+        let read = |limit, room: RowRoom| self.backend.state_changes(owner, after, limit, room.or_one(limit));
         self.read_page(limit, PAGE_BYTES, read).await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
-        self.read(|| self.dialect.owners(after, limit)).await
+        self.read(|| self.backend.owners(after, limit)).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
@@ -253,36 +257,36 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let user = StateOwner::user(app_name, user_id)?;
         let whose = Whose::all_of(&user);
         let address = Arc::new((app_name.to_owned(), user_id.to_owned()));
-        let delete = move |dialect: Arc<D>| {
+        let delete = move |backend: Arc<D>| {
             let address = Arc::clone(&address);
-            async move { dialect.delete_user(&address.0, &address.1).await }
+            async move { backend.delete_user(&address.0, &address.1).await }
         };
-        self.write(whose, Again::Same, delete).await?;
+        self.write(whose, Idempotency::Idempotent, delete).await?;
         self.quotas.forget(&user);
         Ok(())
     }
 
     async fn check_writable(&self) -> Result<()> {
-        self.read(|| self.dialect.check_writable()).await
+        self.read(|| self.backend.check_writable()).await
     }
 
     async fn close(&self) -> Result<()> {
         self.gate.close().await;
         self.listeners.close();
-        self.dialect.close().await;
+        self.backend.close().await;
         Ok(())
     }
 }
 
-/// Writes that wait for nobody.
-impl<D: Dialect> DatabaseSessionService<D> {
-    async fn create(&self, new: NewSession, held: Reservation) -> Result<bool> {
+/// Writes that do not depend on what is stored.
+impl<D: Backend> DatabaseSessionService<D> {
+    async fn create(&self, new: NewSession, held: Held) -> Result<bool> {
         let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
-        let make = move |dialect: Arc<D>| {
+        let make = move |backend: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
-            async move { dialect.create_session(&new, &token).await }
+            async move { backend.create_session(&new, &token).await }
         };
-        self.write_charged(whose, Again::Same, held.kept_if(|made| *made), make).await
+        self.write_charged(whose, Idempotency::Idempotent, held.kept_if(|made| *made), make).await
     }
 }

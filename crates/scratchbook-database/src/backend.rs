@@ -1,4 +1,4 @@
-//! What a database has to carry out.
+//! The trait that each database implements.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct NewAppend {
     pub event: NewEvent,
 }
 
-/// An event that depends on what is stored.
+/// An event whose operations or guards depend on what is stored.
 #[derive(Debug)]
 pub struct Unresolved {
     #[doc(hidden)]
@@ -43,87 +43,90 @@ pub struct Unresolved {
     pub options: AppendOptions,
 }
 
-/// A session that is to be made of another.
+/// A fork that is to be created from another session.
 #[derive(Debug)]
 pub struct NewFork {
     #[doc(hidden)]
     pub source: SessionKey,
-    /// The number of the last event that is taken over; absent, all are.
+    /// The number of the last event that the fork copies; `None` copies all of them.
     #[doc(hidden)]
     pub at: Option<u64>,
     #[doc(hidden)]
     pub key: SessionKey,
-    /// In microseconds since 1970.
+    /// The time of creation, in microseconds since 1970.
     #[doc(hidden)]
     pub created: i64,
 }
 
-/// What a database found for one append of a batch.
+/// The outcome of one append of a batch.
 #[derive(Debug)]
 pub enum AppendRow {
-    /// It is stored.
+    /// The event is stored.
     Stored {
-        /// With this number.
+        /// The event's number.
         seq: i64,
-        /// And its commit stands here in the logs.
+        /// The positions of its commit in the logs.
         logs: LogPositions,
     },
-    /// Its id was in the session already, and nothing was changed.
-    Known {
-        /// The number of the event that is there.
+    /// An event with this id was already in the session, and nothing was changed.
+    Duplicate {
+        /// The number of the stored event.
         seq: i64,
-        /// That event as JSON.
+        /// The stored event as JSON.
         text: String,
-        /// The hash of what was sent for it.
+        /// The hash of the request that stored it.
         hash: Vec<u8>,
-        /// Where its commit stands in the logs.
+        /// The positions of its commit in the logs.
         logs: LogPositions,
     },
-    /// There is no such session.
+    /// The session does not exist.
     NoSession,
-    /// It may not be written, of which nothing has to be undone: the session has as many events as it may have.
+    /// The event cannot be stored, because the session already has the maximum number of events. Nothing has to be
+    /// rolled back.
     Refused(Error),
 }
 
-/// A database: statements, connections, and what its errors mean.
+/// A database: its statements, its connections, and what its errors mean.
 ///
-/// Every method is one commit or one snapshot, gives up a statement after the statement timeout, waits no longer for a
-/// lock than [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and says in its failure what is known of what was done. The methods
-/// are called again after a failure, possibly one that had been done.
+/// Every method is one commit or one snapshot. It gives up a statement after the statement timeout, waits for a lock
+/// for at most [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and its failure says what is known about the commit. After a
+/// failure a method is called again, possibly although the first call has succeeded.
 ///
-/// A commit that would leave more keys in a scope than its [`Limits`] allow is refused, and nothing of it is kept; of an
-/// append among others nothing is written of the others either, and `Done::Refused` has them tried one by one.
+/// A commit that would leave more keys in a scope than its [`Limits`] allow is refused as a whole. If this happens to
+/// one append of a batch, nothing of the batch is written, and `CommitFate::NeverApplied` makes the caller try the
+/// appends one by one.
 ///
-/// A session that has expired, by the clock of `options.environment`, is missing to all of them, and makes room for a
-/// new one of its address.
+/// All methods treat a session that has expired, by the clock of `options.environment`, as missing, and a new session
+/// can be created under its key.
 #[async_trait]
-pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
-    /// Reads a URI of this database's: its address with the driver's own parameters, and ours as options.
+pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
+    /// Parses a URI of this database into its address with the driver's own parameters, and our options.
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)>;
 
-    /// Reaches the database and sees to its tables.
+    /// Connects to the database, and creates, checks or migrates its tables as `options.migrate` says.
     async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self>;
 
-    /// The migrations that a database lacks, carried out or not, whatever `options.migrate` says.
+    /// Returns the migrations that a database lacks, and runs them if `run` says so, regardless of `options.migrate`.
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>>;
 
-    /// Writes events, in this order, no two with one id in one session, in one commit; a row for each. A session that
-    /// is missing or an id that is known keeps nothing else from being written.
+    /// Writes events in this order and in one commit, and returns one row for each. No two of them have the same id and
+    /// session. A missing session or a duplicate id does not keep the other events from being written.
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>>;
 
-    /// Writes an event as [`append`](Self::append) does, after its operations were carried out on what is found under
-    /// the locks of their keys; gives the event as it was resolved. What is refused fails as `Done::Refused`.
+    /// Writes an event as [`append`](Self::append) does, after its operations were applied to the values read under the
+    /// locks of their keys. Returns the event with the resulting values. A refusal fails with
+    /// `CommitFate::NeverApplied`.
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)>;
 
-    /// Makes a session whose events hold operations.
+    /// Creates a session whose events hold operations.
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool>;
 
-    /// Changes state of a user or an app by operations.
+    /// Changes the state of a user or an app by operations.
     async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64>;
 
-    /// Makes a session with all it begins with. `false` where the id is taken, by the user or, as `id_scope` says, by any
-    /// user of the app, which holds against other such creations at the same time; the token tells whether by a try before
-    /// this one.
+    /// Creates a session with its initial state and events. Returns `false` if the id is taken, by the same user or,
+    /// depending on `id_scope`, by any user of the app; two such creations at the same time cannot both succeed. The
+    /// token identifies a session that an earlier try of the same call has created.
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
 
     /// Reads a session or a part of it.
@@ -135,54 +138,59 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
         room: RowRoom,
     ) -> Attempt<Option<Session>>;
 
-    /// Reads where the fold of a session's events begins.
+    /// Reads the state from which the fold of a session's events begins.
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
 
-    /// Reads what the state of a session at one of its events is folded from, all in one snapshot. What cannot be known is
-    /// refused by `check_event_number`, `log_pruned` and `no_session`.
+    /// Reads what is needed to fold the state of a session at one of its events, all in one snapshot. Requests that
+    /// cannot be answered are refused by `check_event_number`, `log_pruned` and `no_session`.
     async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past>;
 
-    /// Keeps a fold, unless the session is another one by now; one that is there already stays.
+    /// Stores a checkpoint, unless the key belongs to another session by now. An existing checkpoint stays.
     async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()>;
 
-    /// Reads who wrote each key of a session's merged state, by the key with its prefix.
+    /// Reads who wrote each key of a session's merged state. The keys of the map have their prefixes.
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>>;
 
-    /// Makes a session of another one of the same user, and gives it without its events. `None` where the id is taken;
-    /// the token tells whether by a try before this one. What cannot be done is refused as by [`past`](Self::past).
+    /// Creates a session from another one of the same user, and returns it without its events. Returns `None` if the id
+    /// is taken; the token identifies a session that an earlier try of the same call has created. Requests that cannot
+    /// be answered are refused as by [`past`](Self::past).
     async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>>;
 
     /// Reads a page of sessions with their merged state.
     async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse>;
 
-    /// Finds users of an app who have a session with an id that has not expired, two of them at most.
+    /// Finds at most two users of an app who have a session with this id that has not expired.
     async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>>;
 
-    /// Removes a session and what is its own.
+    /// Removes a session and everything that belongs to it.
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()>;
 
-    /// Sets when a session expires, in microseconds since 1970; `false` where there is none.
+    /// Sets when a session expires, in microseconds since 1970. Returns `false` if the session does not exist.
     async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool>;
 
-    /// Changes a session's title and labels; `false` where there is none.
+    /// Changes a session's title and labels. Returns `false` if the session does not exist.
     async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool>;
 
-    /// Finds sessions that have expired, so many at most.
+    /// Finds at most this many sessions that have expired.
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>>;
 
-    /// Removes a session as [`delete_session`](Self::delete_session) does, if it has expired; `false` where it has not.
+    /// Removes a session as [`delete_session`](Self::delete_session) does, if it has expired; returns `false` if it has
+    /// not.
     async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool>;
 
-    /// Removes the oldest events of a session, those with a number below one, so many at most; says how many there were.
+    /// Removes at most `limit` events of a session with a number below `before`, the oldest first, and returns how many
+    /// it removed.
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64>;
 
-    /// Removes from an owner's log what was overwritten before a position, so many at most; says how many there were.
+    /// Removes at most `limit` changes from an owner's log that were overwritten before the position `before`, and
+    /// returns how many it removed.
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64>;
 
     /// Reads the state of a user or an app.
     async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>>;
 
-    /// Changes state of a user or an app, at a time in seconds; gives the position of the commit in the owner's log.
+    /// Changes the state of a user or an app at a time in seconds, and returns the position of the commit in the
+    /// owner's log.
     async fn put_state(
         &self,
         owner: &StateOwner,
@@ -192,7 +200,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
         time: f64,
     ) -> Attempt<u64>;
 
-    /// Reads the log of a user's or an app's state; a page ends between two commits.
+    /// Reads the log of a user's or an app's state. A page ends between two commits.
     async fn state_changes(
         &self,
         owner: &StateOwner,
@@ -204,7 +212,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads a page of the state of a user or an app.
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage>;
 
-    /// Reads what was done to one key before a position, the latest first.
+    /// Reads the changes to one key before a position, the latest first.
     async fn key_changes(
         &self,
         owner: &StateOwner,
@@ -214,54 +222,56 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>>;
 
-    /// Lets removals of sessions and users go from before a time, in microseconds, this many at most; says how many went.
+    /// Drops at most `limit` records of removed sessions and users that are older than `before`, in microseconds, and
+    /// returns how many it dropped.
     async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64>;
 
-    /// Reads a page of a feed.
+    /// Reads a page of the change feed.
     async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage>;
 
-    /// Wakes those who wait for commits whenever another process may have committed. Comes back when nobody waits any
-    /// more, and when it cannot go on; what it cannot hear of at once it looks for every second at most.
+    /// Notifies the waiting callers whenever another process may have committed. Returns when nobody waits any more,
+    /// and when it cannot go on. Commits that it is not notified of are found by polling, at least every second.
     async fn listen(&self, notifier: &CommitNotifier);
 
-    /// Whether other processes may want to hear of commits. Asked after each of them, so it asks the database nothing.
+    /// Whether other processes may be listening for commits. This is asked after each commit, so it does not query the
+    /// database.
     fn may_be_listened_to(&self) -> bool;
 
-    /// Tells other processes, if any listens, whose it was that was committed.
+    /// Announces to other processes, if any of them listens, whose data was committed.
     async fn announce(&self, whose: &[Whose]) -> Attempt<()>;
 
-    /// Reads who there is after an owner, each app before its users, in byte order.
+    /// Reads the apps and users after an owner in byte order, each app before its users.
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>>;
 
-    /// Writes a little and undoes it.
+    /// Writes a row and rolls it back.
     async fn check_writable(&self) -> Attempt<()>;
 
     /// Removes a user from an app, and the user's name from the app's log.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()>;
 
-    /// Writes an artifact and gives its version.
+    /// Stores an artifact and returns its version.
     async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64>;
 
-    /// Reads a version of an artifact, or the newest.
+    /// Reads one version of an artifact, or the newest.
     async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>>;
 
-    /// The names that a session sees, in byte order.
+    /// Lists the names of the artifacts that a session can see, in byte order.
     async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>>;
 
-    /// The versions of a name, oldest first.
+    /// Lists the versions of an artifact, oldest first.
     async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>>;
 
-    /// Removes all versions of a name.
+    /// Removes all versions of an artifact.
     async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()>;
 
-    /// Reads what an owner has stored, an app with all of its users: sessions that have expired count until they are
-    /// removed.
+    /// Reads how much an owner has stored; an app includes all of its users. Sessions that have expired count until
+    /// they are removed.
     async fn usage(&self, owner: &StateOwner) -> Attempt<Usage>;
 
-    /// Reads what a fork of a session up to one of its events, or to the last, would store.
+    /// Reads how much a fork of a session would store, up to one of its events or to the last.
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage>;
 
-    /// Whether a session has an event of this id.
+    /// Whether a session has an event with this id.
     async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool>;
 
     /// Closes every connection.

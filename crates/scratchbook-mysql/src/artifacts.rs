@@ -1,9 +1,8 @@
-//! Artifacts, in the same database.
+//! Artifacts, in the same database as the sessions.
 
 use mysql_async::Value;
 
 use super::MySql;
-use super::pool::Care;
 use super::row::Cells;
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
@@ -11,22 +10,23 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::SessionKey;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Idempotency};
 
 /// The versions of one artifact.
 const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
 
-/// That the session, where the artifact has one, has not expired.
+/// The condition that the artifact's session, if it has one, has not expired.
 const ALIVE: &str = "NOT EXISTS (
     SELECT 1 FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
     WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND s.expire_time <= ?
 )";
 
-/// What a write takes beside its texts.
+/// The size of a write besides its texts.
 const OVERHEAD: usize = 4096;
 
 impl MySql {
-    /// Writes an artifact and gives its version. Of two at once one finds its version taken, and is tried again.
+    /// Stores an artifact and returns its version. If two are stored at once, one finds its version taken and is
+    /// retried.
     pub(super) async fn write_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
         self.check_size(OVERHEAD + new.text.len() + new.metadata.len())?;
         let sql = self.sql(&format!(
@@ -37,11 +37,11 @@ impl MySql {
         ));
         let address = new.address.columns().map(Value::from);
         let row = [Value::from(&new.mime_type), (&new.metadata).into(), new.created.into(), (&new.text).into()];
-        let mut lease = self.connections.lease(Care::Once).await?;
+        let mut lease = self.connections.lease(Idempotency::NotIdempotent).await?;
         let values = [&address[..], &row, &address, &address[..3], &[self.now().into()]].concat();
         lease.rows(&sql, values.clone()).await?;
         if lease.affected_rows() == 0 {
-            // What an expired session had must not come back with it.
+            // Artifacts of an expired session must not reappear with a new one.
             let [app, user, session, _] = new.address.columns();
             self.make_room(&mut lease, &rows::stored_key(app, user, session)?).await?;
             lease.rows(&sql, values).await?;
@@ -58,7 +58,7 @@ impl MySql {
         let sql = format!("SELECT version, artifact FROM `{{prefix}}artifacts` WHERE {OF_NAME} AND {ALIVE} {which}");
         let mut values = self.alive(address);
         values.extend(version.map(super::events::number));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let Some(row) = rows.into_iter().next() else {
@@ -70,27 +70,27 @@ impl MySql {
         Ok(Some(rows::json(&text, || address.place(version))?))
     }
 
-    /// The names that a session sees, in byte order.
+    /// Lists the names of the artifacts that a session can see, in byte order.
     pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let sql = "SELECT DISTINCT filename FROM `{prefix}artifacts`
             WHERE app_name = ? AND user_id = ? AND (session_id = '' OR session_id = ? AND {ALIVE}) ORDER BY filename";
         let sql = sql.replace("{ALIVE}", ALIVE);
         let key_values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
         let values = [&key_values[..], &key_values, &[self.now().into()]].concat();
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let names = rows.into_iter().map(|row| Cells::from(row).text(0, || format!("an artifact's name of {key}")));
         Ok(names.collect::<Result<_>>()?)
     }
 
-    /// The versions of a name, oldest first.
+    /// Lists the versions of an artifact, oldest first.
     pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let sql = format!(
             "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
              WHERE {OF_NAME} AND {ALIVE} ORDER BY version"
         );
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let rows = lease.rows(&self.sql(&sql), self.alive(address)).await?;
         drop(lease);
         let version = |row| {
@@ -107,16 +107,16 @@ impl MySql {
         Ok(rows.into_iter().map(version).collect::<Result<_>>()?)
     }
 
-    /// The address of an artifact, and what tells whether its session is there.
+    /// The parameters for an artifact's address and for [`ALIVE`].
     fn alive(&self, address: &ArtifactAddress) -> Vec<Value> {
         let columns = address.columns().map(Value::from);
         [&columns[..], &columns[..3], &[self.now().into()]].concat()
     }
 
-    /// Removes all versions of a name.
+    /// Removes all versions of an artifact.
     pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
         let sql = self.sql(&format!("DELETE FROM `{{prefix}}artifacts` WHERE {OF_NAME}"));
-        let mut lease = self.connections.lease(Care::Again).await?;
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.rows(&sql, address.columns().map(Value::from).to_vec()).await.map(drop)
     }
 }

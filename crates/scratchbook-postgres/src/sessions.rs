@@ -1,4 +1,4 @@
-//! Lists of sessions, and what they are found by.
+//! Title, labels and lists of sessions.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::lease::Step;
+use super::locks::param;
 use super::read::{column, log_position, metadata, seconds, sql_limit};
-use super::resolve::param;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
 use scratchbook_core::plan::sql::rows;
@@ -28,7 +28,7 @@ impl Postgres {
         let picks = !query.filter.is_empty();
         let lease = self.connections.lease_to_read().await?;
         let (statement, found) = if picks { (&statements.scan, RowRoom::ANY) } else { (&statements.page, room) };
-        // The state of one user is in every page, as is that of the app.
+        // The state of a single user is on every page, as is that of the app.
         let kinds: &[&str] = if query.user_id.is_some() { &["session"] } else { &["session", "user"] };
         let is_of_item = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kinds.contains(&kind));
         let params: [&(dyn ToSql + Sync); 6] = [&app, micros, user_id, session_id, &limit, &now];
@@ -48,7 +48,7 @@ impl Postgres {
         let rows = lease.query_within(&self.statements.list.of_keys, &params, room, is_of_item).await?;
         drop(lease);
         let mut page = sessions(app, query, &rows)?;
-        // What was changed since it was picked may not be wanted any more.
+        // A session that was changed in the meantime may not match the filter any more.
         page.retain(|(_, session)| query.filter.matches(session.metadata()));
         Ok(response(page, token))
     }
@@ -73,7 +73,7 @@ fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSe
     ListSessionsResponse::new(page.into_iter().map(|(_, session)| session).collect(), token)
 }
 
-/// Sessions to pick from, which come in the list's order.
+/// Reads the candidates for a filtered page, in the list's order.
 fn scanned(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, SessionMetadata)>> {
     let place = |row: &Row| {
         let of_app = || format!("a row of the sessions of {app}");
@@ -85,7 +85,7 @@ fn scanned(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, SessionMetadata
     rows.iter().map(place).collect()
 }
 
-/// The sessions of a page, in the list's order, from its rows.
+/// Builds the sessions of a page from its rows, in the list's order.
 fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosition, Session)>> {
     let mut places = Vec::new();
     let mut of_app = ScopeMap::new();

@@ -1,12 +1,11 @@
-//! Artifacts in the same database.
+//! Artifacts, in the same database as the sessions.
 
-use sha2::{Digest, Sha256};
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::lease::Step;
+use super::locks::{lock_number, param};
 use super::read::column;
-use super::resolve::param;
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
@@ -21,8 +20,8 @@ impl Postgres {
         let lock = lock_number(new.address.columns());
         let lease = self.connections.lease().await?;
         let (expired, now) = (&self.statements.delete.lock_expired, self.now());
-        // Who saves the same name waits here, and then sees the version before its own. Two names that share a number
-        // wait for each other in vain, which is rare and harmless.
+        // A concurrent save of the same name waits here and then sees the version before its own. Two names that have
+        // the same lock number wait for each other without need, which is rare and harmless.
         let steps = [
             Step::new(expired, [param(&app), &user, &session, &now]),
             Step::new(&self.statements.lock, [param(&lock)]),
@@ -90,34 +89,10 @@ impl Postgres {
         let lease = self.connections.lease().await?;
         let gone = lease.query(&self.statements.artifact.delete, &[&app, &user, &session, &filename]).await?;
         if gone.is_empty() {
-            // As where a session is gone already: an earlier try's commit has to be where ours gets.
+            // As for a session that is already gone, our commit has to be replicated to where an earlier attempt's
+            // commit is.
             lease.query(&self.statements.delete.touch_app, &[&app]).await?;
         }
         Ok(())
-    }
-}
-
-/// The number of the lock on a name, the same to every version of this program.
-pub(super) fn lock_number<const N: usize>(columns: [&str; N]) -> i64 {
-    let mut hash = Sha256::new();
-    for column in columns {
-        hash.update((column.len() as u64).to_le_bytes());
-        hash.update(column);
-    }
-    let hash: [u8; 32] = hash.finalize().into();
-    hash.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::lock_number;
-
-    /// Two versions that took other locks for one name would not wait for each other.
-    #[test]
-    fn the_lock_of_a_name_stays_what_it_is() {
-        assert_eq!(
-            [lock_number(["unique id", "app", "s"]), lock_number(["unique id", "ap", "ps"])],
-            [-8_981_191_118_827_362_302, -8_472_791_882_406_223_610]
-        );
     }
 }

@@ -1,0 +1,135 @@
+//! Making a connection: its address, its encryption and its settings.
+
+use std::sync::Arc;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Opts, OptsBuilder};
+use tokio::time::timeout;
+
+use super::connection::Connections;
+use super::error::{self, Stage, failure};
+use super::tls;
+use super::uri::Target;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_database::{Attempt, DatabaseOptions, LOCK_TIMEOUT, TlsMode};
+
+/// How many prepared statements a connection keeps; there are fewer in all.
+const STATEMENTS: usize = 64;
+
+/// The largest packet of the protocol. Our commands are checked against the server's own limit.
+const MAX_PACKET: usize = 1 << 30;
+
+/// Properties of the server.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// The maximum size of a command, in bytes.
+    pub(super) max_packet: usize,
+}
+
+/// Connects to a server and reads its properties.
+pub(super) async fn open(target: Target, options: &DatabaseOptions) -> Result<(Server, Connections)> {
+    let (place, seconds) = (Arc::<str>::from(target.place.as_str()), options.connect_timeout.as_secs_f64());
+    let opened = timeout(options.connect_timeout, open_untimed(target, options)).await;
+    opened.unwrap_or_else(|_| Err(error::unreached(&place, seconds))).map_err(|failure| failure.error)
+}
+
+async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Server, Connections)> {
+    let place = Arc::<str>::from(target.place.as_str());
+    let builder = OptsBuilder::default()
+        .ip_or_hostname(target.host)
+        .tcp_port(target.port)
+        .user(target.user)
+        .pass(target.password)
+        .db_name(Some(target.database))
+        .prefer_socket(false)
+        .stmt_cache_size(STATEMENTS)
+        .max_allowed_packet(Some(MAX_PACKET))
+        .wait_timeout(Some(0));
+    let (mut connection, builder) = first(builder, options, &place).await?;
+    let (server, setup) = describe(&mut connection, &place).await?;
+    connection.query_drop(&setup).await.map_err(|error| failure(&place, Stage::Connecting, &error))?;
+    let connections = Connections::new(builder.setup(vec![setup]).into(), place, connection, options);
+    Ok((server, connections))
+}
+
+/// Makes the first connection, which finds out whether encryption is used.
+async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> Attempt<(Conn, OptsBuilder)> {
+    let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
+    let ssl = tls::options(&options.tls, options, place).await?;
+    match dial(builder.clone().ssl_opts(ssl).into(), &options.tls).await {
+        Ok((connection, opts)) => Ok((connection, OptsBuilder::from_opts(opts))),
+        Err(error) if options.tls == TlsMode::Prefer && tls::may_do_without(&error) => {
+            let connection = Conn::new(builder.clone()).await.map_err(failed)?;
+            Ok((connection, builder))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Connects. If the name is not to be checked, it requests a name that this server's certificate has, which may differ
+/// from that of the previous server.
+pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
+    let error = match Conn::new(opts.clone()).await {
+        Ok(connection) => return Ok((connection, opts)),
+        Err(error) => error,
+    };
+    let name = tls::presented_name(&error).filter(|_| *mode == TlsMode::VerifyCa);
+    let (Some(name), Some(ssl)) = (name, opts.ssl_opts().cloned()) else {
+        return Err(error);
+    };
+    let ssl = ssl.with_danger_tls_hostname_override(Some(name));
+    let opts = Opts::from(OptsBuilder::from_opts(opts).ssl_opts(ssl));
+    Ok((Conn::new(opts.clone()).await?, opts))
+}
+
+/// Returns the server's properties, and the settings for every connection.
+async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String)> {
+    let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
+    let sql = "SELECT VERSION(), @@max_allowed_packet";
+    let found: Option<(String, u64)> = connection.query_first(sql).await.map_err(failed)?;
+    let no_version = || Error::internal(format!("{place}: the server has no version")).for_operator();
+    let (version, packet) = found.ok_or_else(no_version)?;
+    check_version(&version, place).map_err(Error::for_operator)?;
+    let cluster: Option<(String, String)> =
+        connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
+    // Without this setting, a read in a Galera cluster may miss what was just written through another node.
+    let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
+    // Waiting for a lock of a row or a table ends before our own timeout, so that it is known that nothing was applied.
+    // The other settings reset values that a server may have changed globally: a COMMIT that chains or disconnects, or
+    // a limit on rows.
+    let wait = LOCK_TIMEOUT.as_secs();
+    let setup = format!(
+        "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+         SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+         group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}, \
+         completion_type = 0, sql_select_limit = DEFAULT, sql_safe_updates = 0{sync}"
+    );
+    Ok((Server { max_packet: usize::try_from(packet).unwrap_or(MAX_PACKET) }, setup))
+}
+
+fn check_version(version: &str, place: &str) -> Result<()> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0_u32));
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (product, least) = if version.contains("MariaDB") { ("MariaDB", (10, 11)) } else { ("MySQL", (8, 0)) };
+    if found >= least {
+        return Ok(());
+    }
+    let message = format!("{place}: {product} {version}; it has to be {} {}.{} or newer", product, least.0, least.1);
+    Err(Error::new(ErrorKind::FailedPrecondition, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_version;
+
+    #[test]
+    fn old_servers_are_refused() {
+        for good in ["8.0.36", "8.4.0-log", "9.1.0", "10.11.14-MariaDB-0+deb12u2", "11.4.2-MariaDB"] {
+            assert!(check_version(good, "db").is_ok(), "{good}");
+        }
+        for bad in ["5.7.44-log", "10.6.18-MariaDB", "5.5.68-MariaDB"] {
+            let error = check_version(bad, "db").unwrap_err().to_string();
+            assert!(error.contains(bad) && error.contains("or newer"), "{error}");
+        }
+    }
+}
