@@ -21,7 +21,7 @@ use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, Failure, N
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, replay};
-use scratchbook_core::plan::quota::Held;
+use scratchbook_core::plan::quota::Reservation;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{Committed, Outcome, SessionKey, Whose, no_session};
 
@@ -36,7 +36,7 @@ const WAITERS: usize = 2;
 struct Waiting {
     append: NewAppend,
     /// The part of a quota that is reserved for it.
-    held: Held,
+    held: Reservation,
     since: Instant,
     pass: Pass,
 }
@@ -62,7 +62,7 @@ impl Appends {
         Self { batches: Batches::start(options.queue_capacity, options.queue_timeout, commit) }
     }
 
-    pub(super) async fn append(&self, append: NewAppend, held: Held, pass: Pass) -> Result<Committed> {
+    pub(super) async fn append(&self, append: NewAppend, held: Reservation, pass: Pass) -> Result<Committed> {
         let bytes = append.event.bytes();
         self.batches.write(Waiting { append, held, since: Instant::now(), pass }, bytes).await
     }

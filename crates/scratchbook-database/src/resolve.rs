@@ -13,7 +13,7 @@ use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, DatabaseSe
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
-use scratchbook_core::plan::quota::{Charge, Held};
+use scratchbook_core::plan::quota::{Charge, Reservation};
 use scratchbook_core::session::{Committed, Outcome, StateOwner, Whose};
 
 /// Limits how many writes that read first run at the same time.
@@ -42,7 +42,7 @@ impl ResolvePermits {
 
 impl<D: Backend> DatabaseSessionService<D> {
     /// The event is not part of a batch, because its content is known only under its own locks.
-    pub(super) async fn append_resolved(&self, new: Unresolved, held: Held) -> Result<Committed> {
+    pub(super) async fn append_resolved(&self, new: Unresolved, held: Reservation) -> Result<Committed> {
         let new = Arc::new(new);
         let shared = Arc::clone(&new);
         let append = move |backend: Arc<D>| {
@@ -60,7 +60,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         Ok(committed)
     }
 
-    pub(super) async fn create_resolved(&self, new: PreparedSession, held: Held) -> Result<bool> {
+    pub(super) async fn create_resolved(&self, new: PreparedSession, held: Reservation) -> Result<bool> {
         let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
         let make = move |backend: Arc<D>| {

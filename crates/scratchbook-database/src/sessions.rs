@@ -15,7 +15,7 @@ use scratchbook_core::plan::feed::{LET_GO_AT_ONCE, REMOVALS_KEPT};
 use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::locate::{LocateQuery, taken_within};
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
-use scratchbook_core::plan::quota::{Held, Stock, hold_event, hold_fork, hold_session};
+use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, reserve_fork, reserve_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
@@ -38,7 +38,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let expires = prepared.expires.map(seconds_of_micros);
         let id_scope = prepared.id_scope;
         let (own, metadata) = (StateMap::from(prepared.initial.clone()), prepared.metadata.clone());
-        let held = hold_session(self, &prepared).await?;
+        let held = reserve_session(self, &prepared).await?;
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?, held).await?,
             false => self.create_resolved(prepared, held).await?,
@@ -84,7 +84,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let forked = fork_key(key, &config, self.environment())?;
         let created = micros_of_seconds(self.environment().now());
         let new = Arc::new(NewFork { source: key.clone(), at: config.at, key: forked.clone(), created });
-        let (token, held) = (self.environment().new_id(), hold_fork(self, key, config.at).await?);
+        let (token, held) = (self.environment().new_id(), reserve_fork(self, key, config.at).await?);
         let fork = move |backend: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { backend.fork_session(&new, &token).await }
@@ -214,7 +214,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, self.environment(), &self.options.limits)?;
-        let held = hold_event(self, key, &prepared).await?;
+        let held = reserve_event(self, key, &prepared).await?;
         if prepared.is_plain(&options) {
             let append = NewAppend { key: key.clone(), event: NewEvent::new(prepared)? };
             return self.appends.append(append, held, pass).await;
@@ -280,7 +280,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
 /// Writes that do not depend on what is stored.
 impl<D: Backend> DatabaseSessionService<D> {
-    async fn create(&self, new: NewSession, held: Held) -> Result<bool> {
+    async fn create(&self, new: NewSession, held: Reservation) -> Result<bool> {
         let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
         let make = move |backend: Arc<D>| {

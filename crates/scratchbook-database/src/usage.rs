@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use super::failure::Idempotency;
 use super::{Backend, DatabaseSessionService};
 use scratchbook_core::error::Result;
-use scratchbook_core::plan::quota::{Quotas, Stock};
+use scratchbook_core::plan::quota::{QuotaStore, Quotas};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner, Whose};
 
 #[async_trait]
-impl<D: Backend> Stock for DatabaseSessionService<D> {
+impl<D: Backend> QuotaStore for DatabaseSessionService<D> {
     fn quotas(&self) -> &Quotas {
         &self.quotas
     }

@@ -22,7 +22,7 @@ use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::locate::LocateQuery;
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
-use scratchbook_core::plan::quota::{Quotas, Stock, hold_event, hold_fork, hold_session};
+use scratchbook_core::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
@@ -40,7 +40,7 @@ impl SessionService for SqliteSessionService {
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
         let metadata = prepared.metadata.clone();
-        let charge = hold_session(self, &prepared).await?.kept_if(|_| true);
+        let charge = reserve_session(self, &prepared).await?.kept_if(|_| true);
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         let whose = Whose::session(&key);
         if prepared.is_plain() {
@@ -91,7 +91,7 @@ impl SessionService for SqliteSessionService {
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
-        let charge = hold_fork(self, key, config.at).await?.kept_if(|_| true);
+        let charge = reserve_fork(self, key, config.at).await?.kept_if(|_| true);
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
         let whose = Whose::session(&fork);
         self.write_charged(whose, 0, charge, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
@@ -193,7 +193,7 @@ impl SessionService for SqliteSessionService {
         }
         let (address, now) = (key.clone(), self.now_micros());
         let new = PreparedAppend::new(event, options, self.environment.as_ref(), &self.limits)?;
-        let held = hold_event(self, key, new.prepared()).await?;
+        let held = reserve_event(self, key, new.prepared()).await?;
         let new = match new {
             PreparedAppend::Plain(new) => new,
             PreparedAppend::Resolved { bytes, of } => {
@@ -282,7 +282,7 @@ impl SessionService for SqliteSessionService {
 }
 
 #[async_trait]
-impl Stock for SqliteSessionService {
+impl QuotaStore for SqliteSessionService {
     fn quotas(&self) -> &Quotas {
         &self.quotas
     }

@@ -39,10 +39,10 @@ pub(super) fn drive(first: AgentTurn) -> EventStream {
                         yield progress.add(event, &context);
                     }
                     Err(error) => {
-                        if !error.is_told() {
+                        if !error.is_reported() {
                             yield failure_event(&context, &error);
                         }
-                        Err(error.told())?;
+                        Err(error.reported())?;
                     }
                 }
             }
@@ -57,7 +57,7 @@ pub(super) fn drive(first: AgentTurn) -> EventStream {
                 Ok(turn) => next = turn,
                 Err(error) => {
                     yield failure_event(&context, &error);
-                    Err(error.told())?;
+                    Err(error.reported())?;
                 }
             }
         }

@@ -150,7 +150,7 @@ async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Callba
             Err(error) => {
                 pending.drop_layer(&layer);
                 outcome.event = Some(failure_event(context, &error));
-                outcome.failure = Some(error.told());
+                outcome.failure = Some(error.reported());
                 break;
             }
         }

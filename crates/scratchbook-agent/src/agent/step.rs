@@ -293,7 +293,7 @@ fn model_step(
                 Err(error) => {
                     // The changes of callbacks before the failure are carried by the event that reports it.
                     yield pending.finish(failure_event(&context, &error))?;
-                    Err(error.told())?;
+                    Err(error.reported())?;
                 }
             }
         }

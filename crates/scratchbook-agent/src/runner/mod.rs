@@ -246,7 +246,7 @@ impl Runner {
                     let (event, failure) = match item {
                         Ok(event) => (Some(event), None),
                         // A caller's own agent that failed, or an agent that panicked, has not reported the failure.
-                        Err(error) => ((!error.is_told()).then(|| failure_event(&context, &error)), Some(error)),
+                        Err(error) => ((!error.is_reported()).then(|| failure_event(&context, &error)), Some(error)),
                     };
                     match event {
                         Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&permit)).await,
