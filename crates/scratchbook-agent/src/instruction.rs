@@ -13,7 +13,8 @@ use scratchbook_core::state::{Scope, StateMap};
 /// An instruction with placeholders.
 ///
 /// ```
-/// use scratchbook::{InstructionTemplate, StateMap};
+/// use scratchbook::agent::InstructionTemplate;
+/// use scratchbook::StateMap;
 /// use serde_json::json;
 ///
 /// let template = InstructionTemplate::parse("Write about {topic}{mood?}. Answer as {{\"title\": ...}}.");

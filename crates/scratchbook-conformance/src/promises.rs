@@ -405,7 +405,7 @@ macro_rules! for_each_promise {
 ///     (Store::new(Arc::new(InMemorySessionService::new())), ())
 /// }
 ///
-/// scratchbook::conformance_tests!(memory_keeps_every_promise, crate::memory);
+/// scratchbook::conformance::conformance_tests!(memory_keeps_every_promise, crate::memory);
 /// # fn main() {}
 /// ```
 #[macro_export]

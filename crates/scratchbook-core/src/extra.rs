@@ -18,7 +18,7 @@ static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 /// It behaves like a [`Map`] but is smaller: an event has many of these objects, and nearly all have no unknown fields.
 ///
 /// ```
-/// use scratchbook::Part;
+/// use scratchbook::content::Part;
 /// use serde_json::json;
 ///
 /// let part: Part = serde_json::from_value(json!({"text": "hi", "newField": 7}))?;

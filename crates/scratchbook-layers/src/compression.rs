@@ -22,7 +22,8 @@ const MOST_BYTES: u64 = 1 << 30;
 /// data.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::layer::WithCompression;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let store = std::sync::Arc::new(InMemorySessionService::new());

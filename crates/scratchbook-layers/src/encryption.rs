@@ -39,7 +39,8 @@ const VERSION: &str = "1";
 /// Put this layer inside `WithCompression`, because encrypted data cannot be compressed.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::layer::{Keyring, WithEncryption};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
@@ -87,7 +88,8 @@ pub enum PlainValues {
 /// The limits that a store needs, so that encrypted data fits if the original keeps to the given limits.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::layer::{Keyring, WithEncryption, sealed_limits};
 ///
 /// # fn main() -> Result<()> {
 /// let limits = Limits::default().with_value_bytes(1 << 20);
@@ -113,7 +115,8 @@ pub fn sealed_limits(mut limits: Limits) -> Limits {
 /// encrypted.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::layer::{Keyring, WithEncryption, sealed_by};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {

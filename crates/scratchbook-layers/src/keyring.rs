@@ -27,7 +27,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 /// Clones share their keys, which are wiped from memory with the last clone. `Debug` shows ids alone.
 ///
 /// ```
-/// use scratchbook::Keyring;
+/// use scratchbook::layer::Keyring;
 ///
 /// let keys = Keyring::new("2026-11", [7; 32])?.with_old("2026-05", [3; 32])?;
 /// assert_eq!(format!("{keys:?}"), r#"Keyring { current: "2026-11", old: ["2026-05"] }"#);

@@ -40,7 +40,8 @@ impl<S: SessionService> WithEncryption<S> {
     /// keys as long as you keep those.
     ///
     /// ```
-    /// use scratchbook::*;
+    /// use scratchbook::prelude::*;
+    /// use scratchbook::layer::{Keyring, WithEncryption};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let store = std::sync::Arc::new(InMemorySessionService::new());

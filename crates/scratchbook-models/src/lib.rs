@@ -41,7 +41,8 @@ pub trait ModelName {
     /// returned by [`build`](LlmAgentBuilder::build).
     ///
     /// ```no_run
-    /// use scratchbook::{LlmAgent, ModelName};
+    /// use scratchbook::model::ModelName;
+    /// use scratchbook::LlmAgent;
     ///
     /// # fn main() -> scratchbook::Result<()> {
     /// let agent = LlmAgent::builder("helper").model_name("gemini-2.5-flash").build()?;
@@ -89,7 +90,8 @@ impl ModelName for LlmAgentBuilder {
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use scratchbook::{LlmAgent, RemoteLlm};
+/// use scratchbook::model::RemoteLlm;
+/// use scratchbook::LlmAgent;
 ///
 /// # fn main() -> scratchbook::Result<()> {
 /// let agent = LlmAgent::builder("helper").model(RemoteLlm::new("gemini-2.5-flash")?).build()?;

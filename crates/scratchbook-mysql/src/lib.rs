@@ -100,7 +100,8 @@ use uri::Target;
 /// `sslmode`, `sslrootcert`, `migrate`, and `table_prefix`.
 ///
 /// ```no_run
-/// use scratchbook::{CreateSessionConfig, MySqlSessionService, SessionService};
+/// use scratchbook::store::MySqlSessionService;
+/// use scratchbook::{CreateSessionConfig, SessionService};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// let uri = "mysql://agents:secret@db.example.com/agents?sslmode=verify-full";

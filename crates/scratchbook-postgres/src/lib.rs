@@ -131,7 +131,8 @@ use statements::Statements;
 /// another default, `default_transaction_isolation = 'read committed'`.
 ///
 /// ```no_run
-/// use scratchbook::{CreateSessionConfig, PostgresSessionService, SessionService};
+/// use scratchbook::store::PostgresSessionService;
+/// use scratchbook::{CreateSessionConfig, SessionService};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// let uri = "postgresql://agents:secret@db.example.org/agents?schema=scratchbook&sslmode=verify-full";

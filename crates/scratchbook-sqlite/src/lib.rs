@@ -103,7 +103,8 @@ pub use options::{SqliteMode, SqliteOptions, Synchronous};
 /// not block. The service works on any executor.
 ///
 /// ```
-/// use scratchbook::{SessionService, SqliteOptions, SqliteSessionService};
+/// use scratchbook::store::SqliteOptions;
+/// use scratchbook::{SessionService, SqliteSessionService};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();

@@ -39,7 +39,7 @@ pub async fn connect(uri: &str) -> Result<Store> {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
-/// use scratchbook::{Limits, connect_with_limits};
+/// use scratchbook::store::{Limits, connect_with_limits};
 ///
 /// let doubled = |limits: Limits| limits.with_value_bytes(2 * limits.value_bytes);
 /// let (store, limits) = connect_with_limits("memory:", doubled).await?;
@@ -61,7 +61,8 @@ pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits 
 /// that may change tables.
 ///
 /// ```
-/// use scratchbook::{MigrationRun, migrate};
+/// use scratchbook::store::MigrationRun;
+/// use scratchbook::migrate;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();

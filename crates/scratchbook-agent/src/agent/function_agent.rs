@@ -15,7 +15,8 @@ use scratchbook_core::event::Event;
 ///
 /// ```
 /// use futures_util::stream;
-/// use scratchbook::{FunctionAgent, InvocationContext, StateDelta};
+/// use scratchbook::agent::{FunctionAgent, InvocationContext};
+/// use scratchbook::StateDelta;
 ///
 /// let agent = FunctionAgent::new("counter", |context: InvocationContext| {
 ///     let count = context.state().get_as::<u64>("count").ok().flatten().unwrap_or(0);

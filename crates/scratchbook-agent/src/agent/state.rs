@@ -110,7 +110,7 @@ impl ContextState {
     /// on the value seen here.
     ///
     /// ```
-    /// # use scratchbook::CallbackContext;
+    /// # use scratchbook::agent::CallbackContext;
     /// # fn example(context: CallbackContext) -> scratchbook::Result<()> {
     /// context.state().increment("user:visits", 1)?;
     /// # Ok(()) }

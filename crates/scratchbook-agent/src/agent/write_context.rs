@@ -132,7 +132,7 @@ impl ToolContext {
     /// [`tool_confirmation`](Self::tool_confirmation). The payload has further fields for the user to fill in.
     ///
     /// ```
-    /// use scratchbook::{FunctionTool, ToolContext};
+    /// use scratchbook::agent::{FunctionTool, ToolContext};
     /// use serde_json::{Map, Value, json};
     ///
     /// let leave = FunctionTool::new("leave", "Asks for leave.", |args: Map<String, Value>, context: ToolContext| async move {

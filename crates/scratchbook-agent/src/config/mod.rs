@@ -26,7 +26,8 @@ const MAX_DEPTH: usize = 32;
 /// Reads an agent from a file of ADK's Agent Config, together with the sub-agents that it names by file.
 ///
 /// ```
-/// use scratchbook::{AgentCatalog, ScriptedLlm, load_agent};
+/// use scratchbook::agent::{AgentCatalog, load_agent};
+/// use scratchbook::model::ScriptedLlm;
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// let file = folder.path().join("root_agent.yaml");

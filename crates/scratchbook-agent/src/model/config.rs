@@ -14,7 +14,7 @@ use scratchbook_core::error::{Error, Result};
 /// answer's schema belong to the agent, so they are not fields here.
 ///
 /// ```
-/// use scratchbook::GenerateContentConfig;
+/// use scratchbook::model::GenerateContentConfig;
 ///
 /// let config = GenerateContentConfig { temperature: Some(0.2), max_output_tokens: Some(256), ..Default::default() };
 /// assert_eq!(serde_json::to_string(&config).unwrap(), r#"{"temperature":0.2,"maxOutputTokens":256}"#);

@@ -17,7 +17,7 @@ type Script = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
 /// If streaming is requested, text arrives word by word before the whole, unless the script streams itself.
 ///
 /// ```
-/// use scratchbook::{LlmResponse, ScriptedLlm};
+/// use scratchbook::model::{LlmResponse, ScriptedLlm};
 /// use serde_json::json;
 ///
 /// let turns = ScriptedLlm::new([LlmResponse::call("add_to_cart", json!({"item": "book"})), "Done.".into()]);
@@ -57,7 +57,7 @@ impl ScriptedLlm {
     ///
     /// ```
     /// use futures_util::stream;
-    /// use scratchbook::{LlmResponse, ScriptedLlm};
+    /// use scratchbook::model::{LlmResponse, ScriptedLlm};
     ///
     /// let halves = ScriptedLlm::from_stream(|request| {
     ///     let pieces = if request.stream { vec!["Hel", "lo."] } else { Vec::new() };

@@ -42,7 +42,7 @@ use session_lock::{RunPermit, SessionLocks, in_run};
 ///
 /// ```
 /// use futures_util::TryStreamExt;
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {

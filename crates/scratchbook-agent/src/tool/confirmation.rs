@@ -14,7 +14,9 @@ use scratchbook_core::json;
 /// answers with a function response that has the id of that call:
 ///
 /// ```
-/// use scratchbook::{Content, Part, ToolConfirmation};
+/// use scratchbook::agent::ToolConfirmation;
+/// use scratchbook::content::Part;
+/// use scratchbook::Content;
 /// use serde_json::json;
 ///
 /// let yes = ToolConfirmation { confirmed: true, ..ToolConfirmation::default() };

@@ -21,7 +21,7 @@ use scratchbook_core::state::to_value;
 ///
 /// ```
 /// use schemars::JsonSchema;
-/// use scratchbook::{FunctionTool, ToolContext};
+/// use scratchbook::agent::{FunctionTool, ToolContext};
 /// use serde::Deserialize;
 /// use serde_json::json;
 ///
@@ -94,7 +94,7 @@ impl FunctionTool {
     /// still parse as that type.
     ///
     /// ```
-    /// use scratchbook::{FunctionTool, Tool, ToolContext};
+    /// use scratchbook::agent::{FunctionTool, Tool, ToolContext};
     /// use serde_json::{Map, Value, json};
     ///
     /// let echo = FunctionTool::new("echo", "Says it again.", |args: Map<String, Value>, _: ToolContext| async move {
@@ -132,7 +132,7 @@ impl FunctionTool {
     /// type is usually that of the function. Arguments that cannot be parsed as the predicate's type need consent, too.
     ///
     /// ```
-    /// use scratchbook::{FunctionTool, ToolContext};
+    /// use scratchbook::agent::{FunctionTool, ToolContext};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Pay {

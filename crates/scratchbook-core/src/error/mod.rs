@@ -218,7 +218,7 @@ impl Error {
     /// The keys that caused a write to be refused with `Conflict`; empty for every other error.
     ///
     /// ```
-    /// use scratchbook::*;
+    /// use scratchbook::prelude::*;
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let sessions = InMemorySessionService::new();

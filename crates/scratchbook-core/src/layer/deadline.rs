@@ -27,7 +27,8 @@ use crate::state::{StateDelta, StateMap};
 /// ```
 /// use std::sync::Arc;
 /// use std::time::Duration;
-/// use scratchbook::{InMemorySessionService, SessionService, WithDeadline};
+/// use scratchbook::layer::WithDeadline;
+/// use scratchbook::{InMemorySessionService, SessionService};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// let service: Arc<dyn SessionService> = Arc::new(InMemorySessionService::new());

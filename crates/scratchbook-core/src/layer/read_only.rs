@@ -22,7 +22,8 @@ use crate::state::{StateDelta, StateMap};
 /// database role without that permission.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::layer::ReadOnly;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let store = std::sync::Arc::new(InMemorySessionService::new());

@@ -27,7 +27,9 @@ use crate::state::{StateDelta, StateMap};
 /// any other key; see `WithEncryption`. This has to be the outermost layer.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::layer::WithSecretKeys;
+/// use scratchbook::session::{FeedCommit, SecretKeys};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {

@@ -15,7 +15,7 @@ use crate::state::{Change, REMOVED, Scope, StateDelta};
 /// writes that add to it.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let sessions = InMemorySessionService::new().with_limits(Limits::default().with_value_bytes(10));

@@ -3,7 +3,7 @@
 /// A store's URI for display and logs: without the password and without parameters, which may contain one.
 ///
 /// ```
-/// use scratchbook::without_password;
+/// use scratchbook::store::without_password;
 ///
 /// let uri = "postgresql+asyncpg://me:s3cret@db:5432/agents?sslpassword=s3cret";
 /// assert_eq!(without_password(uri), "postgresql://me@db:5432/agents");

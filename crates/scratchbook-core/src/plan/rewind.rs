@@ -40,7 +40,7 @@ impl Store {
     /// is returned; earlier events stay unchanged.
     ///
     /// ```
-    /// # use scratchbook::*;
+    /// # use scratchbook::prelude::*;
     /// # use serde_json::json;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let store = connect("memory:").await?;

@@ -20,7 +20,8 @@ use crate::state::Scope;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::session::{CheckedWrite, StateCheck};
 ///
 /// /// No list may have more than three items.
 /// #[derive(Debug)]

@@ -25,7 +25,7 @@ pub trait SessionServiceExt: SessionService {
     /// A partial event is returned and nothing is applied. After an error the snapshot is unchanged.
     ///
     /// ```
-    /// # use scratchbook::*;
+    /// # use scratchbook::prelude::*;
     /// # use serde_json::json;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let service = InMemorySessionService::new();
@@ -52,7 +52,7 @@ pub trait SessionServiceExt: SessionService {
     /// Like [`append_event`](Self::append_event), with optimistic locking per key or per session.
     ///
     /// ```
-    /// # use scratchbook::*;
+    /// # use scratchbook::prelude::*;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let service = InMemorySessionService::new();
     /// let mut mine = service.create_session("app", "alice", Default::default()).await?;
@@ -88,7 +88,7 @@ pub trait SessionServiceExt: SessionService {
     /// `#[tokio::main]`.
     ///
     /// ```
-    /// # use scratchbook::*;
+    /// # use scratchbook::prelude::*;
     /// # use serde_json::json;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let service = InMemorySessionService::new();
@@ -146,7 +146,7 @@ pub trait SessionServiceExt: SessionService {
     /// Returns what changed in a session's merged state between two of its events, in either direction.
     ///
     /// ```
-    /// # use scratchbook::*;
+    /// # use scratchbook::prelude::*;
     /// # use serde_json::json;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let service = InMemorySessionService::new();
@@ -216,7 +216,8 @@ pub trait SessionServiceExt: SessionService {
     /// the reader is; writers never wait for it.
     ///
     /// ```
-    /// # use scratchbook::*;
+    /// # use scratchbook::prelude::*;
+    /// # use scratchbook::session::{FeedCursor, Watched};
     /// # use serde_json::json;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let service = InMemorySessionService::new();

@@ -83,7 +83,8 @@ impl SessionMetadata {
 /// An update of a session's title and labels; everything it does not name stays unchanged.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::session::{ListSessionsConfig, SessionUpdate};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let sessions = InMemorySessionService::new();

@@ -14,7 +14,7 @@ const HIDDEN: &str = "[secret]";
 /// The secret keys of a store, given by prefix.
 ///
 /// ```
-/// use scratchbook::SecretKeys;
+/// use scratchbook::session::SecretKeys;
 ///
 /// let secret = SecretKeys::new(["user:secret:", "app:token"]);
 /// assert!(secret.contains("user:secret:pin") && secret.contains("app:token"));

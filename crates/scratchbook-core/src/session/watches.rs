@@ -20,7 +20,8 @@ use crate::error::Result;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use scratchbook::{FeedStart, InMemorySessionService, Watched, Watches};
+/// use scratchbook::session::{FeedStart, Watched, Watches};
+/// use scratchbook::InMemorySessionService;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// let watches = Watches::new(Arc::new(InMemorySessionService::new()));

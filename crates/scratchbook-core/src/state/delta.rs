@@ -355,7 +355,8 @@ pub struct ScopedDelta {
 /// Splits a delta by scope, as ADK's function of this name does.
 ///
 /// ```
-/// use scratchbook::{StateDelta, extract_state_delta};
+/// use scratchbook::state::extract_state_delta;
+/// use scratchbook::StateDelta;
 ///
 /// let delta = StateDelta::new()
 ///     .with("app:version", "1.0.0")?

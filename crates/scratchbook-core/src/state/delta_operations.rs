@@ -16,7 +16,7 @@ impl StateDelta {
     /// Integers give an integer, exactly; if either is a float, the result is a float. Overflow of 64 bits is refused.
     ///
     /// ```
-    /// use scratchbook::*;
+    /// use scratchbook::prelude::*;
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
     /// let sessions = InMemorySessionService::new();

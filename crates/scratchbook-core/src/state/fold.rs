@@ -34,7 +34,8 @@ pub fn apply(state: &mut Map<String, Value>, delta: &StateDelta) {
 /// Computes the state after a sequence of deltas from an initial state.
 ///
 /// ```
-/// use scratchbook::{StateDelta, fold};
+/// use scratchbook::state::fold;
+/// use scratchbook::StateDelta;
 /// use serde_json::json;
 ///
 /// let initial = json!({"count": 10, "name": "Alice"}).as_object().unwrap().clone();

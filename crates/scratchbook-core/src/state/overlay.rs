@@ -16,7 +16,8 @@ use crate::error::Result;
 /// committed.
 ///
 /// ```
-/// use scratchbook::{State, StateDelta};
+/// use scratchbook::state::State;
+/// use scratchbook::StateDelta;
 /// use serde_json::json;
 ///
 /// let mut state = State::new(json!({"count": 10, "name": "Alice"}).as_object().unwrap().clone(), StateDelta::new());

@@ -48,12 +48,10 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Records the number of bytes of JSON that are written. They are counted only if they are used.
-    pub(super) fn bytes(mut self, bytes: impl FnOnce() -> u64) -> Self {
-        if cfg!(feature = "metrics") || !self.span.is_disabled() {
-            self.bytes = bytes();
-            self.span.record("bytes", self.bytes);
-        }
+    /// Records the number of bytes of JSON that are written.
+    pub(super) fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self.span.record("bytes", bytes);
         self
     }
 
@@ -63,18 +61,14 @@ impl<'a> Call<'a> {
         call: impl Future<Output = Result<T>>,
         items: impl FnOnce(&T) -> usize,
     ) -> Result<T> {
-        #[cfg(feature = "metrics")]
         let start = std::time::Instant::now();
         let answer = call.instrument(self.span.clone()).await;
         let outcome = answer.as_ref().map_or_else(|error| error.kind().as_str(), |_| "ok");
         let items = answer.as_ref().map_or(0, items);
         self.span.record("items", items).record("outcome", outcome);
-        #[cfg(feature = "metrics")]
         self.count(outcome, items, start.elapsed());
         answer
     }
-
-    #[cfg(feature = "metrics")]
     fn count(&self, outcome: &'static str, items: usize, time: std::time::Duration) {
         let (operation, app) = (self.operation, self.app.to_owned());
         let labels = [("operation", operation.to_owned()), ("app", app)];

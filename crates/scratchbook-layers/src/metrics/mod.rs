@@ -34,7 +34,8 @@ use scratchbook_core::state::{StateDelta, StateMap};
 /// labels than an exporter can hold.
 ///
 /// ```
-/// use scratchbook::{InMemorySessionService, SessionService, WithMetrics};
+/// use scratchbook::layer::WithMetrics;
+/// use scratchbook::{InMemorySessionService, SessionService};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// let sessions = WithMetrics::new(InMemorySessionService::new());
@@ -102,7 +103,7 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
         let call = call
             .events(config.events.len())
             .keys(keys)
-            .bytes(|| config.events.iter().map(event_bytes).fold(json_bytes(&config.state), u64::saturating_add));
+            .bytes(config.events.iter().map(event_bytes).fold(json_bytes(&config.state), u64::saturating_add));
         call.watch(self.service.create_session(app_name, user_id, config), |_| 1).await
     }
 
@@ -145,7 +146,7 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         let call = self.on_session("append", key).events(1).keys(event.actions.state_delta.len());
-        let call = call.bytes(|| event_bytes(&event));
+        let call = call.bytes(event_bytes(&event));
         call.watch(self.service.append(key, event, options), |_| 1).await
     }
 
@@ -159,7 +160,7 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let call = self.on_owner("put_state", owner).keys(delta.len()).bytes(|| delta_bytes(&delta));
+        let call = self.on_owner("put_state", owner).keys(delta.len()).bytes(delta_bytes(&delta));
         call.watch(self.service.put_state(owner, delta, options), |_| 1).await
     }
 
@@ -238,7 +239,7 @@ impl<S: ArtifactService> ArtifactService for WithMetrics<S> {
         artifact: Part,
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
-        let call = self.on_session("save_artifact", session).bytes(|| json_bytes(&(&artifact, &custom_metadata)));
+        let call = self.on_session("save_artifact", session).bytes(json_bytes(&(&artifact, &custom_metadata)));
         call.watch(self.service.save_artifact(session, filename, artifact, custom_metadata), |_| 1).await
     }
 

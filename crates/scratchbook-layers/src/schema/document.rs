@@ -12,7 +12,7 @@ impl StateSchema {
     /// by prefixed key. Everything but `version` is optional.
     ///
     /// ```
-    /// use scratchbook::StateSchema;
+    /// use scratchbook::layer::StateSchema;
     ///
     /// let schema = StateSchema::from_json(r#"{
     ///     "version": 3,

@@ -31,7 +31,8 @@ use scratchbook_core::state::{Scope, StateDelta, StateMap};
 /// Writes that bypass this layer are not validated, and neither is state that a fork copies.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
+/// use scratchbook::layer::{StateSchema, WithStateSchema};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {

@@ -37,7 +37,8 @@ use compiled::Compiled;
 /// its own. `temp:` keys have no schema.
 ///
 /// ```
-/// use scratchbook::{Scope, StateSchema};
+/// use scratchbook::layer::StateSchema;
+/// use scratchbook::Scope;
 /// use serde_json::json;
 ///
 /// #[derive(serde::Serialize, schemars::JsonSchema)]

@@ -55,7 +55,8 @@ pub use options::{VertexAiCredentials, VertexAiOptions};
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
-/// use scratchbook::{SessionService, VertexAiOptions, VertexAiSessionService};
+/// use scratchbook::store::{VertexAiOptions, VertexAiSessionService};
+/// use scratchbook::SessionService;
 ///
 /// let options = VertexAiOptions::new("my-project", "us-central1").with_reasoning_engine("1234567890");
 /// let sessions = VertexAiSessionService::open(options).await?;

@@ -14,7 +14,7 @@ use scratchbook_core::error::{Error, Result};
 /// Options of a [`VertexAiSessionService`](super::VertexAiSessionService).
 ///
 /// ```
-/// use scratchbook::{VertexAiCredentials, VertexAiOptions};
+/// use scratchbook::store::{VertexAiCredentials, VertexAiOptions};
 ///
 /// let options = VertexAiOptions::new("my-project", "us-central1").with_reasoning_engine("1234567890");
 /// assert_eq!(options.endpoint(), "https://us-central1-aiplatform.googleapis.com");

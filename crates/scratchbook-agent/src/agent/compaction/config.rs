@@ -17,7 +17,9 @@ use scratchbook_core::error::{Error, Result};
 ///   earlier ones for context. Every summary stays in the requests.
 ///
 /// ```
-/// use scratchbook::{EventsCompactionConfig, InMemorySessionService, LlmAgent, Runner, ScriptedLlm};
+/// use scratchbook::agent::EventsCompactionConfig;
+/// use scratchbook::model::ScriptedLlm;
+/// use scratchbook::{InMemorySessionService, LlmAgent, Runner};
 ///
 /// let agent = LlmAgent::builder("assistant").model(ScriptedLlm::new(["Noted."])).build()?;
 /// let compaction = EventsCompactionConfig::by_tokens(100_000, 20);

@@ -61,7 +61,8 @@ impl EventsSummary {
 /// Summarizes by asking a model, with ADK's prompt.
 ///
 /// ```
-/// use scratchbook::{EventsCompactionConfig, LlmEventsSummarizer, ScriptedLlm};
+/// use scratchbook::agent::{EventsCompactionConfig, LlmEventsSummarizer};
+/// use scratchbook::model::ScriptedLlm;
 ///
 /// let cheap = ScriptedLlm::new(["They spoke of books."]);
 /// let summarizer = LlmEventsSummarizer::new(cheap).with_prompt_template("Sum up:\n\n{conversation_history}")?;

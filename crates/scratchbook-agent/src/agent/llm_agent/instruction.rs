@@ -87,7 +87,7 @@ impl fmt::Debug for Instruction {
 /// Fills a template from the state, for use in an [`InstructionProvider`].
 ///
 /// ```
-/// use scratchbook::{Instruction, inject_session_state};
+/// use scratchbook::agent::{Instruction, inject_session_state};
 ///
 /// let instruction = Instruction::provider(|context| async move {
 ///     inject_session_state("This is a {adjective} instruction with {{literal_braces}}.", &context).await

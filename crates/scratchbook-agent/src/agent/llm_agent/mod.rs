@@ -26,7 +26,8 @@ pub(super) use static_instruction::StaticInstruction;
 /// Its parts can be read: name, description and sub-agents through [`Agent`], and the rest through the methods here.
 ///
 /// ```
-/// use scratchbook::{InMemorySessionService, LlmAgent, Runner, ScriptedLlm};
+/// use scratchbook::model::ScriptedLlm;
+/// use scratchbook::{InMemorySessionService, LlmAgent, Runner};
 /// use futures_util::TryStreamExt;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {

@@ -10,7 +10,7 @@ use crate::session::{LogPositions, Seen, StateCheck, check_id};
 /// Options for an append.
 ///
 /// ```
-/// use scratchbook::*;
+/// use scratchbook::prelude::*;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
 /// let sessions = InMemorySessionService::new();
