@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_document_belongs_to_the_packages_that_include_it() {
-        assert_eq!(owners_of("docs/guide.md"), ["scratchbook"]);
+        assert!(owners_of("docs/guide.md").contains(&"scratchbook".to_owned()));
         assert_eq!(owners_of("CHANGELOG.md"), Vec::<String>::new());
     }
 

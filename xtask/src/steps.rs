@@ -295,7 +295,7 @@ fn deny(checks: &[&str]) -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(checks))
 }
 
-/// The list of known flaws is fetched anew, so a machine without that connection has to leave this out.
+/// The list of known flaws is fetched each time, so a machine without that connection has to leave this out.
 fn advisories() -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["fetch", "db"]))
         .map_err(|_| Stop::LeftOut("the list of advisories could not be fetched".into()))?;
@@ -318,6 +318,15 @@ mod tests {
     fn a_folder_without_fuzz_targets_is_a_failure() {
         assert!(targets_in(&root().join(".ci")).is_err());
         assert!(targets_in(&root().join("no such folder")).is_err());
+    }
+
+    #[test]
+    fn the_workflow_runs_every_step() {
+        let workflow = fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
+        let words: Vec<&str> = workflow.split(|c: char| c.is_whitespace() || "[],".contains(c)).collect();
+        for step in test().into_iter().filter(|step| step.name != "tests").chain(parts()) {
+            assert!(words.contains(&step.name), "no job runs the step '{}'", step.name);
+        }
     }
 
     #[test]
