@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::command::{cargo, output, program, root};
 use crate::step::Stop;
-use crate::workspace::{items, packages, text};
+use crate::workspace::{Package, items, packages, text};
 
 /// What the names of tests contain that fail if something takes a second longer than it does on an idle machine.
 const ALONE: [&str; 6] =
@@ -53,9 +53,11 @@ impl Scope {
         }
     }
 
-    fn takes(&self, package: &str) -> bool {
+    /// Whether a package's tests are run.
+    fn names(&self, package: &str) -> bool {
         match self {
-            Self::All | Self::Part(_) => true,
+            Self::All => true,
+            Self::Part(names) => names.iter().any(|name| name == package),
             Self::Changed(names) => names.contains(package),
         }
     }
@@ -90,7 +92,7 @@ pub(crate) fn test(scope: &Scope, skip: &[String]) -> Result<(), Stop> {
     // The longest first: integration tests, which wait the most, then the examples in the documentation.
     let (long, short) = programs.split_at(programs.partition_point(|program| program.has_integration_tests));
     let mut jobs: Vec<Job> = long.iter().map(|program| together(program, skip)).collect();
-    jobs.push(doc_tests(scope, skip)?);
+    jobs.extend(doc_tests(scope, skip)?);
     jobs.extend(short.iter().map(|program| together(program, skip)));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let mut failed = run_side_by_side(jobs, cores.max(FEWEST_AT_ONCE))?;
@@ -103,7 +105,7 @@ fn build(scope: &Scope) -> Result<Vec<TestProgram>, Stop> {
     let mut command = cargo(&["test", "--locked", "--all-features", "--no-run"]);
     command.args(["--message-format", "json-render-diagnostics"]).args(scope.built());
     let mut programs = programs_in(&output(&mut command)?);
-    programs.retain(|program| scope.takes(&program.package));
+    programs.retain(|program| scope.names(&program.package));
     programs.sort_by_key(|program| !program.has_integration_tests);
     Ok(programs)
 }
@@ -169,18 +171,26 @@ fn check_words(timed: &[(&TestProgram, Vec<String>)]) -> Result<(), Stop> {
     }
 }
 
-/// The examples in the documentation. Those of a change are chosen by name, which begins with the folder: with fewer
-/// packages Cargo would build some dependencies again with other features.
-fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Job, Stop> {
-    let mut command = cargo(&["test", "--locked", "--all-features", "--doc", "--no-fail-fast"]);
-    command.args(scope.built()).arg("--").args(skip.iter().flat_map(|word| ["--skip", word]));
-    if let Scope::Changed(names) = scope {
-        let chosen = packages()?.into_iter().filter(|package| names.contains(&package.name));
-        let folders =
-            chosen.map(|package| package.folder.strip_prefix(root()).map(Path::to_path_buf).unwrap_or_default());
-        command.args(folders.map(|folder| format!("{}/", folder.display())));
+/// The examples in the documentation; none if there is no library. Those of a change are chosen by name, which begins
+/// with the folder: with fewer packages Cargo would build some dependencies again with other features.
+fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
+    let mut libraries = packages()?;
+    libraries.retain(|package| package.is_library && scope.names(&package.name));
+    if libraries.is_empty() {
+        return Ok(None);
     }
-    Ok(Job { name: "doc tests".to_owned(), command })
+    let mut command = cargo(&["test", "--locked", "--all-features", "--doc", "--no-fail-fast"]);
+    match scope {
+        // Cargo fails for a package that has no library.
+        Scope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
+        Scope::All | Scope::Changed(_) => command.arg("--workspace"),
+    };
+    command.arg("--").args(skip.iter().flat_map(|word| ["--skip", word]));
+    if let Scope::Changed(_) = scope {
+        let folder = |package: &Package| package.folder.strip_prefix(root()).map(Path::to_path_buf).unwrap_or_default();
+        command.args(libraries.iter().map(|package| format!("{}/", folder(package).display())));
+    }
+    Ok(Some(Job { name: "doc tests".to_owned(), command }))
 }
 
 /// Runs that number at once, says how each went, shows the output of those that failed, and gives their names.
@@ -310,7 +320,7 @@ mod tests {
     fn a_change_is_built_with_the_whole_workspace() {
         let changed = Scope::Changed(BTreeSet::from(["a".to_owned()]));
         assert_eq!(changed.built(), ["--workspace"]);
-        assert!(changed.takes("a") && !changed.takes("b") && !changed.is_empty());
+        assert!(changed.names("a") && !changed.names("b") && !changed.is_empty());
         assert_eq!(Scope::Part(vec!["a".to_owned()]).built(), ["--package", "a"]);
     }
 }

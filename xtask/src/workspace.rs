@@ -19,7 +19,7 @@ pub(crate) struct Package {
     /// The names of its examples.
     pub(crate) examples: Vec<String>,
     /// Whether others can depend on it.
-    is_library: bool,
+    pub(crate) is_library: bool,
     /// The packages it depends on, also for its build and its tests.
     dependencies: Vec<String>,
 }
