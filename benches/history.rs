@@ -1,7 +1,7 @@
 //! How long it takes to read the state as it stood at any of 100,000 events, in a SQLite file.
 //!
 //! Prints a table in Markdown and fails where an event of the appended session takes longer than 10 ms. Each event is read
-//! three times and the best counts, so that a busy machine is not taken for a slow read; the worst of all is told as well.
+//! three times and the best counts, so that a busy machine is not taken for a slow read; the worst of all is shown as well.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 use std::process::ExitCode;

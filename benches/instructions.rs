@@ -40,7 +40,7 @@ fn report() {
     }
 }
 
-/// The instructions of a whole process that appends so many events.
+/// The instructions of a whole process that appends this many events.
 fn counted(store: &str, keys: &str, count: usize) -> u64 {
     let program = std::env::current_exe().unwrap();
     let mut valgrind = Command::new("valgrind");

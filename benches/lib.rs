@@ -27,7 +27,7 @@ pub fn event_of_three(n: usize) -> Event {
     event
 }
 
-/// A session with so many events and so many keys in its state.
+/// A session with this many events and this many keys in its state.
 pub async fn session(service: &dyn SessionService, id: &str, events: usize, keys: usize) -> SessionKey {
     let state: serde_json::Map<_, _> =
         (0..keys).map(|n| (format!("key{n}"), json!("a value of some length"))).collect();

@@ -108,7 +108,7 @@ fn instructions(history: &str, events: usize) -> Option<u64> {
     Some((many - counted(history, events, COUNTED)?) / COUNTED as u64)
 }
 
-/// The instructions of a whole process with so many turns.
+/// The instructions of a whole process with this many turns.
 fn counted(history: &str, events: usize, turns: usize) -> Option<u64> {
     let program = std::env::current_exe().unwrap();
     let mut valgrind = Command::new("valgrind");

@@ -28,7 +28,7 @@ const CALLERS: usize = 64;
 /// How many calls one caller makes alone.
 const ALONE: usize = 3_000;
 
-/// What so many calls took.
+/// What this many calls took.
 struct Cost {
     calls: usize,
     seconds: f64,
@@ -100,7 +100,7 @@ fn measure(name: &str, open: &dyn Fn(&Runtime) -> Measured) {
     println!();
 }
 
-/// Makes calls by so many callers, each of whom waits for each of its calls.
+/// Makes calls by this many callers, each of which waits for each of its calls.
 fn run<W, A, F>(
     runtime: &Runtime,
     measured: &Measured,

@@ -78,7 +78,7 @@ impl Measured {
         cpu::with_children(text.lines().next().unwrap().trim().parse().unwrap())
     }
 
-    /// Bytes of the log that makes commits durable, so far. SQLite's begins anew at each checkpoint, and is not told.
+    /// Bytes of the log that makes commits durable, so far. SQLite's starts again at each checkpoint, and is not counted.
     pub(crate) fn logged(&self) -> u64 {
         match &self.home {
             Home::Postgres(server) => server.ask("SELECT pg_current_wal_lsn() - '0/0'").unwrap().parse().unwrap(),

@@ -33,9 +33,9 @@ pub(crate) struct Row {
 /// What the ratio of a to b must be.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    /// a costs at most so many times b.
+    /// a costs at most this many times b.
     CostAtMost(f64),
-    /// a is at least so many times as fast as b.
+    /// a is at least this many times as fast as b.
     SpeedAtLeast(f64),
 }
 

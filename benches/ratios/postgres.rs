@@ -93,7 +93,7 @@ fn script(append: &str) -> String {
     format!("{};\n", sql.trim_end())
 }
 
-/// Seconds an append of pgbench's, with so many clients.
+/// Seconds an append of pgbench's, with this many clients.
 fn pgbench(append: &str, clients: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("append.sql");

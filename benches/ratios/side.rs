@@ -45,13 +45,13 @@ impl<H> Side<H> {
         self.runtime.block_on(session(self.store.as_ref(), id, events, keys))
     }
 
-    /// With a session for each of so many writers.
+    /// With a session for each of this many writers.
     pub(crate) fn with_sessions(self, count: usize) -> Self {
         (0..count).for_each(|n| drop(self.session(&format!("s{n}"), 0, 10)));
         self
     }
 
-    /// So many writers, each with a session and a user of its own, in the app that it is given.
+    /// This many writers, each with a session and a user of its own, in the app that it is given.
     pub(crate) fn writers(&self, count: usize, app: impl Fn(usize) -> String) -> Vec<SessionKey> {
         let session = |n| {
             let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
@@ -71,7 +71,7 @@ impl<H> Side<H> {
         self.append_each(vec![(key.clone(), (0..count).map(event).collect())])
     }
 
-    /// Seconds an append when so many writers append to a session each.
+    /// Seconds an append when this many writers append to a session each.
     pub(crate) fn append_by(&self, writers: usize, each: usize) -> f64 {
         let key = |n| SessionKey::new("app", "user", &format!("s{n}")).unwrap();
         self.append_each((0..writers).map(|n| (key(n), (0..each).map(event).collect())).collect())

@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// Makes so many sessions with 10 events of about 600 bytes.
+/// Makes this many sessions with 10 events of about 600 bytes.
 fn make_sessions(server: &Server, name: &str, count: usize) {
     let text = "All work and no play makes the agent a dull program. ".repeat(6);
     let event = |n: usize| {

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use scratchbook::{StateDelta, json};
 use scratchbook::state::{Change, extract_state_delta, fold};
+use scratchbook::{StateDelta, json};
 use serde_json::{Map, Value};
 
 type Naive = BTreeMap<String, Value>;

@@ -9,7 +9,7 @@ use crate::{Error, Result, port, programs};
 
 const LOG: &str = "chromedriver.log";
 
-/// A chromedriver, which starts browsers for whoever speaks WebDriver to it. All of them end with it.
+/// A chromedriver, which starts a browser for each WebDriver session. All of them end with it.
 #[derive(Debug)]
 pub struct ChromeDriver {
     process: Process,
@@ -34,7 +34,7 @@ impl ChromeDriver {
         Ok(Self { process, port, folder })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -42,7 +42,7 @@ impl ChromeDriver {
 
 impl Drop for ChromeDriver {
     fn drop(&mut self) {
-        // What is left the folder's watchdog ends.
+        // The watchdog of the folder ends what is left.
         let _ = self.process.kill(&self.folder);
     }
 }

@@ -1,4 +1,4 @@
-//! The one error of this crate: a sentence for whoever runs the tests.
+//! The one error of this crate: a sentence for the person who runs the tests.
 
 use std::fmt;
 

@@ -181,7 +181,7 @@ pub(crate) fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitS
 fn script(arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", WATCHDOG, "watchdog"]).args(arguments);
-    // Whoever reads our output until it ends should not wait for the watchdog.
+    // A program that reads our output until it ends should not wait for the watchdog.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }

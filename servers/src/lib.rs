@@ -2,9 +2,9 @@
 //! on a free port of the loopback interface, and gone with the process that started them.
 //!
 //! [`postgres`] and [`mysql`] give the address of a server that the whole test process shares, or of the user's own
-//! where [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one test,
+//! if [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one test,
 //! which may stop, kill and restart them; [`StandbyPair`] and [`Galera`] are several that stand in for each other.
-//! A [`Proxy`] before any of them counts round trips and loses what it is told to lose. [`ChromeDriver`] starts browsers,
+//! A [`Proxy`] in front of any of them counts round trips and loses requests or answers on demand. [`ChromeDriver`] starts browsers,
 //! and [`python`] is the Python with google-adk in it.
 //!
 //! ```no_run

@@ -125,7 +125,7 @@ impl MariaDb {
         &self.password
     }
 
-    /// The certificate of the authority that signed the server's, where it has one.
+    /// The certificate of the authority that signed the server's, if it has one.
     pub fn authority(&self) -> Option<&Path> {
         self.authority.as_deref()
     }

@@ -119,7 +119,7 @@ impl Postgres {
         &self.password
     }
 
-    /// The certificate of the authority that signed the server's, where it has one.
+    /// The certificate of the authority that signed the server's, if it has one.
     pub fn authority(&self) -> Option<&Path> {
         self.authority.as_deref()
     }

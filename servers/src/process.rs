@@ -18,7 +18,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a server and waits until `ready` says that it takes clients; it is told the server's process id.
+    /// Starts a server and waits until `ready` says that it takes clients; it is given the server's process id.
     pub(crate) fn start(
         folder: &Folder,
         program: &Path,

@@ -11,7 +11,7 @@ pub const PYTHON_VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
 ///
 /// # Errors
 ///
-/// Says how to get one where there is none.
+/// There is no such Python; the message says how to get one.
 pub fn python() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(PYTHON_VARIABLE).filter(|path| !path.is_empty()) {
         return Ok(path.into());

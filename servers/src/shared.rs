@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_server_is_told_all_three_ways_out() {
+    fn without_a_server_the_error_names_all_three_ways_out() {
         let text = advice(&Error::new("none"), "postgresql", POSTGRES_VARIABLE, "postgres").to_string();
         for part in ["none\n", "apt-get install postgresql", POSTGRES_VARIABLE, "--skip postgres"] {
             assert!(text.contains(part), "{text}");

@@ -43,6 +43,17 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Stop> {
     }
 }
 
+/// Shows a command, runs it and gives what it writes to its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String, Stop> {
+    let shown = show(command);
+    println!("$ {shown}");
+    let failed = |why: String| Stop::Failed(format!("`{shown}` {why}"));
+    let output =
+        command.stderr(Stdio::inherit()).output().map_err(|error| failed(format!("did not start: {error}")))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(text) } else { Err(failed(format!("ended with {}", output.status))) }
+}
+
 /// Runs every command, and fails with the names of all that failed.
 pub(crate) fn run_all(commands: impl IntoIterator<Item = Command>) -> Result<(), Stop> {
     let (mut count, mut failed) = (0, Vec::new());

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::command::{program, root};
+use crate::prose::Prose;
 use crate::step::Stop;
 
 /// At this length a source file is split.
@@ -18,9 +19,13 @@ const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std:
 
 /// Looks at every file that is tracked, or would be once added.
 pub(crate) fn check() -> Result<(), Stop> {
-    let mut breaches = Vec::new();
+    let (mut breaches, mut prose) = (Vec::new(), Prose::default());
     for path in tracked_files()? {
-        check_file(&path, &mut breaches)?;
+        check_file(&path, &mut breaches, &mut prose)?;
+    }
+    breaches.extend(prose.breaches());
+    if let Some(summary) = prose.summary() {
+        println!("{summary}; `cargo xtask prose [PATH]` shows them");
     }
     for breach in &breaches {
         println!("{breach}");
@@ -29,6 +34,16 @@ pub(crate) fn check() -> Result<(), Stop> {
         0 => Ok(()),
         count => Err(Stop::Failed(format!("house rules broken in {count} places"))),
     }
+}
+
+/// Shows every idiom in files whose path begins so.
+pub(crate) fn show_idioms(prefix: &str) -> Result<(), Stop> {
+    let mut prose = Prose::default();
+    for path in tracked_files()? {
+        check_file(&path, &mut Vec::new(), &mut prose)?;
+    }
+    prose.lines(prefix).iter().for_each(|line| println!("{line}"));
+    Ok(())
 }
 
 fn tracked_files() -> Result<Vec<String>, Stop> {
@@ -43,7 +58,7 @@ fn tracked_files() -> Result<Vec<String>, Stop> {
     Ok(names.split_terminator('\0').map(str::to_owned).collect())
 }
 
-fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
+fn check_file(path: &str, breaches: &mut Vec<String>, prose: &mut Prose) -> Result<(), Stop> {
     let full = root().join(path);
     // A file that was deleted but is still in the index has nothing to check.
     let Ok(meta) = fs::metadata(&full) else { return Ok(()) };
@@ -55,7 +70,9 @@ fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
         return Ok(());
     }
     let bytes = fs::read(&full).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
-    breaches.extend(in_text(path, &String::from_utf8_lossy(&bytes)).into_iter().map(|b| format!("{path}{b}")));
+    let text = String::from_utf8_lossy(&bytes);
+    breaches.extend(in_text(path, &text).into_iter().map(|breach| format!("{path}{breach}")));
+    prose.read(path, &text);
     Ok(())
 }
 

@@ -1,48 +1,65 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`, `cargo xtask prose`.
 //!
 //! # Layout
 //!
 //! - `steps.rs`: what is run, in order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
+//! - `workspace.rs`: the packages, from `cargo metadata`; `changed.rs`: those that a branch has changed.
+//! - `suite.rs`: the tests, built once and run side by side; `features.rs`: each feature by itself.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: the database servers, the Python with google-adk, the packages of
 //!   npm and the browser that the tests need; `package.rs`: the Python package.
-//! - `house.rs`: the rules no other tool checks, as functions of text.
+//! - `house.rs`, `prose.rs`: the rules no other tool checks, as functions of text.
 
 mod browser;
+mod changed;
 mod command;
+mod features;
 mod house;
 mod node;
 mod package;
 mod packages;
+mod prose;
 mod python;
 mod servers;
 mod step;
 mod steps;
+mod suite;
 mod tools;
+mod workspace;
 
 use std::process::ExitCode;
 
-use step::Step;
+use step::{Step, Stop};
 
 const USAGE: &str = "\
-usage: cargo xtask test [full] [--list | --step NAME]
+usage: cargo xtask test [full] [--list | --changed | --step NAME...]
        cargo xtask bench [serve | package | ARGUMENTS OF cargo bench]
+       cargo xtask prose [PATH]
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
+  prose       every idiom that the house rules refuse, in files whose path begins with PATH
 
   --list      say which steps there are
-  --step NAME run one step
+  --step NAME run these steps alone
+  --changed   format, rules, clippy and tests for what has changed since this branch left main, committed or not:
+              the packages with a changed file and all that depend on them. The steps servers, python, node and
+              browser are run before, and package after, if a file in bindings/python has changed. A package is
+              built as `cargo xtask test` builds it, so the one builds nothing again that the other has built
 ";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
+        ["--help" | "-h"] | ["test" | "bench" | "prose", "--help" | "-h"] => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
         ["test"] => {
             say_what_is_for_full();
             step::run(steps::test())
@@ -50,10 +67,17 @@ fn main() -> ExitCode {
         ["test", "full"] => step::run(steps::full()),
         ["test", "--list"] => list(&steps::test()),
         ["test", "full", "--list"] => list(&steps::full()),
-        ["test", "--step", name] | ["test", "full", "--step", name] => run_one(name),
+        ["test", "--changed"] => run_found(steps::changed()),
+        ["test", "--step", names @ ..] | ["test", "full", "--step", names @ ..] if !names.is_empty() => {
+            run_named(names)
+        }
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", "package"] => step::run(vec![steps::package_bench()]),
         ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),
+        ["prose", rest @ ..] if rest.len() < 2 => match house::show_idioms(rest.first().unwrap_or(&"")) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => stop(&why),
+        },
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)
@@ -71,17 +95,29 @@ fn say_what_is_for_full() {
 
 fn list(steps: &[Step]) -> ExitCode {
     for step in steps {
-        println!("{:10} {}", step.name, step.what);
+        println!("{:13} {}", step.name, step.what);
     }
     ExitCode::SUCCESS
 }
 
-fn run_one(name: &str) -> ExitCode {
-    let mut steps = steps::full();
-    steps.retain(|step| step.name == name);
-    if steps.is_empty() {
+fn run_found(steps: Result<Vec<Step>, Stop>) -> ExitCode {
+    match steps {
+        Ok(steps) => step::run(steps),
+        Err(why) => stop(&why),
+    }
+}
+
+fn stop(why: &Stop) -> ExitCode {
+    let (Stop::Failed(why) | Stop::LeftOut(why)) = why;
+    eprintln!("{why}");
+    ExitCode::FAILURE
+}
+
+fn run_named(names: &[&str]) -> ExitCode {
+    let all: Vec<Step> = steps::full().into_iter().chain(steps::parts()).collect();
+    if let Some(name) = names.iter().find(|name| !all.iter().any(|step| step.name == **name)) {
         eprintln!("no step is called '{name}'; `cargo xtask test full --list` names them all");
         return ExitCode::from(2);
     }
-    step::run(steps)
+    step::run(all.into_iter().filter(|step| names.contains(&step.name)).collect())
 }

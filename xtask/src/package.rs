@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use crate::command::{cargo, program, root, run};
 use crate::step::Stop;
-use crate::{python, servers};
+use crate::{python, servers, steps};
 
 /// Where the wheel is built to, and where it is unpacked for the tests: no Python of anybody's is changed.
 const WHEELS: &str = "target/package/wheels";
@@ -41,7 +41,7 @@ pub(crate) fn test() -> Result<(), Stop> {
     run(&mut of_package(&["-m", "mypy.stubtest", "scratchbook._scratchbook"]))?;
     // Without a server its tests are skipped, and the step says so at its end.
     let installed = servers::install();
-    let mut tests = with_servers();
+    let mut tests = with_servers()?;
     tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
     run(&mut tests)?;
     let python = python::with_google_adk(OLDEST)?;
@@ -55,7 +55,7 @@ pub(crate) fn beside_old() -> Result<(), Stop> {
     install("dev")?;
     let installed = servers::install();
     for version in OLDER {
-        let mut python = with_servers();
+        let mut python = with_servers()?;
         python.arg(python::with_google_adk(version)?);
         import_by(python)?;
     }
@@ -155,7 +155,7 @@ pub(crate) fn suites() -> Result<(), Stop> {
     python::install()?;
     install("dev")?;
     let installed = servers::install();
-    let mut tests = with_servers();
+    let mut tests = with_servers()?;
     tests.arg(python::interpreter()).args(["bindings/python/tests/google_adk/run.py", "--adk"]).arg(checkout);
     run(tests.arg("--package").arg(site()))?;
     installed
@@ -194,9 +194,11 @@ fn empty(folders: &[&str]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What runs a command with the addresses of servers.
-fn with_servers() -> Command {
-    cargo(&["run", "--quiet", "-p", "scratchbook-servers", "--bin", "with-servers", "--"])
+/// What runs a command with the addresses of servers. Built as a part of the whole, it takes nothing that the tests have
+/// not built; `cargo run` would build `ring` and others again with fewer features.
+fn with_servers() -> Result<Command, Stop> {
+    run(&mut cargo(&["build", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "with-servers"]))?;
+    Ok(program(steps::built(&[]).join("with-servers")))
 }
 
 fn site() -> std::path::PathBuf {

@@ -74,9 +74,9 @@ fn report(done: &[Done], strict: bool) -> String {
             Err(Stop::Failed(_)) => "FAILED",
             Err(Stop::LeftOut(_)) => "LEFT OUT",
         };
-        line(format_args!("{:10} {:>8.1} s  {mark}", step.name, step.time.as_secs_f64()));
+        line(format_args!("{:13} {:>8.1} s  {mark}", step.name, step.time.as_secs_f64()));
     }
-    line(format_args!("{:10} {:>8.1} s", "together", done.iter().map(|d| d.time.as_secs_f64()).sum::<f64>()));
+    line(format_args!("{:13} {:>8.1} s", "together", done.iter().map(|d| d.time.as_secs_f64()).sum::<f64>()));
     let (mut failed, mut left_out) = (0, 0);
     for step in done {
         match &step.result {
@@ -113,7 +113,7 @@ mod tests {
         let steps = [done("format", Ok(())), done("tests", Ok(()))];
         assert!(passed(&steps, true));
         let text = report(&steps, true);
-        assert!(text.contains("format          1.5 s  ok"), "{text}");
+        assert!(text.contains("format             1.5 s  ok"), "{text}");
         assert!(text.ends_with("steps: 2 passed, 0 failed\n"), "{text}");
     }
 

@@ -4,21 +4,37 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::changed::Changed;
 use crate::command::{cargo, program, root, run, run_all};
-use crate::house;
 use crate::step::{Step, Stop};
-use crate::{browser, node, package, packages, python, servers, tools};
+use crate::suite::{self, Scope};
+use crate::{browser, features, house, node, package, packages, python, servers, tools, workspace};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
-    vec![
+    let mut steps = vec![
         Step::new("format", "every source file is formatted", format),
         Step::new("rules", "the house rules: sizes, leftovers, machine paths, direction of dependencies", house::check),
-        Step::new("clippy", "no warning, with all features", workspace_clippy),
-        Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
+        Step::new("clippy", "no warning, with all features", || clippy(&Scope::All)),
+        Step::new("features", "no warning, with each feature of a package alone and with none", features::check),
         Step::new("deny", "licences, sources and duplicates of the dependencies", || {
             deny(&["bans", "licenses", "sources"])
         }),
+    ];
+    steps.extend(needed());
+    steps.extend([
+        Step::new("tests", "unit, integration, property, conformance, crash and doc tests", || tests(&Scope::All)),
+        Step::new("package", "the Python package, built and tested, and its types checked", package::test),
+        Step::new("docs", "the documentation builds without a warning", docs),
+        Step::new("examples", "each example runs", || examples(&[])),
+        Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
+    ]);
+    steps
+}
+
+/// What the tests take beside a toolchain.
+fn needed() -> [Step; 4] {
+    [
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
         Step::new(
             "python",
@@ -27,12 +43,48 @@ pub(crate) fn test() -> Vec<Step> {
         ),
         Step::new("node", "ADK for TypeScript from npm, for the tests that run it by node", node::install),
         Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
-        Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
-        Step::new("package", "the Python package, built and tested, and its types checked", package::test),
-        Step::new("docs", "the documentation builds without a warning", docs),
-        Step::new("examples", "each example runs", || examples(&[])),
-        Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
     ]
+}
+
+/// The step `tests` in parts, for machines that run one each.
+pub(crate) fn parts() -> Vec<Step> {
+    let part = |name, what, takes: fn(&str) -> bool| {
+        Step::new(name, what, move || {
+            let packages = workspace::packages()?.into_iter().map(|package| package.name);
+            tests(&Scope::Part(packages.filter(|name| takes(name)).collect()))
+        })
+    };
+    vec![
+        part("tests-server", "the tests of the server", |name| name == SERVER),
+        part("tests-command", "the tests of the command", |name| name == COMMAND),
+        part("tests-rest", "the tests of every other package", |name| ![SERVER, COMMAND].contains(&name)),
+    ]
+}
+
+const SERVER: &str = "scratchbook-server";
+const COMMAND: &str = "scratchbook-cli";
+
+/// What is to be seen of a change: the packages that it is in, and those that depend on them.
+pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
+    let changed = Changed::find()?;
+    let packages: Vec<&str> = changed.packages.iter().map(String::as_str).collect();
+    println!("{} files changed; packages: {}", changed.files.len(), packages.join(", "));
+    let mut steps = test();
+    let package = changed.is_in("bindings/python");
+    let scope = Scope::Changed(changed.packages);
+    steps.retain(|step| ["format", "rules"].contains(&step.name) || (package && step.name == "package"));
+    if scope.is_empty() {
+        return Ok(steps);
+    }
+    let mut checks = vec![Step::new("clippy", "no warning in what has changed", {
+        let scope = scope.clone();
+        move || clippy(&scope)
+    })];
+    checks.extend(needed());
+    checks.push(Step::new("tests", "the tests of what has changed", move || tests(&scope)));
+    let before = steps.iter().position(|step| step.name == "package").unwrap_or(steps.len());
+    steps.splice(before..before, checks);
+    Ok(steps)
 }
 
 /// The same, and what takes long.
@@ -126,22 +178,10 @@ fn format() -> Result<(), Stop> {
     run_all([cargo(&["fmt", "--all", "--check"]), cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])])
 }
 
-fn clippy(what: &[&str]) -> Command {
-    let mut command = cargo(&["clippy", "--locked"]);
-    command.args(what).args(["--", "-D", "warnings"]);
-    command
-}
-
-fn workspace_clippy() -> Result<(), Stop> {
+fn clippy(scope: &Scope) -> Result<(), Stop> {
     tools::component("clippy", "clippy")?;
-    run(&mut clippy(&["--workspace", "--all-targets", "--all-features"]))
-}
-
-fn each_feature() -> Result<(), Stop> {
-    tools::component("clippy", "clippy")?;
-    let mut command = program(tools::HACK.path()?);
-    command.args(["hack", "clippy", "-p", "scratchbook", "--each-feature", "--no-dev-deps"]);
-    run(command.args(["--", "-D", "warnings"]))
+    let mut command = cargo(&["clippy", "--locked", "--all-targets", "--all-features"]);
+    run(command.args(scope.built()).args(["--", "-D", "warnings"]))
 }
 
 /// The libraries alone: the binary of the CLI bears the library's name and would take its place.
@@ -152,7 +192,11 @@ fn docs() -> Result<(), Stop> {
 
 /// Runs what one build with the features of the tests has made, so that nothing is built twice.
 fn examples(profile: &[&str]) -> Result<(), Stop> {
-    let names = examples_in(&root().join("crates/scratchbook/examples"))?;
+    let packages = workspace::packages()?;
+    let names: Vec<_> = packages.iter().flat_map(|package| &package.examples).collect();
+    if names.is_empty() {
+        return Err(Stop::Failed("no package has an example".to_owned()));
+    }
     build(profile)?;
     run_all(names.iter().map(|name| program(built(profile).join("examples").join(name))))
 }
@@ -164,23 +208,23 @@ fn build(profile: &[&str]) -> Result<(), Stop> {
 }
 
 /// Where a build puts what it makes.
-fn built(profile: &[&str]) -> PathBuf {
+pub(crate) fn built(profile: &[&str]) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join(if profile.is_empty() { "debug" } else { "release" })
 }
 
-/// The names of the examples in a folder: `NAME.rs` or `NAME/main.rs`. None at all is a failure.
-fn examples_in(folder: &Path) -> Result<Vec<String>, Stop> {
+/// The names of the fuzz targets in a folder. None at all is a failure.
+fn targets_in(folder: &Path) -> Result<Vec<String>, Stop> {
     let failed = |error| Stop::Failed(format!("{}: {error}", folder.display()));
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").is_file() {
+        if path.extension().is_some_and(|e| e == "rs") {
             names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
         }
     }
     names.sort();
-    if names.is_empty() { Err(Stop::Failed(format!("no example in {}", folder.display()))) } else { Ok(names) }
+    if names.is_empty() { Err(Stop::Failed(format!("no target in {}", folder.display()))) } else { Ok(names) }
 }
 
 fn demo(profile: &[&str]) -> Result<(), Stop> {
@@ -188,8 +232,8 @@ fn demo(profile: &[&str]) -> Result<(), Stop> {
     run(program(built(profile).join("scratchbook")).arg("demo"))
 }
 
-fn tests() -> Result<(), Stop> {
-    run(&mut without_missing(cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])))
+fn tests(scope: &Scope) -> Result<(), Stop> {
+    suite::test(scope, &missing())
 }
 
 fn long_tests() -> Result<(), Stop> {
@@ -202,11 +246,15 @@ fn long_tests() -> Result<(), Stop> {
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 
-/// Leaves out the tests whose server, Python, node or browser is not here, so that the others are run; the steps
-/// `servers`, `python`, `node` and `browser` have said so.
+/// The words in the names of the tests whose server, Python, node or browser is not here; the steps `servers`,
+/// `python`, `node` and `browser` have said so.
+fn missing() -> Vec<String> {
+    servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect()
+}
+
+/// Leaves those tests out, so that the others are run.
 fn without_missing(mut command: Command) -> Command {
-    let words: Vec<_> =
-        servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect();
+    let words = missing();
     if !words.is_empty() {
         command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
     }
@@ -226,7 +274,7 @@ fn fuzz() -> Result<(), Stop> {
     let seconds = std::env::var("SCRATCHBOOK_FUZZ_SECONDS").unwrap_or_else(|_| "60".into());
     tools::cxx()?;
     let tool = tools::FUZZ.path()?;
-    let targets = examples_in(&root().join("fuzz/fuzz_targets"))?;
+    let targets = targets_in(&root().join("fuzz/fuzz_targets"))?;
     let mut commands = Vec::new();
     for target in targets {
         let folder = |kind: &str| format!("fuzz/{kind}/{target}");
@@ -247,7 +295,7 @@ fn deny(checks: &[&str]) -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(checks))
 }
 
-/// The list of known flaws is fetched anew, so a machine without that connection has to leave this out.
+/// The list of known flaws is fetched each time, so a machine without that connection has to leave this out.
 fn advisories() -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["fetch", "db"]))
         .map_err(|_| Stop::LeftOut("the list of advisories could not be fetched".into()))?;
@@ -261,20 +309,29 @@ mod tests {
     #[test]
     fn fuzz_targets_are_found_and_declared() {
         let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
-        for target in examples_in(&root().join("fuzz/fuzz_targets")).unwrap() {
+        for target in targets_in(&root().join("fuzz/fuzz_targets")).unwrap() {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
         }
     }
 
     #[test]
-    fn a_folder_without_examples_is_a_failure() {
-        assert!(examples_in(&root().join(".ci")).is_err());
-        assert!(examples_in(&root().join("no such folder")).is_err());
+    fn a_folder_without_fuzz_targets_is_a_failure() {
+        assert!(targets_in(&root().join(".ci")).is_err());
+        assert!(targets_in(&root().join("no such folder")).is_err());
+    }
+
+    #[test]
+    fn the_workflow_runs_every_step() {
+        let workflow = fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
+        let words: Vec<&str> = workflow.split(|c: char| c.is_whitespace() || "[],".contains(c)).collect();
+        for step in test().into_iter().filter(|step| step.name != "tests").chain(parts()) {
+            assert!(words.contains(&step.name), "no job runs the step '{}'", step.name);
+        }
     }
 
     #[test]
     fn steps_have_names_of_their_own() {
-        let mut names: Vec<&str> = full().iter().map(|step| step.name).collect();
+        let mut names: Vec<&str> = full().iter().chain(&parts()).map(|step| step.name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -47,7 +47,6 @@ pub(crate) struct Tool {
     version: &'static str,
 }
 
-pub(crate) const HACK: Tool = Tool { name: "cargo-hack", version: "0.6.46" };
 pub(crate) const FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2" };
 pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 

@@ -87,7 +87,7 @@ impl Galera {
     /// It does not start or join; the message has its log.
     pub fn rejoin(&self, node: usize) -> Result<()> {
         let server = self.node(node)?;
-        // Where its data stops. Without it, the node would fetch all data anew.
+        // The position at which its data stops. Without it, the node would fetch all data again.
         let position = server.recover_position()?;
         server.run(&[format!("--wsrep-start-position={position}")])?;
         self.wait_until_ready(node)

@@ -47,7 +47,7 @@ impl StandbyPair {
     ///
     /// # Errors
     ///
-    /// The standby does not run or is none any more.
+    /// The standby does not run, or is a standby no longer.
     pub fn promote(&self) -> Result<()> {
         self.standby.promote()
     }

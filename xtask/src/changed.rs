@@ -1,0 +1,115 @@
+//! What `cargo xtask test --changed` looks at: the packages with a changed file, and all that depend on them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::command::{output, program, root};
+use crate::step::Stop;
+use crate::workspace::{Package, packages, with_dependents};
+
+/// The branches that changes are counted from, the first that is there.
+const MAIN: [&str; 2] = ["main", "origin/main"];
+
+/// Files at the root of the repository that change what every package is built of or how.
+const OF_EVERYTHING: [&str; 5] =
+    ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
+
+/// What has changed since this branch left the main branch, committed or not.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Changed {
+    /// Every file, as a path from the root of the repository.
+    pub(crate) files: Vec<String>,
+    /// The packages to check: those with a changed file, and all that depend on them.
+    pub(crate) packages: BTreeSet<String>,
+}
+
+impl Changed {
+    pub(crate) fn find() -> Result<Self, Stop> {
+        let (files, packages) = (changed_files()?, packages()?);
+        let own = owners(&files, &packages);
+        Ok(Self { files, packages: with_dependents(&packages, own) })
+    }
+
+    /// Whether a file below a folder has changed.
+    pub(crate) fn is_in(&self, folder: &str) -> bool {
+        self.files.iter().any(|file| Path::new(file).starts_with(folder))
+    }
+}
+
+fn changed_files() -> Result<Vec<String>, Stop> {
+    let base = MAIN.iter().find_map(|branch| {
+        let found = program("git").args(["merge-base", "HEAD", branch]).output().ok()?;
+        found.status.success().then(|| String::from_utf8_lossy(&found.stdout).trim().to_owned())
+    });
+    let base = base.ok_or_else(|| {
+        Stop::Failed(format!("git knows no branch that this one was made from: neither {}", MAIN.join(" nor ")))
+    })?;
+    let tracked = output(program("git").args(["diff", "--name-only", "--no-renames", "-z", &base]))?;
+    let new = output(program("git").args(["ls-files", "--others", "--exclude-standard", "-z"]))?;
+    Ok(tracked.split_terminator('\0').chain(new.split_terminator('\0')).map(str::to_owned).collect())
+}
+
+/// The packages that files belong to: by their folder, or since a source of theirs names a file that is in none.
+fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
+    let every = || packages.iter().map(|package| package.name.clone());
+    let mut found = BTreeSet::new();
+    for file in files {
+        if OF_EVERYTHING.contains(&file.as_str()) {
+            return every().collect();
+        }
+        let path = root().join(file);
+        let inside = packages.iter().filter(|package| path.starts_with(&package.folder));
+        // Of packages inside each other it is the innermost.
+        match inside.max_by_key(|package| package.folder.as_os_str().len()) {
+            Some(package) => drop(found.insert(package.name.clone())),
+            None => found.extend(packages.iter().filter(|p| names(&p.folder, file)).map(|p| p.name.clone())),
+        }
+    }
+    found
+}
+
+/// Whether a source of a package names a file that is outside of it, as `include_str!` does for the guide.
+fn names(folder: &Path, file: &str) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            return names(&path, file);
+        }
+        let is_source = path.extension().is_some_and(|extension| extension == "rs");
+        is_source && fs::read_to_string(&path).is_ok_and(|text| text.contains(&format!("/{file}\"")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners_of(file: &str) -> Vec<String> {
+        owners(&[file.to_owned()], &packages().unwrap()).into_iter().collect()
+    }
+
+    #[test]
+    fn a_file_belongs_to_the_package_whose_folder_it_is_in() {
+        assert_eq!(owners_of("xtask/src/main.rs"), ["xtask"]);
+        assert_eq!(owners_of("bindings/python/tests/test_urls.py"), ["scratchbook-python"]);
+        assert_eq!(owners_of("crates/scratchbook-cli/src/removed.rs"), ["scratchbook-cli"]);
+    }
+
+    #[test]
+    fn a_document_belongs_to_the_packages_that_include_it() {
+        assert!(owners_of("docs/guide.md").contains(&"scratchbook".to_owned()));
+        assert_eq!(owners_of("CHANGELOG.md"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_lock_file_belongs_to_all() {
+        assert_eq!(owners_of("Cargo.lock").len(), packages().unwrap().len());
+    }
+
+    #[test]
+    fn changes_are_found_whatever_they_are() {
+        assert!(Changed::find().is_ok());
+    }
+}

@@ -1,0 +1,40 @@
+//! Each feature of a package by itself, and the package with none: what others may ask for has to compile.
+
+use crate::command::{cargo, run_all};
+use crate::step::Stop;
+use crate::workspace::{Package, packages};
+
+/// The step `features`. Warnings count in the package itself; what it depends on is checked, but not linted again.
+pub(crate) fn check() -> Result<(), Stop> {
+    let packages = packages()?;
+    let checks = packages.iter().flat_map(|package| {
+        sets(package).into_iter().map(|features| {
+            let mut command = cargo(&["rustc", "--quiet", "--locked", "--profile", "check", "--no-default-features"]);
+            command.args(["--package", &package.name, package.target(), "--features", &features]);
+            command.args(["--", "-D", "warnings"]);
+            command
+        })
+    });
+    run_all(checks.collect::<Vec<_>>())
+}
+
+/// The sets of features that a package is checked with. With all of them the other steps have it.
+fn sets(package: &Package) -> Vec<String> {
+    if package.features.is_empty() {
+        return Vec::new();
+    }
+    std::iter::once(String::new()).chain(package.features.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_without_features_is_not_checked_again() {
+        let mut package = Package::default();
+        assert!(sets(&package).is_empty());
+        package.features = vec!["a".to_owned(), "b".to_owned()];
+        assert_eq!(sets(&package), ["", "a", "b"]);
+    }
+}

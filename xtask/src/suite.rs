@@ -1,0 +1,326 @@
+//! The tests: built once, then run side by side, since most of their time they wait for servers, locks and clocks.
+//!
+//! `cargo test` runs one test program after the other, and leaves both of two cores idle for half of the time. Tests
+//! that hold an answer to a time of a second or so would then fail by chance: they run at the end, one at a time.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::command::{cargo, output, program, root};
+use crate::step::Stop;
+use crate::workspace::{Package, items, packages, text};
+
+/// What the names of tests contain that fail if something takes a second longer than it does on an idle machine.
+const ALONE: [&str; 6] =
+    ["availability::", "leaving::", "mariadb::feed::", "postgres::feed::", "shutdown::", "waiting::"];
+
+/// How many test programs run at once at least; as many as there are cores otherwise.
+const FEWEST_AT_ONCE: usize = 2;
+
+/// Which tests are run.
+#[derive(Clone, Debug)]
+pub(crate) enum Scope {
+    /// Those of the whole workspace.
+    All,
+    /// Those of these packages, which alone are built.
+    Part(Vec<String>),
+    /// Those of these packages, built as for the whole workspace, so that nothing of it is built again for them.
+    Changed(BTreeSet<String>),
+}
+
+impl Scope {
+    /// The packages that are built, as arguments of Cargo.
+    pub(crate) fn built(&self) -> Vec<String> {
+        match self {
+            Self::All | Self::Changed(_) => vec!["--workspace".to_owned()],
+            Self::Part(names) => names.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect(),
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::All => false,
+            Self::Part(names) => names.is_empty(),
+            Self::Changed(names) => names.is_empty(),
+        }
+    }
+
+    /// Whether a package's tests are run.
+    fn names(&self, package: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Part(names) => names.iter().any(|name| name == package),
+            Self::Changed(names) => names.contains(package),
+        }
+    }
+}
+
+/// A program with tests in it.
+#[derive(Clone, Debug, PartialEq)]
+struct TestProgram {
+    /// The package and the target, for the reader and for the name of the log.
+    name: String,
+    package: String,
+    path: PathBuf,
+    /// The folder of its package, in which Cargo runs it.
+    folder: PathBuf,
+    has_integration_tests: bool,
+}
+
+/// Something to run, whose output goes to a file of this name.
+struct Job {
+    name: String,
+    command: Command,
+}
+
+/// Builds the tests of a scope and runs those whose names contain none of the words to skip.
+pub(crate) fn test(scope: &Scope, skip: &[String]) -> Result<(), Stop> {
+    let programs = build(scope)?;
+    let timed: Vec<_> =
+        programs.iter().map(|program| Ok((program, timed_tests(program)?))).collect::<Result<_, _>>()?;
+    if matches!(scope, Scope::All) {
+        check_words(&timed)?;
+    }
+    // The longest first: integration tests, which wait the most, then the examples in the documentation.
+    let (long, short) = programs.split_at(programs.partition_point(|program| program.has_integration_tests));
+    let mut jobs: Vec<Job> = long.iter().map(|program| together(program, skip)).collect();
+    jobs.extend(doc_tests(scope, skip)?);
+    jobs.extend(short.iter().map(|program| together(program, skip)));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let mut failed = run_side_by_side(jobs, cores.max(FEWEST_AT_ONCE))?;
+    let alone = timed.iter().filter(|(_, tests)| !tests.is_empty()).map(|(program, _)| alone(program, skip));
+    failed.extend(run_side_by_side(alone.collect(), 1)?);
+    if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(failed.join(", "))) }
+}
+
+fn build(scope: &Scope) -> Result<Vec<TestProgram>, Stop> {
+    let mut command = cargo(&["test", "--locked", "--all-features", "--no-run"]);
+    command.args(["--message-format", "json-render-diagnostics"]).args(scope.built());
+    let mut programs = programs_in(&output(&mut command)?);
+    programs.retain(|program| scope.names(&program.package));
+    programs.sort_by_key(|program| !program.has_integration_tests);
+    Ok(programs)
+}
+
+/// The test programs that Cargo says it has built, by its messages.
+fn programs_in(messages: &str) -> Vec<TestProgram> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
+    messages.filter_map(|message: Value| test_program(&message)).collect()
+}
+
+fn test_program(message: &Value) -> Option<TestProgram> {
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let manifest = PathBuf::from(text(&message["manifest_path"]));
+    // `path+file:///folder#name@version`, without the name if the folder has it.
+    let id = text(&message["package_id"]);
+    let (before, after) = id.rsplit_once('#').unwrap_or(("", &id));
+    let package = after.split_once('@').map_or_else(|| before.rsplit('/').next().unwrap_or(before), |(name, _)| name);
+    let target = text(&message["target"]["name"]);
+    let has_integration_tests = items(&message["target"]["kind"]).any(|kind| kind == "test");
+    let name = if target.replace('-', "_") == package.replace('-', "_") && !has_integration_tests {
+        package.to_owned()
+    } else {
+        format!("{package} {target}")
+    };
+    let folder = manifest.parent().map(PathBuf::from).unwrap_or_default();
+    Some(TestProgram { name, package: package.to_owned(), path, folder, has_integration_tests })
+}
+
+/// A program as Cargo would start it.
+fn start(test: &TestProgram) -> Command {
+    let mut command = program(&test.path);
+    command.current_dir(&test.folder).env("CARGO_MANIFEST_DIR", &test.folder).env("CARGO_PKG_NAME", &test.package);
+    command
+}
+
+fn together(test: &TestProgram, skip: &[String]) -> Job {
+    let mut command = start(test);
+    command.args(skip.iter().map(String::as_str).chain(ALONE).flat_map(|word| ["--skip", word]));
+    Job { name: test.name.clone(), command }
+}
+
+fn alone(test: &TestProgram, skip: &[String]) -> Job {
+    let mut command = start(test);
+    command.args(ALONE).arg("--test-threads=1").args(skip.iter().flat_map(|word| ["--skip", word]));
+    Job { name: format!("{} alone", test.name), command }
+}
+
+/// The tests of a program that run alone.
+fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
+    let listed = output(start(test).args(ALONE).args(["--list", "--format", "terse"]))?;
+    Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+}
+
+/// A word that is in no name any more would let its tests run beside others.
+fn check_words(timed: &[(&TestProgram, Vec<String>)]) -> Result<(), Stop> {
+    let is_used = |word: &&str| timed.iter().any(|(_, tests)| tests.iter().any(|test| test.contains(*word)));
+    match ALONE.iter().find(|word| !is_used(word)) {
+        Some(word) => Err(Stop::Failed(format!("no test has '{word}' in its name; see ALONE in xtask/src/suite.rs"))),
+        None => Ok(()),
+    }
+}
+
+/// The examples in the documentation; none if there is no library. Those of a change are chosen by name, which begins
+/// with the folder: with fewer packages Cargo would build some dependencies again with other features.
+fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
+    let mut libraries = packages()?;
+    libraries.retain(|package| package.is_library && scope.names(&package.name));
+    if libraries.is_empty() {
+        return Ok(None);
+    }
+    let mut command = cargo(&["test", "--locked", "--all-features", "--doc", "--no-fail-fast"]);
+    match scope {
+        // Cargo fails for a package that has no library.
+        Scope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
+        Scope::All | Scope::Changed(_) => command.arg("--workspace"),
+    };
+    command.arg("--").args(skip.iter().flat_map(|word| ["--skip", word]));
+    if let Scope::Changed(_) = scope {
+        let folder = |package: &Package| package.folder.strip_prefix(root()).map(Path::to_path_buf).unwrap_or_default();
+        command.args(libraries.iter().map(|package| format!("{}/", folder(package).display())));
+    }
+    Ok(Some(Job { name: "doc tests".to_owned(), command }))
+}
+
+/// Runs that number at once, says how each went, shows the output of those that failed, and gives their names.
+fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<Vec<String>, Stop> {
+    let folder = root().join("target/tests");
+    fs::create_dir_all(&folder).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
+    let lanes = at_once.clamp(1, jobs.len().max(1));
+    let (waiting, failed) = (Mutex::new(VecDeque::from(jobs)), Mutex::new(Vec::new()));
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    thread::scope(|scope| {
+        for _ in 0..lanes {
+            scope.spawn(|| {
+                while let Some(job) = next() {
+                    if let Err(why) = run_job(job, &folder) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(why);
+                    }
+                }
+            });
+        }
+    });
+    Ok(failed.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn run_job(mut job: Job, folder: &Path) -> Result<(), String> {
+    let log = folder.join(format!("{}.log", job.name.replace(' ', "-")));
+    let failed = |error: std::io::Error| format!("{}: {error}", log.display());
+    let file = File::create(&log).map_err(failed)?;
+    job.command.stdout(file.try_clone().map_err(failed)?).stderr(file);
+    let begun = Instant::now();
+    let status = job.command.status().map_err(|error| format!("{}: {error}", job.name))?;
+    let output = String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned();
+    let line = format!("{:32} {:>7.1} s  {}", job.name, begun.elapsed().as_secs_f64(), Counts::of(&output));
+    if status.success() {
+        println!("{line}");
+        return Ok(());
+    }
+    println!("{line}\n{output}\nFAILED: {} ended with {status}", job.name);
+    Err(format!("{}: {status}", job.name))
+}
+
+/// What the results of a log come to.
+#[derive(Debug, Default, PartialEq)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+}
+
+impl Counts {
+    fn of(log: &str) -> Self {
+        let mut counts = Self::default();
+        for line in log.lines().filter(|line| line.starts_with("test result: ")) {
+            let before = |word: &str| {
+                let number = line.split(word).next().and_then(|text| text.trim_end().rsplit(' ').next());
+                number.and_then(|number| number.parse::<usize>().ok()).unwrap_or_default()
+            };
+            counts.passed += before(" passed;");
+            counts.failed += before(" failed;");
+            counts.ignored += before(" ignored;");
+        }
+        counts
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed", self.passed)?;
+        for (count, word) in [(self.failed, "failed"), (self.ignored, "ignored")] {
+            if count > 0 {
+                write!(f, ", {count} {word}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_found_among_the_messages_of_cargo() {
+        let message = |id: &str, name: &str, kind: &str, test: bool| {
+            serde_json::json!({
+                "reason": "compiler-artifact", "package_id": id, "manifest_path": "/a/crates/b/Cargo.toml",
+                "target": {"name": name, "kind": [kind]}, "profile": {"test": test}, "executable": "/t/it-1",
+            })
+        };
+        let messages = [
+            message("path+file:///a/crates/b-c#0.1.0", "b_c", "lib", true),
+            message("path+file:///a/servers#b-servers@0.1.0", "it", "test", true),
+            message("path+file:///a/crates/b-c#0.1.0", "quickstart", "example", false),
+            serde_json::json!({"reason": "build-finished", "success": true}),
+        ];
+        let text = messages.map(|message| message.to_string()).join("\n");
+        let programs = programs_in(&text);
+        let names: Vec<_> = programs.iter().map(|test| (test.name.as_str(), test.package.as_str())).collect();
+        assert_eq!(names, [("b-c", "b-c"), ("b-servers it", "b-servers")]);
+        assert_eq!(programs[1].folder, Path::new("/a/crates/b"));
+        assert!(programs[1].has_integration_tests);
+    }
+
+    #[test]
+    fn results_of_all_programs_in_a_log_are_counted() {
+        let log = "running 3 tests\ntest result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 4 filtered out\n\
+                   test result: ok. 5 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out\n";
+        let counts = Counts::of(log);
+        assert_eq!(counts, Counts { passed: 7, failed: 1, ignored: 2 });
+        assert_eq!(counts.to_string(), "7 passed, 1 failed, 2 ignored");
+    }
+
+    #[test]
+    fn every_job_is_run_and_those_that_fail_are_named() {
+        let job = |name: &str, words: &[&str]| Job { name: name.to_owned(), command: cargo(words) };
+        let jobs = vec![job("a good one", &["--version"]), job("a bad one", &["no-such"]), job("b", &["--version"])];
+        let failed = run_side_by_side(jobs, 2).unwrap();
+        assert_eq!(failed.len(), 1);
+        assert!(failed[0].starts_with("a bad one: exit status"), "{failed:?}");
+    }
+
+    #[test]
+    fn a_word_that_no_test_has_is_a_failure() {
+        assert!(check_words(&[]).is_err());
+    }
+
+    #[test]
+    fn a_change_is_built_with_the_whole_workspace() {
+        let changed = Scope::Changed(BTreeSet::from(["a".to_owned()]));
+        assert_eq!(changed.built(), ["--workspace"]);
+        assert!(changed.names("a") && !changed.names("b") && !changed.is_empty());
+        assert_eq!(Scope::Part(vec!["a".to_owned()]).built(), ["--package", "a"]);
+    }
+}
