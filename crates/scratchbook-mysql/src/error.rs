@@ -225,7 +225,7 @@ mod tests {
 
     use super::{Stage, failure};
     use scratchbook_core::error::ErrorKind;
-    use scratchbook_database::Done;
+    use scratchbook_database::CommitFate;
 
     fn server(code: u16) -> MySqlError {
         MySqlError::Server(ServerError { code, message: "a 'secret' value".into(), state: "HY000".into() })

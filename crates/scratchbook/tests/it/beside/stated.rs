@@ -30,14 +30,14 @@ const STATED: [Stated; 25] = [
         ours: &["root: act?", r#"root: act={"result":"second"} {"a":1,"b":2}"#, "root: root is done"],
     },
     Stated {
-        row: "what a `before_agent` callback answers, of an agent with an `output_key`",
+        row: "the answer of a `before_agent` callback, of an agent with an `output_key`",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [], "output_key": "said",
             "callbacks": {"before_agent": [{"give": "closed"}]}}}"#,
         theirs: &[r#"root: closed {"said":"closed"}"#],
         ours: &["root: closed"],
     },
     Stated {
-        row: "`before_tool` callbacks, for a call of a tool that is not there",
+        row: "`before_tool` callbacks, for a call of a tool that does not exist",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["nope", {}]]}],
             "callbacks": {"before_tool": [{"give": "I answer"}]}}}"#,
         theirs: &["root: nope?", r#"root: nope={"result":"I answer"}"#, "root: root is done"],
@@ -48,14 +48,14 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "what callbacks wrote before a failure",
+        row: "writes of callbacks before a failure",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"fails": "no"}],
             "callbacks": {"before_model": [{"set": {"first": 1}}]}}}"#,
         theirs: &["root: failed", "fails"],
         ours: &[r#"root: failed {"first":1}"#, "fails"],
     },
     Stated {
-        row: "what callbacks wrote before a failure",
+        row: "writes of callbacks before a failure",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [],
             "callbacks": {"before_agent": [{"set": {"first": 1}}, {"fails": "no"}]}}}"#,
         theirs: &["root: failed", "fails"],
@@ -90,7 +90,7 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "a hand-over after a long-running call, or after a request for consent, below a root `LlmAgent`",
+        row: "a hand-over after a long-running call, or after a request for confirmation, below a root `LlmAgent`",
         case: r#"{"agent": {"kind": "llm", "name": "root",
             "script": [{"calls": [["later", {}], ["transfer_to_agent", {"agent_name": "sub"}]]}],
             "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
@@ -102,7 +102,7 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "a hand-over after a long-running call, or after a request for consent, below a root `LlmAgent`",
+        row: "a hand-over after a long-running call, or after a request for confirmation, below a root `LlmAgent`",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {"ask": true}]]},
                 {"calls": [["transfer_to_agent", {"agent_name": "sub"}]]}],
             "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
@@ -140,7 +140,7 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "an agent within a workflow agent that handed over, if the last event of what follows is no final response",
+        row: "an agent within a workflow agent that handed over, if the last event after that is not a final response",
         case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [{"kind": "llm", "name": "a",
             "script": [{"calls": [["transfer_to_agent", {"agent_name": "par"}]]}],
             "sub_agents": [{"kind": "parallel", "name": "par", "sub_agents": [
@@ -160,14 +160,14 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "an answer of a model with nothing in it, and no reason why it ended",
+        row: "an empty model answer without a finish reason",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"empty": null}],
             "callbacks": {"before_model": [{"set": {"a": 1}}]}}}"#,
         theirs: &[],
         ours: &[r#"root: {"a":1}"#],
     },
     Stated {
-        row: "`after_agent` callbacks of an agent that a sibling has ended",
+        row: "`after_agent` callbacks of an agent that a sibling has stopped",
         case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [
             {"kind": "parallel", "name": "par", "sub_agents": [
                 {"kind": "llm", "name": "quick", "pause": 40, "script": [{"calls": [["act", {"escalate": true}]]}]},
@@ -188,7 +188,7 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "what an agent wrote that a sibling has ended, for an event that never came",
+        row: "pending writes of an agent that a sibling has stopped, if their event never came",
         case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [
             {"kind": "parallel", "name": "par", "sub_agents": [
                 {"kind": "llm", "name": "quick", "pause": 40,
@@ -249,7 +249,7 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "parallel calls that save one artifact, when the first call in order saves last",
+        row: "parallel calls that save one artifact, if the first call in order saves last",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [
             {"calls": [["act", {"wait": 40, "artifact": "f"}], ["act", {"artifact": "f"}]]}]}}"#,
         theirs: &["root: act? act?", r#"root: act={"done":true} act={"done":true} f@0"#, "root: root is done"],
@@ -267,7 +267,7 @@ const STATED: [Stated; 25] = [
         ours: &["root: act? act?", r#"root: act={"done":true} act={"done":true} {"m":{"b":2}}"#, "root: root is done"],
     },
     Stated {
-        row: "what a long-running tool wrote before it has an answer",
+        row: "writes of a long-running tool before it has an answer",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["later", {"set": {"k": 1}}]]}]}}"#,
         theirs: &["root: later?"],
         ours: &["root: later?", r#"root: {"k":1}"#],
