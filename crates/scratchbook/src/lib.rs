@@ -28,11 +28,11 @@
 //!
 //! - [`SessionService`] is the trait of every store, with its contract; [`SessionServiceExt`] has
 //!   [`append_event`](SessionServiceExt::append_event) and other conveniences. [`connect`] opens a store by URI.
-//! - [`Session`], [`StateMap`] and [`Events`] are what is read: snapshots that cost nothing to copy and cannot be
-//!   changed by their holder. [`State`] is the overlay of a delta over committed values.
+//! - [`Session`], [`StateMap`] and [`session::Events`] are what is read: snapshots that cost nothing to copy and cannot
+//!   be changed by their holder. [`state::State`] is the overlay of a delta over committed values.
 //! - With the feature `agent` (on by default), [`Runner`] runs an [`LlmAgent`] or another [`Agent`] on a session:
-//!   [`CallbackContext`] and [`ToolContext`] give callbacks and tools their state, [`InstructionTemplate`] fills
-//!   instructions from it, [`ScriptedLlm`] stands in for a model.
+//!   [`agent::CallbackContext`] and [`agent::ToolContext`] give callbacks and tools their state,
+//!   [`agent::InstructionTemplate`] fills instructions from it, [`model::ScriptedLlm`] stands in for a model.
 //! - [`Error`] has an [`ErrorKind`] and says what would be right.
 //!
 //! # Features
@@ -63,8 +63,8 @@ pub mod agent {
     pub use scratchbook_agent::agent::{
         Agent, CallbackContext, ContextState, EventStream, EventsCompactionConfig, EventsSummarizer, EventsSummary,
         FunctionAgent, IncludeContents, Instruction, InstructionProvider, InvocationContext, LlmAgent, LlmAgentBuilder,
-        LlmEventsSummarizer, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall, ToolContext,
-        inject_session_state,
+        LlmEventsSummarizer, LoopAgent, LoopAgentBuilder, ParallelAgent, ParallelAgentBuilder, ReadonlyContext,
+        SequentialAgent, SequentialAgentBuilder, ToolCall, ToolContext, inject_session_state,
     };
     #[cfg(feature = "agent-config")]
     pub use scratchbook_agent::config::{AgentCatalog, load_agent, load_agents};
