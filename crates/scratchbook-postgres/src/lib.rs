@@ -127,8 +127,9 @@ use statements::Statements;
 ///
 /// In transaction mode PgBouncer needs `max_prepared_statements` above 0. If PgBouncer, or RDS Proxy, refuses the
 /// settings that a connection starts with (`options`), they are left out. Set them for the role instead: `ALTER ROLE r
-/// SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `jit = off` and, if the database has
-/// another default, `default_transaction_isolation = 'read committed'`.
+/// SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `enable_bitmapscan = off`,
+/// `enable_sort = off`, `jit = off` and, if the database has another default, `default_transaction_isolation = 'read
+/// committed'`.
 ///
 /// ```no_run
 /// use scratchbook::store::PostgresSessionService;

@@ -113,15 +113,17 @@ fn find_dead_connections(config: &mut Config, uri: &DatabaseUri) {
 
 /// The settings of a connection from its start, as the `options` of the startup message.
 ///
-/// - Plans: a statement is planned once per connection. It uses indexes even if a table is still so small that a scan
-///   looks cheap, because the table may grow before the statement is planned again.
+/// - Plans: a statement is planned once per connection. It uses the index that has the order of its rows even if a
+///   table is still so small that a scan, or reading all rows and sorting them, looks cheap: the table may grow before
+///   the statement is planned again.
 /// - The statements rely on READ COMMITTED: each one sees the commits before it.
 /// - The wait for a lock ends before our own timeout, so that the server does not keep working for a connection that is
 ///   gone. A transaction left open by a process that vanished ends in the same way.
 pub(super) fn settings(options: &DatabaseOptions) -> String {
     let millis = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
     format!(
-        "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off \
+        "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off \
+         -c enable_sort=off -c jit=off \
          -c default_transaction_isolation=read\\ committed \
          -c lock_timeout={} -c idle_in_transaction_session_timeout={}",
         millis(LOCK_TIMEOUT.min(options.statement_timeout * 3 / 4)),
