@@ -45,11 +45,11 @@ type Queued = Job<Waiting, Committed>;
 
 /// The queue of appends.
 #[derive(Debug)]
-pub(super) struct Appends {
+pub(super) struct AppendQueue {
     batches: Batches<Waiting, Committed>,
 }
 
-impl Appends {
+impl AppendQueue {
     pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
         let writer = Arc::new(AppendWriter {
             after: Arc::clone(after),

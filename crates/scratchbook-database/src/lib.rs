@@ -14,7 +14,8 @@
 //!
 //! # Layout
 //!
-//! - `backend.rs`: the trait that a database implements. The crate of a database holds nothing else.
+//! - `backend.rs`: the traits that a database implements, one for each theme; `requests.rs`: their own arguments and
+//!   answers. The crate of a database holds nothing else.
 //! - `batch.rs`, `events.rs`: appends that wait at the same time are written together.
 //! - `resolve.rs`: writes that read first, and the permits that limit how many of them run.
 //! - `past.rs`: point-in-time state, and the checkpoints that make it cheaper to compute.
@@ -33,6 +34,7 @@ mod gate;
 mod options;
 mod page;
 mod past;
+mod requests;
 mod resolve;
 mod sessions;
 mod uri;
@@ -51,13 +53,16 @@ use scratchbook_core::plan::quota::{Charge, Quotas};
 use scratchbook_core::session::Whose;
 
 use after::{AfterCommit, Listeners};
-use events::Appends;
+use events::AppendQueue;
 use failure::retry;
 use gate::Gate;
 use resolve::ResolvePermits;
 
 #[doc(hidden)]
-pub use backend::{AppendRow, Backend, NewAppend, NewFork, Unresolved};
+pub use backend::{
+    Appends, Artifacts, Backend, Connect, Creations, Feeds, Forks, History, Listen, Owners, Reads, Removals,
+    ResolvedWrites, Retention, Sessions, StateLogs, States, Usages,
+};
 #[doc(hidden)]
 pub use failure::{Attempt, CommitFate, Failure, Idempotency};
 #[doc(hidden)]
@@ -67,6 +72,8 @@ pub use options::{DatabaseOptions, Migrate, TlsMode};
 pub use page::{RowCount, RowRoom};
 #[doc(hidden)]
 pub use past::{Checkpoint, Past, PastScopes};
+#[doc(hidden)]
+pub use requests::{AppendRow, NewAppend, NewFork, Unresolved};
 #[doc(hidden)]
 pub use uri::DatabaseUri;
 
@@ -99,7 +106,7 @@ pub async fn yield_between_rows(count: usize) {
 pub struct DatabaseSessionService<D: Backend> {
     backend: Arc<D>,
     gate: Gate,
-    appends: Appends,
+    appends: AppendQueue,
     resolve_permits: ResolvePermits,
     after: Arc<AfterCommit<D>>,
     listeners: Listeners<D>,
@@ -158,7 +165,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         let options = options.bounded();
         let backend = Arc::new(D::open(uri, &options).await?);
         let after = Arc::new(AfterCommit::new(&backend));
-        let appends = Appends::start(&after, &options);
+        let appends = AppendQueue::start(&after, &options);
         let listeners = Listeners::new(&after);
         let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
         Ok(Self { backend, gate: Gate::new(), appends, resolve_permits, after, listeners, quotas, options })

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
@@ -25,7 +26,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, stored_key};
 use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Idempotency, RowRoom};
+use scratchbook_database::{Attempt, Feeds, Idempotency, RowRoom};
 
 /// The maximum number of commits that one transaction numbers.
 const AT_ONCE: usize = 1000;
@@ -48,15 +49,9 @@ struct Read {
     let_go: u64,
 }
 
-impl MySql {
-    /// Reads a page of the feed.
-    pub(super) async fn read_feed(
-        &self,
-        owner: &StateOwner,
-        start: &FeedStart,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<FeedPage> {
+#[async_trait]
+impl Feeds for MySql {
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
         let feed = Feed::new(self.database_id().await?, owner);
         let app = owner.app_name();
         let mut after = match start {
@@ -96,7 +91,9 @@ impl MySql {
             }
         }
     }
+}
 
+impl MySql {
     /// Reads the entries with a number above this one, at most this many of each kind.
     async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize, room: RowRoom) -> Attempt<Read> {
         let app = Value::from(owner.app_name());

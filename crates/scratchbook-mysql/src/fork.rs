@@ -1,5 +1,6 @@
 //! Forks of sessions, whose events are copied by the server.
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
@@ -15,7 +16,7 @@ use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{Session, SessionKey, micros_of_seconds, no_session};
-use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, NewFork, PastScopes, RowRoom};
+use scratchbook_database::{Attempt, CommitFate, Failure, Forks, Idempotency, NewFork, PastScopes, Reads, RowRoom};
 
 /// The maximum number of events or keys that one statement copies, so that each statement ends well within the timeout.
 const AT_ONCE: u64 = 5000;
@@ -23,9 +24,9 @@ const AT_ONCE: u64 = 5000;
 /// The maximum size of the keys and values in one statement, unless a single one is larger.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
-impl MySql {
-    /// Creates a fork. Returns `None` if its id is taken.
-    pub(super) async fn write_fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
+#[async_trait]
+impl Forks for MySql {
+    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let (at, created, metadata) = self.lock_source(&mut lease, new).await?;
@@ -67,9 +68,11 @@ impl MySql {
         self.count_bytes(&mut lease, &new.key).await?;
         lease.commit().await?;
         drop(lease);
-        self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+        self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
     }
+}
 
+impl MySql {
     /// Locks the source session, so that it is not pruned or deleted in the meantime. Returns the event up to which it
     /// is copied, its time of creation, and its title and labels.
     async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64, TextMetadata)> {
@@ -206,7 +209,7 @@ impl MySql {
         let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
         match known {
             Some(known) if known == token => {
-                self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+                self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
             }
             Some(_) => Ok(None),
             None => {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
@@ -16,7 +17,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{CommitNotifier, Followed, SessionKey, StateOwner, Whose};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Idempotency};
+use scratchbook_database::{Attempt, Idempotency, Listen};
 
 /// The polling intervals: right after a commit, and when there has been none for a while.
 const SOON: Duration = Duration::from_millis(20);
@@ -47,17 +48,9 @@ impl Watched {
     }
 }
 
-impl MySql {
-    /// Records that the feed of an app was read, when it was numbered up to this position.
-    pub(super) fn watched(&self, app: &str, end: u64) {
-        let mut watched = self.watched.lock();
-        if !watched.contains_key(app) {
-            watched.insert(app.to_owned(), end);
-        }
-    }
-
-    /// Wakes the waiting callers whenever there may be something new in what they follow.
-    pub(super) async fn watch(&self, notifier: &CommitNotifier) {
+#[async_trait]
+impl Listen for MySql {
+    async fn listen(&self, notifier: &CommitNotifier) {
         let (mut pause, mut woken, mut looked) = (SOON, Instant::now(), Instant::now());
         let mut numbers = Numbers::new();
         while notifier.is_heard() {
@@ -83,6 +76,25 @@ impl MySql {
                 notifier.notify();
                 woken = Instant::now();
             }
+        }
+    }
+
+    fn may_be_listened_to(&self) -> bool {
+        // Other processes find commits by polling.
+        false
+    }
+
+    async fn announce(&self, _: &[Whose]) -> Attempt<()> {
+        Ok(())
+    }
+}
+
+impl MySql {
+    /// Records that the feed of an app was read, when it was numbered up to this position.
+    pub(super) fn watched(&self, app: &str, end: u64) {
+        let mut watched = self.watched.lock();
+        if !watched.contains_key(app) {
+            watched.insert(app.to_owned(), end);
         }
     }
 

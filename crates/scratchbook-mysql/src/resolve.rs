@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
 use super::batch;
 use super::growth::Growth;
 use super::lease::Lease;
-use super::locate::{CreationStart, NewKey};
 use super::locks::{Lock, Target, keep_out};
 use super::row::Cells;
 use super::state::{position, scope_of};
+use super::unique_ids::{CreationStart, NewKey};
 use super::write::{Answer, Begun, Room, strange};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{KeyChange, PreparedSession, PreparedState};
@@ -20,11 +21,11 @@ use scratchbook_core::plan::resolve::{Found, Refusal};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{AppendOptions, ConflictMode, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, Unresolved};
+use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, ResolvedWrites, Unresolved};
 
-impl MySql {
-    /// Appends an event that is resolved under the locks of the session and of the owners of its keys.
-    pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+#[async_trait]
+impl ResolvedWrites for MySql {
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_in(new, Room::Unknown).await? {
             Some(appended) => Ok(appended),
             None => {
@@ -33,6 +34,47 @@ impl MySql {
         }
     }
 
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+        let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
+        // The user is always locked, as for every creation.
+        let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
+        let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
+        let key = NewKey { key: &new.key, scope: new.id_scope, token };
+        for room in [Room::Unknown, Room::Counted] {
+            let reads = match room {
+                Room::Unknown => new.reads().into_iter().collect(),
+                Room::Counted => shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session).collect(),
+            };
+            let whole = new.reads_scopes().collect();
+            let lock = Lock { made: made.clone(), event: None, reads, whole, room };
+            let resolve = |found| new.clone().resolve(found);
+            if let Some(is_made) = self.create_in(&key, &lock, &scopes, resolve).await? {
+                return Ok(is_made);
+            }
+        }
+        Err(strange("no room where it was counted").into())
+    }
+
+    async fn put_resolved(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        for room in [Room::Unknown, Room::Counted] {
+            let names = |change: &KeyChange| (change.scope, change.name.clone());
+            let reads: Vec<_> = match room {
+                Room::Unknown => new.reads().map(names).collect(),
+                Room::Counted => new.changes.iter().map(names).collect(),
+            };
+            let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
+            let lock = Lock { made: None, event: None, reads, whole: new.reads_scopes().collect(), room };
+            let resolve = |found: &Found| Ok(TextChange::all(&new.resolve(found)?)?);
+            if let Some(position) = self.put_in(of, &lock, resolve, &new.limits, author, time).await? {
+                return Ok(position);
+            }
+        }
+        Err(strange("no room where it was counted").into())
+    }
+}
+
+impl MySql {
     /// Appends an event that may exceed a limit.
     pub(super) async fn append_counted(&self, new: &NewAppend) -> Attempt<AppendRow> {
         let (prepared, options) = (new.event.prepared.clone(), AppendOptions::default());
@@ -100,29 +142,6 @@ impl MySql {
         let row = lease.rows(&self.sql(sql), address.to_vec()).await?.into_iter().next();
         let place = || format!("the session {key}");
         Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)
-    }
-
-    /// Creates a session whose events hold operations.
-    pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
-        let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
-        // The user is always locked, as for every creation.
-        let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
-        let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
-        let key = NewKey { key: &new.key, scope: new.id_scope, token };
-        for room in [Room::Unknown, Room::Counted] {
-            let reads = match room {
-                Room::Unknown => new.reads().into_iter().collect(),
-                Room::Counted => shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session).collect(),
-            };
-            let whole = new.reads_scopes().collect();
-            let lock = Lock { made: made.clone(), event: None, reads, whole, room };
-            let resolve = |found| new.clone().resolve(found);
-            if let Some(is_made) = self.create_in(&key, &lock, &scopes, resolve).await? {
-                return Ok(is_made);
-            }
-        }
-        Err(strange("no room where it was counted").into())
     }
 
     /// Returns `None` if the keys have to be counted first.
@@ -226,30 +245,6 @@ impl MySql {
             return Ok(None);
         }
         self.is_made(&new.key, &answers).map(Some)
-    }
-
-    /// Changes a user's or an app's keys by operations.
-    pub(super) async fn put_resolved(
-        &self,
-        of: &StateOwner,
-        new: &PreparedState,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        for room in [Room::Unknown, Room::Counted] {
-            let names = |change: &KeyChange| (change.scope, change.name.clone());
-            let reads: Vec<_> = match room {
-                Room::Unknown => new.reads().map(names).collect(),
-                Room::Counted => new.changes.iter().map(names).collect(),
-            };
-            let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
-            let lock = Lock { made: None, event: None, reads, whole: new.reads_scopes().collect(), room };
-            let resolve = |found: &Found| Ok(TextChange::all(&new.resolve(found)?)?);
-            if let Some(position) = self.put_in(of, &lock, resolve, &new.limits, author, time).await? {
-                return Ok(position);
-            }
-        }
-        Err(strange("no room where it was counted").into())
     }
 
     /// Changes keys that may exceed a limit.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
@@ -15,15 +16,15 @@ use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
-use scratchbook_database::{Attempt, Idempotency, PastScopes};
+use scratchbook_database::{Attempt, Idempotency, PastScopes, Retention};
 
 /// The maximum number of changes of a log that one statement removes, so that each statement ends well within the
 /// timeout.
 const AT_ONCE: usize = 5000;
 
-impl MySql {
-    /// Sets when a session expires. Returns `false` if the session does not exist.
-    pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+#[async_trait]
+impl Retention for MySql {
+    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
@@ -38,8 +39,7 @@ impl MySql {
         Ok(true)
     }
 
-    /// Finds sessions that have expired.
-    pub(super) async fn read_expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
         let sql = self.sql(
             "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
              WHERE expire_time <= ? ORDER BY expire_time LIMIT ?",
@@ -54,8 +54,8 @@ impl MySql {
         Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
     }
 
-    /// Removes the oldest events of a session. The state after them becomes the state from which its fold begins.
-    pub(super) async fn remove_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+    /// The state after the removed events becomes the state from which the fold begins.
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
@@ -109,8 +109,7 @@ impl MySql {
         Ok(end - base)
     }
 
-    /// Removes changes from an owner's log that were overwritten before a position.
-    pub(super) async fn remove_changes(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
         let scope = scope_of(owner);
         let (table, of_owner) = match owner.user_id() {
             Some(_) => ("users", "app_name = ? AND user_id = ?"),
@@ -145,6 +144,28 @@ impl MySql {
         Ok(removed as u64)
     }
 
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let values = vec![Value::from(before), sql_limit(limit)];
+        let sql = self.sql(
+            "SELECT DISTINCT app_name FROM (
+                 SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+                 WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
+             ) AS old WHERE feed_position < 0",
+        );
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        let rows = lease.rows(&sql, values.clone()).await?;
+        drop(lease);
+        let place = || "an app with old removals".to_owned();
+        let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
+        for app in apps {
+            // After this, all of them have a position in the feed, which is kept.
+            self.number_all(&app).await?;
+        }
+        self.let_placed_go(values).await
+    }
+}
+
+impl MySql {
     /// Removes at most this many of them. They are found first, because MySQL cannot read a table that it deletes from.
     async fn remove_some(
         &self,
@@ -204,28 +225,6 @@ impl MySql {
         let row = lease.rows(&sql, address(key).to_vec()).await?.into_iter().next();
         let place = || format!("the state where {key} begins");
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
-    }
-
-    /// Drops at most this many records of removed sessions and users that are older than a time, in microseconds, the
-    /// oldest first. Returns how many it dropped.
-    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
-        let values = vec![Value::from(before), sql_limit(limit)];
-        let sql = self.sql(
-            "SELECT DISTINCT app_name FROM (
-                 SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
-                 WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
-             ) AS old WHERE feed_position < 0",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, values.clone()).await?;
-        drop(lease);
-        let place = || "an app with old removals".to_owned();
-        let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
-        for app in apps {
-            // After this, all of them have a position in the feed, which is kept.
-            self.number_all(&app).await?;
-        }
-        self.let_placed_go(values).await
     }
 
     /// The same for those that have a position in the feed.

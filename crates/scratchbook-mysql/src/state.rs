@@ -1,5 +1,6 @@
 //! The state of users and apps as it is now.
 
+use async_trait::async_trait;
 use mysql_async::Value;
 use serde_json::Map;
 
@@ -16,11 +17,11 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
 use scratchbook_core::state::{Scope, ScopeMap};
-use scratchbook_database::{Attempt, Idempotency, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom, States};
 
-impl MySql {
-    /// Reads the state of a user or an app.
-    pub(super) async fn read_state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
+#[async_trait]
+impl States for MySql {
+    async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
         let (scope, address) = match owner.user_id() {
             Some(user) => (Scope::User, vec![owner.app_name(), user]),
             None => (Scope::App, vec![owner.app_name()]),
@@ -38,13 +39,22 @@ impl MySql {
         Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
     }
 
-    /// Reads a page of the state of a user or an app.
-    pub(super) async fn read_state_page(
+    async fn put_state(
         &self,
         owner: &StateOwner,
-        config: &ListStateConfig,
-        room: RowRoom,
-    ) -> Attempt<StatePage> {
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
+        let answers = self.call(batch::state(owner, changes, author, time)?, Idempotency::NotIdempotent).await?;
+        if matches!(answers.as_slice(), [Answer::Full]) {
+            return self.put_counted(owner, changes, limits, author, time).await;
+        }
+        Ok(position(&answers)?)
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
         let (scope, table, address) = match owner.user_id() {
             Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
             None => (Scope::App, "app_states", vec![owner.app_name()]),
@@ -77,22 +87,6 @@ impl MySql {
         let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
         let next = values.keys().next_back().filter(|_| more).cloned();
         Ok(StatePage::new(values, next))
-    }
-
-    /// Changes keys of a user or an app, and returns the position of the commit in its log.
-    pub(super) async fn write_state(
-        &self,
-        owner: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        let answers = self.call(batch::state(owner, changes, author, time)?, Idempotency::NotIdempotent).await?;
-        if matches!(answers.as_slice(), [Answer::Full]) {
-            return self.put_counted(owner, changes, limits, author, time).await;
-        }
-        Ok(position(&answers)?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The log of a user's or an app's state: its changes page by page, and the changes to one key.
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
@@ -11,7 +12,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{StateChange, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Idempotency, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom, StateLogs};
 
 /// The rows of one owner.
 const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
@@ -20,9 +21,9 @@ const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
 pub(super) const COLUMNS: &str =
     "l.position, l.`key`, l.version, l.value, l.session_user, l.session_id, l.seq, l.event_id, l.author, l.time";
 
-impl MySql {
-    /// Reads the log after a position: at least `limit` changes, up to the end of a commit.
-    pub(super) async fn read_log(
+#[async_trait]
+impl StateLogs for MySql {
+    async fn state_changes(
         &self,
         owner: &StateOwner,
         after: u64,
@@ -55,8 +56,7 @@ impl MySql {
         Ok(changes)
     }
 
-    /// Reads the changes to one key before a position, the latest first.
-    pub(super) async fn read_key_changes(
+    async fn key_changes(
         &self,
         owner: &StateOwner,
         name: &str,

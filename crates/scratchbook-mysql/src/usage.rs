@@ -1,5 +1,6 @@
 //! How much is stored.
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
@@ -11,7 +12,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
-use scratchbook_database::{Attempt, Idempotency};
+use scratchbook_database::{Attempt, Idempotency, Usages};
 
 /// The stored size of a session up to an event, computed as in the migration that counted it first. The parameters are
 /// the address and the event's number, and the address again.
@@ -23,8 +24,9 @@ const STORED: &str = "(
         WHERE app_name = ? AND user_id = ? AND session_id = ? AND state <> '{}'
     ), 0)";
 
-impl MySql {
-    pub(super) async fn read_usage(&self, owner: &StateOwner) -> Attempt<Usage> {
+#[async_trait]
+impl Usages for MySql {
+    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
         let of_user = if owner.user_id().is_some() { "AND user_id = ?" } else { "" };
         let sql = self.sql(&format!(
             "SELECT CAST(s.bytes + a.bytes AS SIGNED), s.many, a.many FROM (
@@ -36,10 +38,10 @@ impl MySql {
              ) AS a"
         ));
         let here: Vec<_> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().map(Value::from).collect();
-        self.usage(&sql, [&here[..], &here].concat()).await
+        self.read_usage(&sql, [&here[..], &here].concat()).await
     }
 
-    pub(super) async fn read_fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
         let sql = self.sql(&format!(
             "SELECT CAST({STORED} + a.bytes AS SIGNED), 1, a.many FROM (
                  SELECT COALESCE(SUM(bytes), 0) AS bytes, COUNT(*) AS many
@@ -48,18 +50,11 @@ impl MySql {
              ) AS a"
         ));
         let values = [stored(key, at.unwrap_or(u64::MAX)), address(key).to_vec()].concat();
-        self.usage(&sql, values).await
+        self.read_usage(&sql, values).await
     }
+}
 
-    pub(super) async fn knows_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
-        let sql = self.sql(
-            "SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_id)
-             WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        Ok(!lease.rows(&sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
-    }
-
+impl MySql {
     /// Counts the stored size of a session.
     pub(super) async fn count_bytes(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<()> {
         let sql = self.sql(&format!(
@@ -80,7 +75,7 @@ impl MySql {
         lease.rows(&sql, [vec![number(begins)], stored(key, end), address(key).to_vec()].concat()).await.map(drop)
     }
 
-    async fn usage(&self, sql: &str, values: Vec<Value>) -> Attempt<Usage> {
+    async fn read_usage(&self, sql: &str, values: Vec<Value>) -> Attempt<Usage> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let row = lease.rows(sql, values).await?.into_iter().next();
         drop(lease);

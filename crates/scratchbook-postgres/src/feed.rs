@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::Postgres;
@@ -14,7 +15,7 @@ use scratchbook_core::plan::feed::{Feed, FeedPlace, too_old};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{FeedCommit, FeedEntry, FeedPage, FeedStart, Removal, StateChange, StateOwner};
-pub(crate) use scratchbook_database::{Attempt, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, Feeds, RowRoom};
 
 /// A snapshot that contains nothing: all transactions have higher numbers.
 const NOTHING: &str = "3:3:";
@@ -44,14 +45,9 @@ struct Part {
     commits: Vec<(u64, FeedCommit)>,
 }
 
-impl Postgres {
-    pub(super) async fn read_feed(
-        &self,
-        owner: &StateOwner,
-        start: &FeedStart,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<FeedPage> {
+#[async_trait]
+impl Feeds for Postgres {
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
         let feed = Feed::new(self.database_id().await?, owner);
         let mut window = match start {
             FeedStart::Now => {
@@ -82,7 +78,9 @@ impl Postgres {
             };
         }
     }
+}
 
+impl Postgres {
     async fn read_window(&self, owner: &StateOwner, window: &Window, limit: usize, room: RowRoom) -> Attempt<Part> {
         let (app, user) = (owner.app_name(), owner.user_id());
         let from = match window.place.taken {

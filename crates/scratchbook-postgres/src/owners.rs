@@ -1,14 +1,17 @@
 //! The list of apps and users.
 
+use async_trait::async_trait;
+
 use super::Postgres;
 use super::read::{column, sql_limit};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Owners};
 
-impl Postgres {
-    pub(super) async fn read_owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+#[async_trait]
+impl Owners for Postgres {
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
         let (statements, limit) = (&self.statements.owners, sql_limit(limit));
         let statement = match after {
             None => &statements.all,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -15,10 +16,11 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, described};
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-pub(crate) use scratchbook_database::{Attempt, RowRoom, yield_between_rows};
+pub(crate) use scratchbook_database::{Attempt, Reads, RowRoom, yield_between_rows};
 
-impl Postgres {
-    pub(super) async fn read_session(
+#[async_trait]
+impl Reads for Postgres {
+    async fn session(
         &self,
         key: &SessionKey,
         events: EventQuery,
@@ -27,7 +29,9 @@ impl Postgres {
     ) -> Attempt<Option<Session>> {
         self.read_session_on(&self.connections.lease_to_read().await?, key, events, state, room).await
     }
+}
 
+impl Postgres {
     /// The same on a connection that may be in a transaction.
     pub(super) async fn read_session_on(
         &self,

@@ -4,6 +4,7 @@
 //! that the values that were read do not change until the commit. The reads follow all locks, so they see the commits
 //! that the locks have waited for.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::growth::KeyLimit;
@@ -22,16 +23,37 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{LogPositions, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, Unresolved};
+pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, ResolvedWrites, Unresolved};
 
-impl Postgres {
-    pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+#[async_trait]
+impl ResolvedWrites for Postgres {
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_resolved_by(new, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => self.append_resolved_by(new, KeyLimit::Counted).await,
             done => done,
         }
     }
 
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+        match self.create_resolved_by(new, token, KeyLimit::Guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => {
+                self.create_resolved_by(new, token, KeyLimit::Counted).await
+            }
+            done => done,
+        }
+    }
+
+    async fn put_resolved(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        match self.put_resolved_by(of, new, author, time, KeyLimit::Guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => {
+                self.put_resolved_by(of, new, author, time, KeyLimit::Counted).await
+            }
+            done => done,
+        }
+    }
+}
+
+impl Postgres {
     pub(super) async fn append_resolved_by(&self, new: &Unresolved, limit: KeyLimit) -> Attempt<(AppendRow, Event)> {
         let Unresolved { key, prepared, options } = new;
         let (owner, event) = (Owner::of_session(key), &prepared.event);
@@ -80,15 +102,6 @@ impl Postgres {
         Ok((row, append.event.prepared.event))
     }
 
-    pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        match self.create_resolved_by(new, token, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {
-                self.create_resolved_by(new, token, KeyLimit::Counted).await
-            }
-            done => done,
-        }
-    }
-
     async fn create_resolved_by(&self, new: &PreparedSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let key = &new.key;
         let (owner, statements) = (Owner::of_session(key), &self.statements.resolve);
@@ -121,21 +134,6 @@ impl Postgres {
         self.fill(&lease, &resolved, limit).await?;
         lease.commit().await?;
         Ok(true)
-    }
-
-    pub(super) async fn put_resolved(
-        &self,
-        of: &StateOwner,
-        new: &PreparedState,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        match self.put_resolved_by(of, new, author, time, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {
-                self.put_resolved_by(of, new, author, time, KeyLimit::Counted).await
-            }
-            done => done,
-        }
     }
 
     async fn put_resolved_by(

@@ -1,5 +1,6 @@
 //! The state of users and apps as it is now.
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio_postgres::types::ToSql;
 
@@ -14,10 +15,11 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
 use scratchbook_core::state::{MAX_KEY_BYTES, Scope};
-pub(crate) use scratchbook_database::{Attempt, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, RowRoom, States};
 
-impl Postgres {
-    pub(super) async fn read_state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
+#[async_trait]
+impl States for Postgres {
+    async fn state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
         let [app, user, _] = owner(of);
         let lease = self.connections.lease_to_read().await?;
         let rows = match of {
@@ -36,12 +38,28 @@ impl Postgres {
         Ok(values)
     }
 
-    pub(super) async fn read_state_page(
+    async fn put_state(
         &self,
         of: &StateOwner,
-        config: &ListStateConfig,
-        room: RowRoom,
-    ) -> Attempt<StatePage> {
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
+        let lease = self.connections.lease().await?;
+        let guarded = StateWrite { changes, most_rows: KeyLimit::Guarded.most_rows(limits), author, time };
+        match self.put_on(&lease, of, &guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => {}
+            done => return done,
+        }
+        let owner = Owner::of_state(of);
+        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
+        self.check_growth(&lease, &owner, limits, &[changes]).await?;
+        let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
+        self.put_on(&lease, of, &counted).await
+    }
+
+    async fn list_state(&self, of: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
         let [app, user, _] = owner(of);
         let (prefix, after) = (config.prefix.as_str(), config.after.as_deref());
         // Names with U+0000 are refused when they are written, so no name lies between this bound and the requested
@@ -71,28 +89,9 @@ impl Postgres {
         let next = if rows.len() > config.page_size { values.keys().next_back().cloned() } else { None };
         Ok(StatePage::new(values, next))
     }
+}
 
-    pub(super) async fn put(
-        &self,
-        of: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        let lease = self.connections.lease().await?;
-        let guarded = StateWrite { changes, most_rows: KeyLimit::Guarded.most_rows(limits), author, time };
-        match self.put_on(&lease, of, &guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {}
-            done => return done,
-        }
-        let owner = Owner::of_state(of);
-        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
-        self.check_growth(&lease, &owner, limits, &[changes]).await?;
-        let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
-        self.put_on(&lease, of, &counted).await
-    }
-
+impl Postgres {
     /// The same on a connection that may be in a transaction, which is committed.
     pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
         let StateWrite { changes, most_rows, author, time } = write;

@@ -1,5 +1,6 @@
 //! The log of a user's or an app's state: its changes page by page, and the changes to one key.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -12,10 +13,11 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{StateChange, StateOwner};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, RowRoom, StateLogs};
 
-impl Postgres {
-    pub(super) async fn read_log(
+#[async_trait]
+impl StateLogs for Postgres {
+    async fn state_changes(
         &self,
         of: &StateOwner,
         after: u64,
@@ -34,7 +36,7 @@ impl Postgres {
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
     }
 
-    pub(super) async fn read_key_changes(
+    async fn key_changes(
         &self,
         of: &StateOwner,
         name: &str,

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use async_trait::async_trait;
 use tokio_postgres::types::ToSql;
 
 use super::changes::Changes;
@@ -16,26 +17,22 @@ use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Creations, Failure};
 
 /// The number of positions that one value of the sequence stands for.
 const POSITIONS: usize = 1024;
 
-impl Postgres {
-    /// Writes a row in a transaction that is rolled back when the connection is returned.
-    pub(super) async fn write_nothing(&self) -> Attempt<()> {
-        let lease = self.connections.lease().await?;
-        let steps = self.statements.try_write.each_ref().map(|statement| Step::new(statement, []));
-        lease.begin_with(&steps).await.map(drop)
-    }
-
-    pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+#[async_trait]
+impl Creations for Postgres {
+    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         match self.create_by(new, token, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => self.create_by(new, token, KeyLimit::Counted).await,
             done => done,
         }
     }
+}
 
+impl Postgres {
     async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
         let events = new.events.iter().map(|event| &event.prepared);
