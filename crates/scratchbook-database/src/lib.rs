@@ -45,6 +45,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
@@ -181,37 +183,31 @@ impl<D: Backend> DatabaseSessionService<D> {
         retry(self.options.retry_timeout, Idempotency::Idempotent, attempt).await.map_err(|failure| failure.error)
     }
 
-    /// Runs a write in a task of its own, so that dropping the call does not cancel it. A commit notifies the followers
-    /// of `whose`.
-    async fn write<T, F>(
+    /// Runs a write in a task of its own, so that dropping the call does not cancel it. Each attempt is one call of the
+    /// backend with these arguments. A commit notifies the followers of `whose`.
+    async fn write<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         whose: Whose,
         idempotency: Idempotency,
-        attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Attempt<T>> + Send,
-    {
-        self.write_charged(whose, idempotency, Charge::none(), attempt).await
+        args: A,
+        attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        self.write_charged(whose, idempotency, Charge::none(), args, attempt).await
     }
 
     /// Like [`write`](Self::write), for a write that has reserved part of a quota.
-    async fn write_charged<T, F>(
+    async fn write_charged<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         whose: Whose,
         idempotency: Idempotency,
         charge: Charge<T>,
-        mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Attempt<T>> + Send,
-    {
+        args: A,
+        attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
         let pass = self.gate.enter()?;
         let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
         let task = tokio::spawn(async move {
-            let done = retry(timeout, idempotency, || attempt(Arc::clone(&after.backend))).await;
+            let done = retry(timeout, idempotency, || attempt(&after.backend, &args)).await;
             match &done {
                 Ok(value) => {
                     after.committed(&[whose], &pass);

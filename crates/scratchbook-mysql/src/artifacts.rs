@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
@@ -58,9 +58,7 @@ impl Artifacts for MySql {
         let sql = format!("SELECT version, artifact FROM `{{prefix}}artifacts` WHERE {OF_NAME} AND {ALIVE} {which}");
         let mut values = self.alive(address);
         values.extend(version.map(super::events::number));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
         };
@@ -74,11 +72,9 @@ impl Artifacts for MySql {
         let sql = "SELECT DISTINCT filename FROM `{prefix}artifacts`
             WHERE app_name = ? AND user_id = ? AND (session_id = '' OR session_id = ? AND {ALIVE}) ORDER BY filename";
         let sql = sql.replace("{ALIVE}", ALIVE);
-        let key_values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let key_values = address(key);
         let values = [&key_values[..], &key_values, &[self.now().into()]].concat();
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let names = rows.into_iter().map(|row| Cells::from(row).text(0, || format!("an artifact's name of {key}")));
         Ok(names.collect::<Result<_>>()?)
     }
@@ -88,9 +84,7 @@ impl Artifacts for MySql {
             "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
              WHERE {OF_NAME} AND {ALIVE} ORDER BY version"
         );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), self.alive(address)).await?;
-        drop(lease);
+        let rows = self.read(&sql, self.alive(address)).await?;
         let version = |row| {
             let mut cells = Cells::from(row);
             let version = cells.integer(0, || address.place("?"))?;

@@ -7,6 +7,7 @@ use mysql_async::Value;
 use super::MySql;
 use super::batch;
 use super::read::EVENT;
+use super::row::address;
 use super::write::{Answer, strange};
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::query::{EventQuery, since_bounds};
@@ -153,12 +154,9 @@ impl Appends for MySql {
     }
 
     async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
-        let sql = self.sql(
-            "SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_id)
-             WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        Ok(!lease.rows(&sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
+        let sql = "SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_id)
+            WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?";
+        Ok(!self.read(sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
     }
 }
 

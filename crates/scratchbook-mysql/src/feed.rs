@@ -101,7 +101,7 @@ impl MySql {
         let of_user = |alias: &str| user.as_ref().map_or_else(String::new, |_| format!("AND {alias}.user_id = ?"));
         let feed = if user.is_some() { "user_feed" } else { "feed" };
         let of_scope = if user.is_some() { "AND c.scope = 'user'" } else { "" };
-        let sql = self.sql(&format!(
+        let sql = format!(
             "SELECT 0 AS kind, COALESCE((SELECT position FROM `{{prefix}}feeds` WHERE app_name = ?), 0) AS place,
                  NULL AS scope, NULL AS user_id, NULL AS id, {PENDING} AS position, NULL AS `key`,
                  COALESCE((SELECT position FROM `{{prefix}}removal_ends` WHERE app_name = ?), 0) AS version, NULL AS value, NULL AS session_user, NULL AS session_id, NULL AS seq, NULL AS event_id,
@@ -139,7 +139,7 @@ impl MySql {
             of_user("i"),
             of_user("e"),
             of_user("r"),
-        ));
+        );
         let (now, limit) = (Value::from(self.now()), sql_limit(limit));
         let user = user.as_slice();
         let place = [app.clone(), number(after)];
@@ -149,9 +149,7 @@ impl MySql {
         let created = [&now[..], &place, user, &end].concat();
         let removed = [&place[..], user, &end].concat();
         let values = [&head[..], &place, user, &end, &of_app, &created, &created, &removed];
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows_within(&sql, values.concat(), room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, values.concat(), room, |_| true).await?;
         Ok(read(owner, rows)?)
     }
 
@@ -244,10 +242,8 @@ impl MySql {
     /// Returns the id of this database.
     async fn database_id(&self) -> Attempt<&str> {
         let read = async {
-            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-            let row =
-                lease.rows(&self.sql("SELECT id FROM `{prefix}database_id`"), Vec::new()).await?.into_iter().next();
-            let row = row.ok_or_else(|| damaged("the id of the database"))?;
+            let rows = self.read("SELECT id FROM `{prefix}database_id`", Vec::new()).await?;
+            let row = rows.into_iter().next().ok_or_else(|| damaged("the id of the database"))?;
             Attempt::Ok(Cells::from(row).text(0, || "the id of the database".to_owned())?)
         };
         self.id.get_or_try_init(|| read).await.map(String::as_str)

@@ -8,14 +8,14 @@ use super::batch::json;
 use super::events::number;
 use super::lease::Lease;
 use super::past::Head;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::json;
 use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{Session, SessionKey, micros_of_seconds, no_session};
+use scratchbook_core::session::{Session, micros_of_seconds, no_session};
 use scratchbook_database::{Attempt, CommitFate, Failure, Forks, Idempotency, NewFork, PastScopes, Reads, RowRoom};
 
 /// The maximum number of events or keys that one statement copies, so that each statement ends well within the timeout.
@@ -202,10 +202,8 @@ impl MySql {
 
     /// The answer if the id is taken: the fork, if an earlier attempt has created it.
     async fn forked_before(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
-        let sql = self.sql("SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let row = lease.rows(&sql, address(&new.key).to_vec()).await?.into_iter().next();
-        drop(lease);
+        let sql = "SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?";
+        let row = self.read(sql, address(&new.key).to_vec()).await?.into_iter().next();
         let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
         match known {
             Some(known) if known == token => {
@@ -218,8 +216,4 @@ impl MySql {
             }
         }
     }
-}
-
-fn address(key: &SessionKey) -> [Value; 3] {
-    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
 }

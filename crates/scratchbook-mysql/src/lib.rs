@@ -64,6 +64,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use mysql_async::{Row, Value};
 use tokio::sync::OnceCell;
 
 use scratchbook_core::environment::Environment;
@@ -72,7 +73,7 @@ use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::session::micros_of_seconds;
 use scratchbook_database::{
-    Attempt, Backend, Connect, DatabaseOptions, DatabaseSessionService, DatabaseUri, Idempotency, Migrate,
+    Attempt, Backend, Connect, DatabaseOptions, DatabaseSessionService, DatabaseUri, Idempotency, Migrate, RowRoom,
 };
 
 use connection::Connections;
@@ -127,6 +128,23 @@ impl MySql {
     /// The current time for expiry, in microseconds since 1970.
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
+    }
+
+    /// Runs a statement that only reads.
+    async fn read(&self, template: &str, values: Vec<Value>) -> Attempt<Vec<Row>> {
+        self.connections.lease(Idempotency::Idempotent).await?.rows(&self.sql(template), values).await
+    }
+
+    /// Runs a statement that only reads rows of a limited size.
+    async fn read_within(
+        &self,
+        template: &str,
+        values: Vec<Value>,
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool + Send + Sync,
+    ) -> Attempt<Vec<Row>> {
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        lease.rows_within(&self.sql(template), values, room, is_of_item).await
     }
 }
 

@@ -11,7 +11,7 @@ use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
-use scratchbook_database::{Attempt, Idempotency, Owners};
+use scratchbook_database::{Attempt, Owners};
 
 #[async_trait]
 impl Owners for MySql {
@@ -36,9 +36,7 @@ impl Owners for MySql {
             );
             values.extend([app.into(), app.into(), user.into(), sql_limit(limit)]);
         }
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let mut owners = BTreeSet::new();
         for row in rows {
             let found = owner(row)?;

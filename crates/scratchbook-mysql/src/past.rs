@@ -10,7 +10,7 @@ use super::MySql;
 use super::events::number;
 use super::lease::Lease;
 use super::read::insert;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::{Error, ErrorKind, KeyWriter, Result};
 use scratchbook_core::plan::folded::Folded;
 use scratchbook_core::plan::fork::{check_event_number, log_pruned};
@@ -49,11 +49,9 @@ impl History for MySql {
             "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
             ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
             WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
-        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+        let mut values = address(key).to_vec();
         values.push(self.now().into());
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(sql), values).await?;
-        drop(lease);
+        let rows = self.read(sql, values).await?;
         let place = || format!("the state at the creation of {key}");
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
@@ -71,7 +69,7 @@ impl History for MySql {
     }
 
     async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
-        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         // The lock makes sure that a deletion of the session either sees the checkpoint or is seen.
@@ -108,7 +106,7 @@ impl History for MySql {
                  WHERE k.app_name = ? {owner} AND k.value IS NOT NULL"
             )
         };
-        let sql = self.sql(&format!(
+        let sql = format!(
             "SELECT 0 AS part, NULL AS name, user_id AS session_user, id AS session_id, seq, NULL AS event_id,
                  NULL AS author, NULL AS invocation_id, create_time / 1e6 AS time
              FROM `{{prefix}}sessions`
@@ -120,14 +118,12 @@ impl History for MySql {
              WHERE k.app_name = ? AND k.user_id = ? AND k.session_id = ? AND k.value IS NOT NULL{}{}",
             shared(2, "user_states", "user", "AND k.user_id = ?"),
             shared(3, "app_states", "app", ""),
-        ));
+        );
         let (of_app, of_user) = (Value::from(app), Value::from(user));
         let of_users = [of_app.clone(), of_user.clone(), of_app.clone(), of_user];
         let of_apps = [of_app.clone(), "".into(), of_app];
         let values = [&here[..], &[self.now().into()], &here, &here, &of_users, &of_apps].concat();
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let place = || format!("who wrote the state of {key}");
         let (mut created, mut writers) = (None, BTreeMap::new());
         for row in rows {
@@ -160,7 +156,7 @@ impl MySql {
     /// Reads the head of a session, and the state from which the fold up to an event begins. Returns `None` if the
     /// session does not exist.
     pub(super) async fn head(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<Option<Head>> {
-        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let here = address(key);
         let of_session = "app_name = ? AND user_id = ? AND session_id = ?";
         let sql = self.sql(&format!(
             "SELECT {SESSION} AS part, seq, user_position, app_position, token AS text, NULL AS time

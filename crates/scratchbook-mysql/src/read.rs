@@ -14,7 +14,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::described;
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-use scratchbook_database::{Attempt, Idempotency, Reads, RowRoom, yield_between_rows};
+use scratchbook_database::{Attempt, Reads, RowRoom, yield_between_rows};
 
 /// The kind of a row, in the first column. The others are a name, a text, a number and a time.
 const SESSION: i64 = 0;
@@ -64,10 +64,7 @@ impl Reads for MySql {
         let Picked { sql: events, values: more } = events::pick(&address, events);
         sql += &events;
         values.extend(more);
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let is_event = |row: &Row| row.get(0) == Some(EVENT);
-        let rows = lease.rows_within(&self.sql(&sql), values, room, is_event).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, values, room, |row| row.get(0) == Some(EVENT)).await?;
         Ok(session(key, rows).await?)
     }
 }

@@ -7,7 +7,7 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::lease::Lease;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{Removal, RemovalKind, SessionKey};
@@ -108,7 +108,7 @@ impl MySql {
 
     /// Removes a session in the transaction, or only if it has expired; returns whether there was one.
     async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, kind: RemovalKind) -> Attempt<bool> {
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let address = address(key);
         let (which, now) = match kind {
             RemovalKind::Expired => ("AND expire_time <= ?", Some(Value::from(self.now()))),
             _ => ("", None),
@@ -178,7 +178,7 @@ impl MySql {
         kind: RemovalKind,
         last: i64,
     ) -> Attempt<()> {
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let address = address(key);
         if kind != RemovalKind::Pruned {
             let pruned = self.sql(
                 "DELETE FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id = ? AND pruned = 1",

@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use async_trait::async_trait;
-use mysql_async::Value;
-
 use super::MySql;
 use super::batch;
 use super::growth::Growth;
 use super::lease::Lease;
 use super::locks::{Lock, Target, keep_out};
-use super::row::Cells;
+use super::row::{Cells, address};
 use super::state::{position, scope_of};
 use super::unique_ids::{CreationStart, NewKey};
 use super::write::{Answer, Begun, Room, strange};
+use async_trait::async_trait;
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{KeyChange, PreparedSession, PreparedState};
 use scratchbook_core::plan::limits::Limits;
@@ -138,7 +136,7 @@ impl MySql {
     /// has waited for.
     async fn create_time(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<i64>> {
         let sql = "SELECT create_time FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let address = address(key);
         let row = lease.rows(&self.sql(sql), address.to_vec()).await?.into_iter().next();
         let place = || format!("the session {key}");
         Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)

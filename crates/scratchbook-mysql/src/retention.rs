@@ -9,7 +9,7 @@ use super::MySql;
 use super::batch::json;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
-use super::row::Cells;
+use super::row::{Cells, address};
 use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
@@ -40,13 +40,9 @@ impl Retention for MySql {
     }
 
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
-        let sql = self.sql(
-            "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
-             WHERE expire_time <= ? ORDER BY expire_time LIMIT ?",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, vec![self.now().into(), sql_limit(limit)]).await?;
-        drop(lease);
+        let sql = "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
+             WHERE expire_time <= ? ORDER BY expire_time LIMIT ?";
+        let rows = self.read(sql, vec![self.now().into(), sql_limit(limit)]).await?;
         let key = |row| {
             let (mut cells, place) = (Cells::from(row), || "a session that has expired".to_owned());
             stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)
@@ -146,15 +142,11 @@ impl Retention for MySql {
 
     async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64> {
         let values = vec![Value::from(before), sql_limit(limit)];
-        let sql = self.sql(
-            "SELECT DISTINCT app_name FROM (
+        let sql = "SELECT DISTINCT app_name FROM (
                  SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
                  WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
-             ) AS old WHERE feed_position < 0",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, values.clone()).await?;
-        drop(lease);
+             ) AS old WHERE feed_position < 0";
+        let rows = self.read(sql, values.clone()).await?;
         let place = || "an app with old removals".to_owned();
         let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
         for app in apps {
@@ -278,8 +270,4 @@ impl MySql {
         lease.commit().await?;
         Ok(old.len() as u64)
     }
-}
-
-fn address(key: &SessionKey) -> [Value; 3] {
-    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
 }

@@ -10,7 +10,7 @@ use super::batch::json;
 use super::events::{Picked, sql_limit};
 use super::lease::Lease;
 use super::read::{self, Described, TIMES_AND_TITLE};
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
 use scratchbook_core::plan::sql::rows::{described, metadata, number, stored_key};
@@ -56,19 +56,15 @@ impl Sessions for MySql {
     }
 
     async fn users_with(&self, app: &str, session: &str) -> Attempt<Vec<String>> {
-        let sql = self.sql(
-            "SELECT user_id FROM `{prefix}sessions` FORCE INDEX (sessions_by_id)
-             WHERE app_name = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) LIMIT 2",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, vec![app.into(), session.into(), self.now().into()]).await?;
-        drop(lease);
+        let sql = "SELECT user_id FROM `{prefix}sessions` FORCE INDEX (sessions_by_id)
+             WHERE app_name = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) LIMIT 2";
+        let rows = self.read(sql, vec![app.into(), session.into(), self.now().into()]).await?;
         let user = |row| Cells::from(row).text(0, || format!("the user of a session {session} of {app}"));
         Ok(rows.into_iter().map(user).collect::<Result<_>>()?)
     }
 
     async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
-        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let lock = self.sql(
@@ -142,7 +138,7 @@ impl MySql {
         TextMetadata { title, labels }: &TextMetadata,
     ) -> Attempt<()> {
         let sql = "UPDATE `{prefix}sessions` SET title = ?, labels = ? WHERE app_name = ? AND user_id = ? AND id = ?";
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let address = address(key);
         let values = [&[title.into(), labels.into()], &address[..]].concat();
         lease.rows(&self.sql(sql), values).await.map(drop)
     }

@@ -28,10 +28,8 @@ impl States for MySql {
         };
         let (mut sql, mut values) = (String::new(), Vec::new());
         add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
-        let sql = self.sql(sql.trim_start_matches(UNION));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, values).await?;
-        drop(lease);
+        let sql = sql.trim_start_matches(UNION);
+        let rows = self.read(sql, values).await?;
         let mut state = ScopeMap::new();
         for row in rows {
             insert(&mut state, scope, &address, Cells::from(row))?;
@@ -72,13 +70,11 @@ impl States for MySql {
             values.push(after.into());
         }
         values.push(sql_limit(config.page_size + 1));
-        let sql = self.sql(&format!(
+        let sql = format!(
             "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
              WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
-        ));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
-        drop(lease);
+        );
+        let rows = self.read_within(&sql, values, room, |_| true).await?;
         let more = rows.len() > config.page_size;
         let mut page = ScopeMap::new();
         for row in rows.into_iter().take(config.page_size) {

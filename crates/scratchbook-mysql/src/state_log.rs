@@ -12,7 +12,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{StateChange, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Idempotency, RowRoom, StateLogs};
+use scratchbook_database::{Attempt, RowRoom, StateLogs};
 
 /// The rows of one owner.
 const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
@@ -35,7 +35,7 @@ impl StateLogs for MySql {
         };
         let scope = scope_of(owner);
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
-        let sql = self.sql(&format!(
+        let sql = format!(
             "(SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
               WHERE {OF_OWNER} AND position > ? ORDER BY position, `key` LIMIT ?)
              UNION ALL SELECT {COLUMNS} FROM (
@@ -45,12 +45,10 @@ impl StateLogs for MySql {
              STRAIGHT_JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
                  ON l.app_name = ? AND l.scope = ? AND l.user_id = ? AND l.position = last.position
                      AND l.`key` > last.`key`"
-        ));
+        );
         let first = [&here[..], &[number(after), sql_limit(limit)]].concat();
         let last = [&here[..], &[number(after), sql_limit(before_last)]].concat();
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows_within(&sql, [&first[..], &last, &here].concat(), room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, [&first[..], &last, &here].concat(), room, |_| true).await?;
         let mut changes = rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<Vec<_>>>()?;
         changes.sort_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
         Ok(changes)
@@ -65,15 +63,13 @@ impl StateLogs for MySql {
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
         let scope = scope_of(owner);
-        let sql = self.sql(&format!(
+        let sql = format!(
             "SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (state_log_by_key)
              WHERE {OF_OWNER} AND `key` = ? AND position < ? ORDER BY position DESC LIMIT ?"
-        ));
+        );
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default(), name].map(Value::from);
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let values = [&here[..], &[number(before), sql_limit(limit)]].concat();
-        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, values, room, |_| true).await?;
         Ok(rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<_>>()?)
     }
 }

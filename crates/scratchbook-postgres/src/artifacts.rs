@@ -44,10 +44,8 @@ impl Artifacts for Postgres {
     async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
         let [app, user, session, filename] = address.columns();
         let version = version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease
-            .query(&self.statements.artifact.load, &[&app, &user, &session, &filename, &version, &self.now()])
-            .await?;
+        let params: [&(dyn ToSql + Sync); 6] = [&app, &user, &session, &filename, &version, &self.now()];
+        let rows = self.read(&self.statements.artifact.load, &params).await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };
@@ -58,8 +56,7 @@ impl Artifacts for Postgres {
 
     async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
+        let rows = self.read(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
         let mut names = Vec::with_capacity(rows.len());
         for row in &rows {
             names.push(column(row, 0, || format!("a name of an artifact of {key}"))?);
@@ -69,9 +66,8 @@ impl Artifacts for Postgres {
 
     async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let [app, user, session, filename] = address.columns();
-        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 5] = [&app, &user, &session, &filename, &self.now()];
-        let rows = lease.query(&self.statements.artifact.versions, &params).await?;
+        let rows = self.read(&self.statements.artifact.versions, &params).await?;
         let mut versions = Vec::with_capacity(rows.len());
         for row in &rows {
             let version: i64 = column(row, 0, || address.place("?"))?;

@@ -38,8 +38,7 @@ impl Appends for Postgres {
 
     async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease().await?;
-        Ok(!lease.query(&self.statements.resolve.known, &[&app, &user, &session, &id]).await?.is_empty())
+        Ok(!self.read(&self.statements.resolve.known, &[&app, &user, &session, &id]).await?.is_empty())
     }
 }
 

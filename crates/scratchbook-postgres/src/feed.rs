@@ -51,8 +51,7 @@ impl Feeds for Postgres {
         let feed = Feed::new(self.database_id().await?, owner);
         let mut window = match start {
             FeedStart::Now => {
-                let lease = self.connections.lease_to_read().await?;
-                let rows = lease.query(&self.statements.feed.now, &[]).await?;
+                let rows = self.read(&self.statements.feed.now, &[]).await?;
                 let row = rows.first().ok_or_else(|| Error::internal("the server has no snapshot"))?;
                 let now: &str = column(row, 0, || "a snapshot".to_owned())?;
                 return Ok(FeedPage::new(Vec::new(), feed.cursor(now)));
@@ -93,20 +92,17 @@ impl Postgres {
         let feed = &self.statements.feed;
         let pages = if user.is_some() { &feed.of_user } else { &feed.of_app };
         let statement = if is_new { &pages.begin } else { &pages.go_on };
-        let lease = self.connections.lease_to_read().await?;
         let now = self.now();
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
             [&app, &user, &window.from, &window.to, &from, &rows, &i64::MAX, &now];
-        let rows = lease.query_within(statement, &params, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(statement, &params, room, |_| true).await?;
         Ok(Part::new(app, rows)?)
     }
 
     /// The id of the database, which is read once.
     async fn database_id(&self) -> Attempt<&str> {
         let id = self.database_id.get_or_try_init(|| async {
-            let lease = self.connections.lease_to_read().await?;
-            let rows = lease.query(&self.statements.feed.database_id, &[]).await?;
+            let rows = self.read(&self.statements.feed.database_id, &[]).await?;
             let place = || "the id of the database".to_owned();
             let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
             Ok::<_, scratchbook_database::Failure>(column(row, 0, place)?)

@@ -66,17 +66,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::session::micros_of_seconds;
-use scratchbook_database::{Attempt, Backend, Connect, DatabaseOptions, DatabaseSessionService, DatabaseUri};
+use scratchbook_database::{Attempt, Backend, Connect, DatabaseOptions, DatabaseSessionService, DatabaseUri, RowRoom};
 
 use connection::Connections;
 use lease::Step;
 use listen::ListenerState;
-use statements::Statements;
+use statements::{Statement, Statements};
 
 /// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
 ///
@@ -145,6 +147,22 @@ impl Postgres {
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }
+
+    /// Runs a statement that only reads.
+    async fn read(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
+        self.connections.lease_to_read().await?.query(statement, params).await
+    }
+
+    /// Runs a statement that only reads rows of a limited size.
+    async fn read_within(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool,
+    ) -> Attempt<Vec<Row>> {
+        self.connections.lease_to_read().await?.query_within(statement, params, room, is_of_item).await
+    }
 }
 
 impl fmt::Debug for Postgres {
@@ -166,7 +184,7 @@ impl Connect for Postgres {
         let schema = schema::prepare(&connections, options).await?;
         Ok(Self {
             connections,
-            statements: Statements::new(&schema),
+            statements: Statements::of(&schema),
             environment: Arc::clone(&options.environment),
             database_id: OnceCell::new(),
             listeners: ListenerState::default(),

@@ -20,9 +20,7 @@ impl Owners for Postgres {
         };
         let app = after.map_or("", StateOwner::app_name);
         let user = after.and_then(StateOwner::user_id).unwrap_or_default();
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(statement, &[&app, &user, &limit]).await?;
-        drop(lease);
+        let rows = self.read(statement, &[&app, &user, &limit]).await?;
         let owner = |row| {
             let place = || "a row of the apps and users".to_owned();
             let (app, user): (&str, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);

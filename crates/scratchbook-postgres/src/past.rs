@@ -21,9 +21,7 @@ pub(crate) use scratchbook_database::{Attempt, Checkpoint, History, Past, PastSc
 impl History for Postgres {
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(&self.statements.past.initial, &[&app, &user, &session, &self.now()]).await?;
-        drop(lease);
+        let rows = self.read(&self.statements.past.initial, &[&app, &user, &session, &self.now()]).await?;
         let place = || format!("the initial state of {key}");
         let Some(row) = rows.first() else {
             return Ok(None);
@@ -49,9 +47,7 @@ impl History for Postgres {
 
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(&self.statements.past.blame, &[&app, &user, &session, &self.now()]).await?;
-        drop(lease);
+        let rows = self.read(&self.statements.past.blame, &[&app, &user, &session, &self.now()]).await?;
         let mut found = false;
         let mut blame = BTreeMap::new();
         for row in &rows {

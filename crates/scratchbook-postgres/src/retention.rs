@@ -23,9 +23,7 @@ impl Retention for Postgres {
     }
 
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
-        let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.retention.expired, &[&self.now(), &sql_limit(limit)]).await?;
-        drop(lease);
+        let rows = self.read(&self.statements.retention.expired, &[&self.now(), &sql_limit(limit)]).await?;
         let key = |row| {
             let place = || "a row of the expired sessions".to_owned();
             rows::stored_key(column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?)

@@ -56,9 +56,7 @@ impl Sessions for Postgres {
     }
 
     async fn users_with(&self, app: &str, session: &str) -> Attempt<Vec<String>> {
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(&self.statements.users_with, &[&app, &self.now(), &session]).await?;
-        drop(lease);
+        let rows = self.read(&self.statements.users_with, &[&app, &self.now(), &session]).await?;
         let user = |row| column(row, 0, || format!("the user of a session {session} of {app}"));
         Ok(rows.iter().map(user).collect::<Result<_>>()?)
     }

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::changes::{Changes, owner};
@@ -10,6 +11,7 @@ use super::lease::Lease;
 use super::locks::Owner;
 use super::read::{column, sql_limit};
 use super::{Postgres, error};
+use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextChange;
@@ -21,21 +23,11 @@ pub(crate) use scratchbook_database::{Attempt, RowRoom, States};
 impl States for Postgres {
     async fn state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
         let [app, user, _] = owner(of);
-        let lease = self.connections.lease_to_read().await?;
         let rows = match of {
-            StateOwner::User { .. } => lease.query(&self.statements.user_state, &[&app, &user]).await?,
-            StateOwner::App { .. } => lease.query(&self.statements.app_state, &[&app]).await?,
+            StateOwner::User { .. } => self.read(&self.statements.user_state, &[&app, &user]).await?,
+            StateOwner::App { .. } => self.read(&self.statements.app_state, &[&app]).await?,
         };
-        drop(lease);
-        let scope = scope_of(of);
-        let mut values = Map::new();
-        for row in &rows {
-            let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
-            let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
-            let value = rows::json(column(row, 1, place)?, place)?;
-            values.insert(name, value);
-        }
-        Ok(values)
+        Ok(values(of, &rows)?)
     }
 
     async fn put_state(
@@ -66,26 +58,18 @@ impl States for Postgres {
         // one.
         let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
         let (upper, limit) = (after_all(prefix), sql_limit(config.page_size + 1));
-        let lease = self.connections.lease_to_read().await?;
         let (of_user, of_app) = (&self.statements.user_page, &self.statements.app_page);
         let rows = match of {
             StateOwner::User { .. } => {
                 let params: [&(dyn ToSql + Sync); 6] = [&app, &user, &from, &upper, &after, &limit];
-                lease.query_within(of_user, &params, room, |_| true).await?
+                self.read_within(of_user, &params, room, |_| true).await?
             }
             StateOwner::App { .. } => {
                 let params: [&(dyn ToSql + Sync); 5] = [&app, &from, &upper, &after, &limit];
-                lease.query_within(of_app, &params, room, |_| true).await?
+                self.read_within(of_app, &params, room, |_| true).await?
             }
         };
-        drop(lease);
-        let (scope, mut values) = (scope_of(of), Map::new());
-        for row in rows.iter().take(config.page_size) {
-            let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
-            let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
-            let value = rows::json(column(row, 1, place)?, place)?;
-            values.insert(name, value);
-        }
+        let values = values(of, &rows[..rows.len().min(config.page_size)])?;
         let next = if rows.len() > config.page_size { values.keys().next_back().cloned() } else { None };
         Ok(StatePage::new(values, next))
     }
@@ -110,6 +94,18 @@ impl Postgres {
         self.learn_listeners(row, 1);
         Ok(rows::number(column(row, 0, place)?, place)?)
     }
+}
+
+/// Reads keys and their values.
+fn values(of: &StateOwner, rows: &[Row]) -> Result<Map<String, Value>> {
+    let ([app, user, _], scope) = (owner(of), scope_of(of));
+    let value = |row| {
+        let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
+        let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
+        let value = rows::json(column(row, 1, place)?, place)?;
+        Ok((name, value))
+    };
+    rows.iter().map(value).collect()
 }
 
 /// Returns a text that is greater, byte by byte, than all names with a prefix, and as small as possible.

@@ -29,10 +29,8 @@ impl StateLogs for Postgres {
         }
         let ([app, user, _], scope) = (owner(of), scope_of(of));
         let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
-        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
-        let rows = lease.query_within(&self.statements.state_changes, &params, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&self.statements.state_changes, &params, room, |_| true).await?;
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
     }
 
@@ -49,10 +47,8 @@ impl StateLogs for Postgres {
         if name.contains('\0') {
             return Ok(Vec::new());
         }
-        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 6] = [&app, &scope.as_str(), &user, &name, &before, &limit];
-        let rows = lease.query_within(&self.statements.key_changes, &params, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&self.statements.key_changes, &params, room, |_| true).await?;
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
     }
 }

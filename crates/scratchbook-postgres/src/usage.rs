@@ -16,21 +16,17 @@ use scratchbook_database::{Attempt, Usages};
 impl Usages for Postgres {
     async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
         let (app, statements) = (owner.app_name(), &self.statements.usage);
-        let lease = self.connections.lease().await?;
         let rows = match owner.user_id() {
-            Some(user) => lease.query(&statements.of_user, &[&app, &user]).await?,
-            None => lease.query(&statements.of_app, &[&app]).await?,
+            Some(user) => self.read(&statements.of_user, &[&app, &user]).await?,
+            None => self.read(&statements.of_app, &[&app]).await?,
         };
-        drop(lease);
         Ok(usage(&rows)?)
     }
 
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let at = at.and_then(|at| i64::try_from(at).ok()).unwrap_or(i64::MAX);
-        let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.usage.of_fork, &[&app, &user, &session, &at]).await?;
-        drop(lease);
+        let rows = self.read(&self.statements.usage.of_fork, &[&app, &user, &session, &at]).await?;
         Ok(usage(&rows)?)
     }
 }
