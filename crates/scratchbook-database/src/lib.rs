@@ -167,7 +167,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         let options = options.bounded();
         let backend = Arc::new(D::open(uri, &options).await?);
         let after = Arc::new(AfterCommit::new(&backend));
-        let appends = AppendQueue::start(&after, &options);
+        let appends = events::start(&after, &options);
         let listeners = Listeners::new(&after);
         let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
         Ok(Self { backend, gate: Gate::new(), appends, resolve_permits, after, listeners, quotas, options })

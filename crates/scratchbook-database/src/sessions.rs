@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use super::events::QueuedAppend;
 use super::failure::Idempotency;
 use super::{Backend, DatabaseSessionService, NewAppend, NewFork, PastScopes, RowRoom, Unresolved};
 use scratchbook_core::error::{KeyWriter, Result};
@@ -204,7 +205,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let held = reserve_event(self, key, &prepared).await?;
         if prepared.is_plain(&options) {
             let append = NewAppend { key: key.clone(), event: NewEvent::new(prepared)? };
-            return self.appends.append(append, held, pass).await;
+            let bytes = append.event.bytes();
+            return self.appends.write(QueuedAppend::new(append, held, pass), bytes).await;
         }
         drop(pass);
         Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options }, held)).await

@@ -18,7 +18,6 @@ use super::events::{number, sql_limit};
 use super::lease::Lease;
 use super::removals::removal;
 use super::row::Cells;
-use super::state::scope_of;
 use super::state_log::{COLUMNS, change_of};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::feed::{Feed, FeedPlace, ahead};
@@ -324,7 +323,7 @@ fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<Read> {
                 let commit = found.commits.entry(at).or_insert(None);
                 // A row without a key stands for changes that were pruned.
                 if cells.integer(5, place).is_ok() {
-                    let change = change_of(&of, scope_of(&of), &mut cells, 5)?;
+                    let change = change_of(&of, of.scope(), &mut cells, 5)?;
                     match commit {
                         Some(FeedCommit::State { changes, .. }) => changes.push(change),
                         _ => *commit = Some(FeedCommit::State { owner: of, changes: vec![change] }),

@@ -77,13 +77,9 @@ impl MySql {
     /// is copied, its time of creation, and its title and labels.
     async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64, TextMetadata)> {
         let key = &new.source;
-        let lock = "SELECT seq, create_time, title, labels FROM `{prefix}sessions`
-            WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE";
-        let values = [&address(key)[..], &[self.now().into()]].concat();
-        let Some(row) = lease.rows(&self.sql(lock), values).await?.into_iter().next() else {
-            return Err(no_session(key).into());
-        };
-        let (mut cells, place) = (Cells::from(row), || format!("the session {key}"));
+        let place = || format!("the session {key}");
+        let cells = self.lock_row(lease, key, "seq, create_time, title, labels").await?;
+        let mut cells = cells.ok_or_else(|| no_session(key))?;
         let last = rows::number(cells.integer(0, place)?, place)?;
         let metadata = TextMetadata { title: cells.optional_text(2, place)?, labels: cells.optional_text(3, place)? };
         Ok((new.at.unwrap_or(last), cells.integer(1, place)?, metadata))

@@ -1,14 +1,15 @@
 //! Writes that depend on what is stored: one call locks and reads, another writes and commits.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashSet};
 
 use super::MySql;
 use super::batch;
-use super::growth::Growth;
+use super::growth::growth;
 use super::lease::Lease;
 use super::locks::{Lock, Target, keep_out};
 use super::row::{Cells, address};
-use super::state::{position, scope_of};
+use super::state::position;
 use super::unique_ids::{CreationStart, NewKey};
 use super::write::{Answer, Begun, Room, strange};
 use async_trait::async_trait;
@@ -33,20 +34,18 @@ impl ResolvedWrites for MySql {
     }
 
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
         let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
-        // The user is always locked, as for every creation.
-        let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
-        let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
         for room in [Room::Unknown, Room::Counted] {
             let reads = match room {
                 Room::Unknown => new.reads().into_iter().collect(),
-                Room::Counted => shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session).collect(),
+                Room::Counted => shared.clone(),
             };
             let whole = new.reads_scopes().collect();
             let lock = Lock { made: made.clone(), event: None, reads, whole, room };
-            let resolve = |found| new.clone().resolve(found);
+            let resolve = |found| Ok(NewSession::new(new.clone().resolve(found)?)?);
             if let Some(is_made) = self.create_in(&key, &lock, &scopes, resolve).await? {
                 return Ok(is_made);
             }
@@ -120,7 +119,7 @@ impl MySql {
         if room == Room::Counted {
             let limits = &prepared.limits;
             let fits = limits.check_seq(seq + 1);
-            let fits = fits.and_then(|()| Growth::new(&lock.reads, &answers).add(&append.event.changes, limits));
+            let fits = fits.and_then(|()| growth(&lock.reads, &answers).add(&append.event.changes, limits));
             keep_out(&mut lease, fits).await?;
         }
         let (arguments, places) = batch::appends(&[&append])?;
@@ -143,12 +142,12 @@ impl MySql {
     }
 
     /// Returns `None` if the keys have to be counted first.
-    async fn create_in(
+    async fn create_in<N: Borrow<NewSession>>(
         &self,
         new: &NewKey<'_>,
         lock: &Lock<'_>,
         scopes: &[Scope],
-        resolve: impl FnOnce(Found) -> std::result::Result<PreparedSession, Refusal>,
+        resolve: impl FnOnce(Found) -> std::result::Result<N, Refusal>,
     ) -> Attempt<Option<bool>> {
         let target = Target::session(new.key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
@@ -157,32 +156,24 @@ impl MySql {
             return self.is_made(new.key, &answers).map(Some);
         };
         let resolved = match resolve(found) {
-            Ok(resolved) => NewSession::new(resolved)?,
+            Ok(resolved) => resolved,
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
-        self.create_on(lease, &resolved, lock, &answers, new.token).await
+        self.create_on(lease, resolved.borrow(), lock, &answers, new.token).await
     }
 
     /// Creates a session that may exceed a limit, or one with a title or labels, which are written into an existing
     /// row.
     pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
-        let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
         let events = new.events.iter().map(|event| &event.prepared);
         let made = batch::making(&new.key, (new.created, new.expires), events, token)?;
-        let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
-        let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
-        let target = Target::session(&new.key);
         for room in rooms {
-            let shared = shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session);
-            let reads = if *room == Room::Counted { shared.collect() } else { Vec::new() };
+            let reads = if *room == Room::Counted { shared.clone() } else { Vec::new() };
             let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
-            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-            let answers = self.lock_new(&mut lease, &key, &lock, &scopes).await?;
-            if target.found(&lock.reads, &answers)?.is_none() {
-                return self.is_made(&new.key, &answers);
-            }
-            if let Some(is_made) = self.create_on(lease, new, &lock, &answers, token).await? {
+            if let Some(is_made) = self.create_in(&key, &lock, &scopes, |_| Ok(new)).await? {
                 return Ok(is_made);
             }
         }
@@ -224,7 +215,7 @@ impl MySql {
         token: &str,
     ) -> Attempt<Option<bool>> {
         if lock.room == Room::Counted {
-            let (mut growth, mut seen) = (Growth::new(&lock.reads, answers), HashSet::new());
+            let (mut growth, mut seen) = (growth(&lock.reads, answers), HashSet::new());
             // The session's own keys were counted when it was prepared.
             let shared = |change: &&TextChange| change.scope != Scope::Session;
             let mut fits = growth.add(&new.shared, &new.limits);
@@ -273,7 +264,7 @@ impl MySql {
     ) -> Attempt<Option<u64>> {
         let target = Target { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
         let mut lease = self.connections.lease(Idempotency::NotIdempotent).await?;
-        let answers = self.lock(&mut lease, &target, lock, &[scope_of(of)], Begun::Here).await?;
+        let answers = self.lock(&mut lease, &target, lock, &[of.scope()], Begun::Here).await?;
         let found = target.found(&lock.reads, &answers)?;
         let (_, found) = found.ok_or_else(|| strange("nothing for a change"))?;
         let resolved = match resolve(&found) {
@@ -281,7 +272,7 @@ impl MySql {
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
         if lock.room == Room::Counted {
-            let fits = Growth::new(&lock.reads, &answers).add(&resolved, limits);
+            let fits = growth(&lock.reads, &answers).add(&resolved, limits);
             keep_out(&mut lease, fits).await?;
         }
         let arguments = batch::state(of, &resolved, author, time)?;
@@ -291,4 +282,14 @@ impl MySql {
         }
         Ok(Some(position(&answers)?))
     }
+}
+
+/// The scopes that the creation of a session locks, and the keys that it writes outside the session. The user is always
+/// locked.
+fn locked_and_shared<'a>(
+    changes: impl Iterator<Item = (Scope, &'a str)> + Clone,
+) -> (Vec<Scope>, Vec<(Scope, &'a str)>) {
+    let scopes = changes.clone().map(|(scope, _)| scope).chain([Scope::User]).collect();
+    let shared: BTreeSet<_> = changes.filter(|(scope, _)| *scope != Scope::Session).collect();
+    (scopes, shared.into_iter().collect())
 }

@@ -10,7 +10,6 @@ use super::batch::json;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
 use super::row::{Cells, address};
-use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
@@ -106,7 +105,7 @@ impl Retention for MySql {
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
-        let scope = scope_of(owner);
+        let scope = owner.scope();
         let (table, of_owner) = match owner.user_id() {
             Some(_) => ("users", "app_name = ? AND user_id = ?"),
             None => ("apps", "app_name = ?"),
@@ -201,13 +200,9 @@ impl MySql {
 
     /// Locks a session that has not expired, and returns the number of its last event.
     async fn lock_session(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
-        let sql = self.sql(
-            "SELECT seq FROM `{prefix}sessions`
-             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE",
-        );
-        let row = lease.rows(&sql, [&address(key)[..], &[self.now().into()]].concat()).await?.into_iter().next();
         let place = || format!("the session {key}");
-        Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
+        let cells = self.lock_row(lease, key, "seq").await?;
+        Ok(cells.map(|cells| rows::number(cells.integer(0, place)?, place)).transpose()?)
     }
 
     /// Returns the number of the event after which the fold of a session begins.

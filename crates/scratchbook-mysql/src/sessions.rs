@@ -64,19 +64,13 @@ impl Sessions for MySql {
     }
 
     async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
-        let here = address(key);
+        let of = || format!("the session {key}");
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
-        let lock = self.sql(
-            "SELECT title, labels FROM `{prefix}sessions`
-             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE",
-        );
-        let row = lease.rows(&lock, [&here[..], &[self.now().into()]].concat()).await?.into_iter().next();
-        let Some(row) = row else {
+        let Some(mut cells) = self.lock_row(&mut lease, key, "title, labels").await? else {
             lease.rollback().await?;
             return Ok(false);
         };
-        let (mut cells, of) = (Cells::from(row), || format!("the session {key}"));
         let (title, labels) = (cells.optional_text(0, of)?, cells.optional_text(1, of)?);
         match metadata(title.as_deref(), labels.as_deref(), of).and_then(|metadata| metadata.updated(update)) {
             Ok(metadata) => self.set_metadata(&mut lease, key, &TextMetadata::new(metadata)?).await?,
@@ -128,6 +122,21 @@ impl MySql {
         let is_of_item = |row: &Row| matches!(row.get(0), Some(OWN)) || of_users && matches!(row.get(0), Some(USERS));
         let rows = lease.rows_within(&sql, values, room, is_of_item).await?;
         Ok(sessions(app_name, query, rows)?)
+    }
+
+    /// Locks the row of a session that has not expired, and reads columns of it.
+    pub(super) async fn lock_row(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        columns: &str,
+    ) -> Attempt<Option<Cells>> {
+        let sql = self.sql(&format!(
+            "SELECT {columns} FROM `{{prefix}}sessions`
+             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE"
+        ));
+        let rows = lease.rows(&sql, [&address(key)[..], &[self.now().into()]].concat()).await?;
+        Ok(rows.into_iter().next().map(Cells::from))
     }
 
     /// Writes title and labels into the row of a session, in a transaction.

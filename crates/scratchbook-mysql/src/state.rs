@@ -14,7 +14,7 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::query::StateQuery;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
 use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
 use scratchbook_core::state::{Scope, ScopeMap};
 use scratchbook_database::{Attempt, Idempotency, RowRoom, States};
@@ -61,9 +61,9 @@ impl States for MySql {
         let mut values: Vec<_> = address.iter().map(|id| Value::from(*id)).collect();
         let mut bounds = String::from("`key` >= ?");
         values.push((&config.prefix).into());
-        if let Some(end) = after_all_with(&config.prefix) {
+        if let Some(end) = prefix_end(&config.prefix) {
             bounds += " AND `key` < ?";
-            values.push(Value::Bytes(end));
+            values.push(end.into());
         }
         if let Some(after) = &config.after {
             bounds += " AND `key` > ?";
@@ -93,17 +93,4 @@ pub(super) fn position(answers: &[Answer]) -> Result<u64> {
     };
     let position = users.get(&0).or_else(|| apps.get(&0)).ok_or_else(|| strange("no position"))?;
     rows::number(*position, || "the position of a change just made".to_owned())
-}
-
-/// The scope of an owner's keys.
-pub(super) fn scope_of(owner: &StateOwner) -> Scope {
-    if owner.user_id().is_some() { Scope::User } else { Scope::App }
-}
-
-/// Returns the first text, in byte order, that comes after all texts with a prefix; `None` if no text does.
-fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
-    let mut end = prefix.as_bytes().to_vec();
-    // No byte of UTF-8 has the largest value.
-    *end.last_mut()? += 1;
-    Some(end)
 }

@@ -6,7 +6,6 @@ use mysql_async::{Row, Value};
 use super::MySql;
 use super::events::{number, sql_limit};
 use super::row::Cells;
-use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
@@ -33,7 +32,7 @@ impl StateLogs for MySql {
         let Some(before_last) = limit.checked_sub(1) else {
             return Ok(Vec::new());
         };
-        let scope = scope_of(owner);
+        let scope = owner.scope();
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
         let sql = format!(
             "(SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
@@ -62,7 +61,7 @@ impl StateLogs for MySql {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
-        let scope = scope_of(owner);
+        let scope = owner.scope();
         let sql = format!(
             "SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (state_log_by_key)
              WHERE {OF_OWNER} AND `key` = ? AND position < ? ORDER BY position DESC LIMIT ?"

@@ -14,9 +14,9 @@ use super::{Postgres, error};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
 use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
-use scratchbook_core::state::{MAX_KEY_BYTES, Scope};
+use scratchbook_core::state::MAX_KEY_BYTES;
 pub(crate) use scratchbook_database::{Attempt, RowRoom, States};
 
 #[async_trait]
@@ -45,7 +45,7 @@ impl States for Postgres {
             done => return done,
         }
         let owner = Owner::of_state(of);
-        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
+        lease.begin_with(&owner.locks(self, [of.scope()].into_iter())).await?;
         self.check_growth(&lease, &owner, limits, &[changes]).await?;
         let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
         self.put_on(&lease, of, &counted).await
@@ -57,7 +57,7 @@ impl States for Postgres {
         // Names with U+0000 are refused when they are written, so no name lies between this bound and the requested
         // one.
         let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
-        let (upper, limit) = (after_all(prefix), sql_limit(config.page_size + 1));
+        let (upper, limit) = (prefix_end(prefix).unwrap_or_else(after_all_keys), sql_limit(config.page_size + 1));
         let (of_user, of_app) = (&self.statements.user_page, &self.statements.app_page);
         let rows = match of {
             StateOwner::User { .. } => {
@@ -98,7 +98,7 @@ impl Postgres {
 
 /// Reads keys and their values.
 fn values(of: &StateOwner, rows: &[Row]) -> Result<Map<String, Value>> {
-    let ([app, user, _], scope) = (owner(of), scope_of(of));
+    let ([app, user, _], scope) = (owner(of), of.scope());
     let value = |row| {
         let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
         let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
@@ -108,20 +108,8 @@ fn values(of: &StateOwner, rows: &[Row]) -> Result<Map<String, Value>> {
     rows.iter().map(value).collect()
 }
 
-/// Returns a text that is greater, byte by byte, than all names with a prefix, and as small as possible.
-fn after_all(prefix: &str) -> String {
-    let mut rest = prefix.to_owned();
-    while let Some(last) = rest.pop() {
-        let next = match last {
-            '\u{d7ff}' => Some('\u{e000}'),
-            last => char::from_u32(u32::from(last) + 1),
-        };
-        if let Some(next) = next {
-            rest.push(next);
-            return rest;
-        }
-    }
-    // This is longer than any name that consists of the greatest character.
+/// A text after all keys: longer than any that consists of the greatest character.
+fn after_all_keys() -> String {
     char::MAX.to_string().repeat(MAX_KEY_BYTES / char::MAX.len_utf8() + 1)
 }
 
@@ -131,28 +119,4 @@ pub(super) struct StateWrite<'a> {
     pub(super) most_rows: i64,
     pub(super) author: &'a str,
     pub(super) time: f64,
-}
-
-pub(super) fn scope_of(owner: &StateOwner) -> Scope {
-    match owner {
-        StateOwner::User { .. } => Scope::User,
-        StateOwner::App { .. } => Scope::App,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::after_all;
-
-    #[test]
-    fn names_with_a_prefix_stand_before_what_is_after_all_of_them() {
-        for prefix in ["", "a", "100%", "a\u{10ffff}", "\u{d7ff}", "\u{7f}", "\u{ffff}", "\u{10ffff}\u{10ffff}"] {
-            let end = after_all(prefix);
-            for rest in ["", "a", "\u{10ffff}", "\u{10ffff}\u{10ffff}a"] {
-                assert!(format!("{prefix}{rest}") < end, "{prefix:?} {rest:?}");
-            }
-        }
-        assert_eq!(after_all("ab"), "ac");
-        assert_eq!(after_all("a\u{10ffff}"), "b");
-    }
 }

@@ -7,7 +7,6 @@ use tokio_postgres::types::ToSql;
 use super::Postgres;
 use super::changes::owner;
 use super::read::{column, sql_limit};
-use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
@@ -27,7 +26,7 @@ impl StateLogs for Postgres {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let ([app, user, _], scope) = (owner(of), scope_of(of));
+        let ([app, user, _], scope) = (owner(of), of.scope());
         let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
         let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
         let rows = self.read_within(&self.statements.state_changes, &params, room, |_| true).await?;
@@ -42,7 +41,7 @@ impl StateLogs for Postgres {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
-        let ([app, user, _], scope) = (owner(of), scope_of(of));
+        let ([app, user, _], scope) = (owner(of), of.scope());
         let (before, limit) = (i64::try_from(before).unwrap_or(i64::MAX), sql_limit(limit));
         if name.contains('\0') {
             return Ok(Vec::new());

@@ -49,32 +49,16 @@ const NUMBERS: Type = Type::INT8_ARRAY;
 const FLOAT: Type = Type::FLOAT8;
 const FLOATS: Type = Type::FLOAT8_ARRAY;
 const BYTES: Type = Type::BYTEA_ARRAY;
+const FLAG: Type = Type::BOOL;
+const COUNT: Type = Type::INT4;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
     TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER,
 ];
 const CREATE: &[Type] = &[
-    NUMBERS,
-    TEXTS,
-    NUMBERS,
-    TEXTS,
-    TEXTS,
-    TEXT,
-    TEXT,
-    TEXT,
-    FLOAT,
-    TEXTS,
-    BYTES,
-    TEXTS,
-    TEXTS,
-    FLOATS,
-    TEXTS,
-    TEXT,
-    Type::BOOL,
-    Type::INT4,
-    Type::BOOL,
-    NUMBER,
+    NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
+    FLAG, COUNT, FLAG, NUMBER,
 ];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
@@ -176,6 +160,17 @@ impl Fill<'_> {
     fn statement(&self, sql: &str, types: &'static [Type]) -> Statement {
         let sql = sql.replace("{heard}", HEARD);
         Statement { sql: sql.replace("{schema}", self.schema), types }
+    }
+
+    /// A statement that locks the row of a session that has not expired by the time $4, and reads columns of it.
+    fn locking(&self, columns: &str, lock: &str) -> Statement {
+        let sql = format!(
+            "SELECT {columns} FROM {{schema}}.sessions
+             WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                 AND (expire_time IS NULL OR expire_time > $4)
+             ORDER BY id LIMIT 1 FOR {lock}"
+        );
+        self.statement(&sql, &[TEXT, TEXT, TEXT, NUMBER])
     }
 
     /// A statement that lists owners, compared with a place in the list.
@@ -352,14 +347,7 @@ statements! {
 statements! {
     /// The statements that lock and read before a write.
     Resolves(fill) {
-        lock_session: Statement = fill.statement(
-            "SELECT seq, create_time FROM {schema}.sessions
-             WHERE
-                 app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                 AND (expire_time IS NULL OR expire_time > $4)
-             ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
-            &[TEXT, TEXT, TEXT, NUMBER],
-        ),
+        lock_session: Statement = fill.locking("seq, create_time", "NO KEY UPDATE"),
         lock_app: Statement = fill.statement(
             "INSERT INTO {schema}.apps (app_name) VALUES ($1)
              ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false",

@@ -142,35 +142,12 @@ impl Postgres {
         let writes_app = new.shared.iter().chain(of_events).any(|change| change.scope == Scope::App);
         let time = seconds_of_micros(new.created);
         let (initial, begins) = (new.initial.as_deref().unwrap_or_default(), new.initial.is_some());
-        let [ord, scope, slot, key, value] = changes.params();
-        let [ids, hashes, invocations, authors, timestamps, texts] = columns.params();
-        let rows = lease
-            .query(
-                &self.statements.create,
-                &[
-                    ord,
-                    scope,
-                    slot,
-                    key,
-                    value,
-                    &app,
-                    &user,
-                    &session,
-                    &time,
-                    ids,
-                    hashes,
-                    invocations,
-                    authors,
-                    timestamps,
-                    texts,
-                    &initial,
-                    &begins,
-                    &blocks,
-                    &writes_app,
-                    &limit.most_rows(&new.limits),
-                ],
-            )
-            .await?;
+        let most_rows = limit.most_rows(&new.limits);
+        let mut params = changes.params().to_vec();
+        params.extend([param(&app), &user, &session, &time]);
+        params.extend(columns.params());
+        params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows]);
+        let rows = lease.query(&self.statements.create, &params).await?;
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 0);
         }

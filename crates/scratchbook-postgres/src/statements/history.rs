@@ -2,10 +2,10 @@
 
 use tokio_postgres::types::Type;
 
-use super::{Fill, NUMBER, NUMBERS, Statement, TEXT, TEXTS};
+use super::{FLAG, Fill, NUMBER, NUMBERS, Statement, TEXT, TEXTS};
 
 const SESSION_AND_NUMBER: &[Type] = &[TEXT, TEXT, TEXT, NUMBER];
-const PAST: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, Type::BOOL, NUMBER];
+const PAST: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLAG, NUMBER];
 const COPY: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
 
 statements! {
@@ -54,14 +54,7 @@ pub(super) const STORED: &str = "(
 statements! {
     /// The statements that create a fork.
     Forks(fill) {
-        lock: Statement = fill.statement(
-            "SELECT seq, position, title, labels FROM {schema}.sessions
-             WHERE
-                 app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                 AND (expire_time IS NULL OR expire_time > $4)
-             ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
-            SESSION_AND_NUMBER,
-        ),
+        lock: Statement = fill.locking("seq, position, title, labels", "NO KEY UPDATE"),
         time: Statement = fill.statement(
             "SELECT timestamp FROM {schema}.events
              WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
@@ -197,14 +190,7 @@ statements! {
             &[NUMBER, NUMBER],
         ),
         // This lock is stronger than that of an append, so that no checkpoint is written in the meantime.
-        lock: Statement = fill.statement(
-            "SELECT seq FROM {schema}.sessions
-             WHERE
-                 app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                 AND (expire_time IS NULL OR expire_time > $4)
-             ORDER BY id LIMIT 1 FOR UPDATE",
-            SESSION_AND_NUMBER,
-        ),
+        lock: Statement = fill.locking("seq", "UPDATE"),
         base: Statement = fill.statement(
             "SELECT seq FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
             &[TEXT, TEXT, TEXT],
