@@ -107,8 +107,8 @@ pub trait Creations {
 /// Writes with operations or guards, which lock and read before they write.
 #[async_trait]
 pub trait ResolvedWrites {
-    /// Writes an event as [`append`](Appends::append) does, after its operations were applied to the values read under the
-    /// locks of their keys. Returns the event with the resulting values. A refusal fails with
+    /// Writes an event as [`append`](Appends::append) does, after its operations were applied to the values read under
+    /// the locks of their keys. Returns the event with the resulting values. A refusal fails with
     /// `CommitFate::NeverApplied`.
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)>;
 
