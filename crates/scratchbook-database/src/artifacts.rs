@@ -1,7 +1,5 @@
 //! Artifacts, in the same database as the sessions.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
@@ -27,12 +25,11 @@ impl<D: Backend> ArtifactService for DatabaseSessionService<D> {
         let address = ArtifactAddress::new(session, filename)?;
         let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
         let held = reserve(self, session, new.usage()).await?;
-        let new = Arc::new(new);
-        let save = move |backend: Arc<D>| {
-            let new = Arc::clone(&new);
-            async move { backend.save_artifact(&new).await }
-        };
-        self.write_charged(Whose::Nobody, Idempotency::NotIdempotent, held.kept_if(|_| true), save).await
+        let charge = held.kept_if(|_| true);
+        self.write_charged(Whose::Nobody, Idempotency::NotIdempotent, charge, new, |backend, new| {
+            backend.save_artifact(new)
+        })
+        .await
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
@@ -50,12 +47,11 @@ impl<D: Backend> ArtifactService for DatabaseSessionService<D> {
     }
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
-        let address = Arc::new(ArtifactAddress::new(session, filename)?);
-        let delete = move |backend: Arc<D>| {
-            let address = Arc::clone(&address);
-            async move { backend.delete_artifact(&address).await }
-        };
-        self.write(Whose::Nobody, Idempotency::Idempotent, delete).await?;
+        let address = ArtifactAddress::new(session, filename)?;
+        let delete = self.write(Whose::Nobody, Idempotency::Idempotent, address, |backend, address| {
+            backend.delete_artifact(address)
+        });
+        delete.await?;
         self.quotas.forget(&session.user());
         Ok(())
     }

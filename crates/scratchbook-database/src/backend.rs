@@ -1,4 +1,4 @@
-//! The trait that each database implements.
+//! The traits that each database implements, one for each theme, and [`Backend`], their sum.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,87 +6,29 @@ use std::fmt;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{Attempt, Checkpoint, DatabaseOptions, DatabaseUri, Past, PastScopes, RowRoom};
+use super::{
+    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseUri, NewAppend, NewFork, Past, PastScopes, RowRoom,
+    Unresolved,
+};
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
-use scratchbook_core::error::{Error, KeyWriter, Result};
+use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::plan::commit::{Prepared, PreparedSession, PreparedState};
+use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
-use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
+use scratchbook_core::plan::sql::text::{NewSession, TextChange};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
-    LogPositions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
+    CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
+    SessionUpdate, StateChange, StateOwner, StatePage, Whose,
 };
 
-/// An event and the session that it is for.
-#[derive(Debug)]
-pub struct NewAppend {
-    #[doc(hidden)]
-    pub key: SessionKey,
-    #[doc(hidden)]
-    pub event: NewEvent,
-}
-
-/// An event whose operations or guards depend on what is stored.
-#[derive(Debug)]
-pub struct Unresolved {
-    #[doc(hidden)]
-    pub key: SessionKey,
-    #[doc(hidden)]
-    pub prepared: Prepared,
-    #[doc(hidden)]
-    pub options: AppendOptions,
-}
-
-/// A fork that is to be created from another session.
-#[derive(Debug)]
-pub struct NewFork {
-    #[doc(hidden)]
-    pub source: SessionKey,
-    /// The number of the last event that the fork copies; `None` copies all of them.
-    #[doc(hidden)]
-    pub at: Option<u64>,
-    #[doc(hidden)]
-    pub key: SessionKey,
-    /// The time of creation, in microseconds since 1970.
-    #[doc(hidden)]
-    pub created: i64,
-}
-
-/// The outcome of one append of a batch.
-#[derive(Debug)]
-pub enum AppendRow {
-    /// The event is stored.
-    Stored {
-        /// The event's number.
-        seq: i64,
-        /// The positions of its commit in the logs.
-        logs: LogPositions,
-    },
-    /// An event with this id was already in the session, and nothing was changed.
-    Duplicate {
-        /// The number of the stored event.
-        seq: i64,
-        /// The stored event as JSON.
-        text: String,
-        /// The hash of the request that stored it.
-        hash: Vec<u8>,
-        /// The positions of its commit in the logs.
-        logs: LogPositions,
-    },
-    /// The session does not exist.
-    NoSession,
-    /// The event cannot be stored, because the session already has the maximum number of events. Nothing has to be
-    /// rolled back.
-    Refused(Error),
-}
-
 /// A database: its statements, its connections, and what its errors mean.
+///
+/// This is the sum of the traits below. A database implements each of them in the file with its statements.
 ///
 /// Every method is one commit or one snapshot. It gives up a statement after the statement timeout, waits for a lock
 /// for at most [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and its failure says what is known about the commit. After a
@@ -98,8 +40,34 @@ pub enum AppendRow {
 ///
 /// All methods treat a session that has expired, by the clock of `options.environment`, as missing, and a new session
 /// can be created under its key.
+pub trait Backend:
+    Connect
+    + Appends
+    + Creations
+    + ResolvedWrites
+    + Reads
+    + Sessions
+    + History
+    + Forks
+    + Retention
+    + Removals
+    + States
+    + StateLogs
+    + Feeds
+    + Listen
+    + Owners
+    + Usages
+    + Artifacts
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+/// Opening, checking and closing a database.
 #[async_trait]
-pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
+pub trait Connect: Sized {
     /// Parses a URI of this database into its address with the driver's own parameters, and our options.
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)>;
 
@@ -109,12 +77,38 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
     /// Returns the migrations that a database lacks, and runs them if `run` says so, regardless of `options.migrate`.
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>>;
 
+    /// Writes a row and rolls it back.
+    async fn check_writable(&self) -> Attempt<()>;
+
+    /// Closes every connection.
+    async fn close(&self);
+}
+
+/// Appending events to sessions, many in one commit.
+#[async_trait]
+pub trait Appends {
     /// Writes events in this order and in one commit, and returns one row for each. No two of them have the same id and
     /// session. A missing session or a duplicate id does not keep the other events from being written.
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>>;
 
-    /// Writes an event as [`append`](Self::append) does, after its operations were applied to the values read under the
-    /// locks of their keys. Returns the event with the resulting values. A refusal fails with
+    /// Whether a session has an event with this id.
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool>;
+}
+
+/// Creating sessions.
+#[async_trait]
+pub trait Creations {
+    /// Creates a session with its initial state and events. Returns `false` if the id is taken, by the same user or,
+    /// depending on `id_scope`, by any user of the app; two such creations at the same time cannot both succeed. The
+    /// token identifies a session that an earlier try of the same call has created.
+    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
+}
+
+/// Writes with operations or guards, which lock and read before they write.
+#[async_trait]
+pub trait ResolvedWrites {
+    /// Writes an event as [`append`](Appends::append) does, after its operations were applied to the values read under
+    /// the locks of their keys. Returns the event with the resulting values. A refusal fails with
     /// `CommitFate::NeverApplied`.
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)>;
 
@@ -123,12 +117,11 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Changes the state of a user or an app by operations.
     async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64>;
+}
 
-    /// Creates a session with its initial state and events. Returns `false` if the id is taken, by the same user or,
-    /// depending on `id_scope`, by any user of the app; two such creations at the same time cannot both succeed. The
-    /// token identifies a session that an earlier try of the same call has created.
-    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
-
+/// Reading one session.
+#[async_trait]
+pub trait Reads {
     /// Reads a session or a part of it.
     async fn session(
         &self,
@@ -137,7 +130,24 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
         state: &StateQuery,
         room: RowRoom,
     ) -> Attempt<Option<Session>>;
+}
 
+/// Finding sessions, and their titles and labels.
+#[async_trait]
+pub trait Sessions {
+    /// Reads a page of sessions with their merged state.
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse>;
+
+    /// Finds at most two users of an app who have a session with this id that has not expired.
+    async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>>;
+
+    /// Changes a session's title and labels. Returns `false` if the session does not exist.
+    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool>;
+}
+
+/// Point-in-time state, blame and checkpoints.
+#[async_trait]
+pub trait History {
     /// Reads the state from which the fold of a session's events begins.
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
 
@@ -150,33 +160,25 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Reads who wrote each key of a session's merged state. The keys of the map have their prefixes.
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>>;
+}
 
+/// Forking sessions.
+#[async_trait]
+pub trait Forks {
     /// Creates a session from another one of the same user, and returns it without its events. Returns `None` if the id
     /// is taken; the token identifies a session that an earlier try of the same call has created. Requests that cannot
-    /// be answered are refused as by [`past`](Self::past).
+    /// be answered are refused as by [`past`](History::past).
     async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>>;
+}
 
-    /// Reads a page of sessions with their merged state.
-    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse>;
-
-    /// Finds at most two users of an app who have a session with this id that has not expired.
-    async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>>;
-
-    /// Removes a session and everything that belongs to it.
-    async fn delete_session(&self, key: &SessionKey) -> Attempt<()>;
-
+/// Expiry and pruning.
+#[async_trait]
+pub trait Retention {
     /// Sets when a session expires, in microseconds since 1970. Returns `false` if the session does not exist.
     async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool>;
 
-    /// Changes a session's title and labels. Returns `false` if the session does not exist.
-    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool>;
-
     /// Finds at most this many sessions that have expired.
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>>;
-
-    /// Removes a session as [`delete_session`](Self::delete_session) does, if it has expired; returns `false` if it has
-    /// not.
-    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool>;
 
     /// Removes at most `limit` events of a session with a number below `before`, the oldest first, and returns how many
     /// it removed.
@@ -186,8 +188,33 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
     /// returns how many it removed.
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64>;
 
+    /// Drops at most `limit` records of removed sessions and users that are older than `before`, in microseconds, and
+    /// returns how many it dropped.
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64>;
+}
+
+/// Removing sessions and users.
+#[async_trait]
+pub trait Removals {
+    /// Removes a session and everything that belongs to it.
+    async fn delete_session(&self, key: &SessionKey) -> Attempt<()>;
+
+    /// Removes a session as [`delete_session`](Self::delete_session) does, if it has expired; returns `false` if it has
+    /// not.
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool>;
+
+    /// Removes a user from an app, and the user's name from the app's log.
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()>;
+}
+
+/// The state of users and apps as it is now.
+#[async_trait]
+pub trait States {
     /// Reads the state of a user or an app.
     async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>>;
+
+    /// Reads a page of the state of a user or an app.
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage>;
 
     /// Changes the state of a user or an app at a time in seconds, and returns the position of the commit in the
     /// owner's log.
@@ -199,7 +226,11 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
         author: &str,
         time: f64,
     ) -> Attempt<u64>;
+}
 
+/// The logs of the state of users and apps.
+#[async_trait]
+pub trait StateLogs {
     /// Reads the log of a user's or an app's state. A page ends between two commits.
     async fn state_changes(
         &self,
@@ -208,9 +239,6 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>>;
-
-    /// Reads a page of the state of a user or an app.
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage>;
 
     /// Reads the changes to one key before a position, the latest first.
     async fn key_changes(
@@ -221,14 +249,18 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>>;
+}
 
-    /// Drops at most `limit` records of removed sessions and users that are older than `before`, in microseconds, and
-    /// returns how many it dropped.
-    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64>;
-
+/// The change feed.
+#[async_trait]
+pub trait Feeds {
     /// Reads a page of the change feed.
     async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage>;
+}
 
+/// Notices of commits between processes.
+#[async_trait]
+pub trait Listen {
     /// Notifies the waiting callers whenever another process may have committed. Returns when nobody waits any more,
     /// and when it cannot go on. Commits that it is not notified of are found by polling, at least every second.
     async fn listen(&self, notifier: &CommitNotifier);
@@ -239,16 +271,29 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Announces to other processes, if any of them listens, whose data was committed.
     async fn announce(&self, whose: &[Whose]) -> Attempt<()>;
+}
 
+/// The list of apps and users.
+#[async_trait]
+pub trait Owners {
     /// Reads the apps and users after an owner in byte order, each app before its users.
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>>;
+}
 
-    /// Writes a row and rolls it back.
-    async fn check_writable(&self) -> Attempt<()>;
+/// How much is stored.
+#[async_trait]
+pub trait Usages {
+    /// Reads how much an owner has stored; an app includes all of its users. Sessions that have expired count until
+    /// they are removed.
+    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage>;
 
-    /// Removes a user from an app, and the user's name from the app's log.
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()>;
+    /// Reads how much a fork of a session would store, up to one of its events or to the last.
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage>;
+}
 
+/// Artifacts.
+#[async_trait]
+pub trait Artifacts {
     /// Stores an artifact and returns its version.
     async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64>;
 
@@ -263,17 +308,4 @@ pub trait Backend: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Removes all versions of an artifact.
     async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()>;
-
-    /// Reads how much an owner has stored; an app includes all of its users. Sessions that have expired count until
-    /// they are removed.
-    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage>;
-
-    /// Reads how much a fork of a session would store, up to one of its events or to the last.
-    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage>;
-
-    /// Whether a session has an event with this id.
-    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool>;
-
-    /// Closes every connection.
-    async fn close(&self);
 }

@@ -33,7 +33,7 @@ const WAITERS: usize = 2;
 
 /// A queued append. It keeps the service open until it is answered.
 #[derive(Debug)]
-struct Waiting {
+pub(super) struct QueuedAppend {
     append: NewAppend,
     /// The part of a quota that is reserved for it.
     held: Reservation,
@@ -41,31 +41,28 @@ struct Waiting {
     pass: Pass,
 }
 
-type Queued = Job<Waiting, Committed>;
-
-/// The queue of appends.
-#[derive(Debug)]
-pub(super) struct Appends {
-    batches: Batches<Waiting, Committed>,
+impl QueuedAppend {
+    pub(super) fn new(append: NewAppend, held: Reservation, pass: Pass) -> Self {
+        Self { append, held, since: Instant::now(), pass }
+    }
 }
 
-impl Appends {
-    pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
-        let writer = Arc::new(AppendWriter {
-            after: Arc::clone(after),
-            retry_timeout: options.retry_timeout,
-            aside: Mutex::default(),
-            waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
-            is_down: AtomicBool::new(false),
-        });
-        let commit = move |batch| Arc::clone(&writer).commit(batch);
-        Self { batches: Batches::start(options.queue_capacity, options.queue_timeout, commit) }
-    }
+type Queued = Job<QueuedAppend, Committed>;
 
-    pub(super) async fn append(&self, append: NewAppend, held: Reservation, pass: Pass) -> Result<Committed> {
-        let bytes = append.event.bytes();
-        self.batches.write(Waiting { append, held, since: Instant::now(), pass }, bytes).await
-    }
+/// The queue of appends.
+pub(super) type AppendQueue = Batches<QueuedAppend, Committed>;
+
+/// Starts the queue, and the task that writes its batches.
+pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> AppendQueue {
+    let writer = Arc::new(AppendWriter {
+        after: Arc::clone(after),
+        retry_timeout: options.retry_timeout,
+        aside: Mutex::default(),
+        waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
+        is_down: AtomicBool::new(false),
+    });
+    let commit = move |batch| Arc::clone(&writer).commit(batch);
+    Batches::start(options.queue_capacity, options.queue_timeout, commit)
 }
 
 /// Writes the batches.

@@ -14,7 +14,8 @@
 //!
 //! # Layout
 //!
-//! - `backend.rs`: the trait that a database implements. The crate of a database holds nothing else.
+//! - `backend.rs`: the traits that a database implements, one for each theme; `requests.rs`: their own arguments and
+//!   answers. The crate of a database holds nothing else.
 //! - `batch.rs`, `events.rs`: appends that wait at the same time are written together.
 //! - `resolve.rs`: writes that read first, and the permits that limit how many of them run.
 //! - `past.rs`: point-in-time state, and the checkpoints that make it cheaper to compute.
@@ -33,6 +34,7 @@ mod gate;
 mod options;
 mod page;
 mod past;
+mod requests;
 mod resolve;
 mod sessions;
 mod uri;
@@ -43,6 +45,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
@@ -51,13 +55,16 @@ use scratchbook_core::plan::quota::{Charge, Quotas};
 use scratchbook_core::session::Whose;
 
 use after::{AfterCommit, Listeners};
-use events::Appends;
+use events::AppendQueue;
 use failure::retry;
 use gate::Gate;
 use resolve::ResolvePermits;
 
 #[doc(hidden)]
-pub use backend::{AppendRow, Backend, NewAppend, NewFork, Unresolved};
+pub use backend::{
+    Appends, Artifacts, Backend, Connect, Creations, Feeds, Forks, History, Listen, Owners, Reads, Removals,
+    ResolvedWrites, Retention, Sessions, StateLogs, States, Usages,
+};
 #[doc(hidden)]
 pub use failure::{Attempt, CommitFate, Failure, Idempotency};
 #[doc(hidden)]
@@ -67,6 +74,8 @@ pub use options::{DatabaseOptions, Migrate, TlsMode};
 pub use page::{RowCount, RowRoom};
 #[doc(hidden)]
 pub use past::{Checkpoint, Past, PastScopes};
+#[doc(hidden)]
+pub use requests::{AppendRow, NewAppend, NewFork, Unresolved};
 #[doc(hidden)]
 pub use uri::DatabaseUri;
 
@@ -99,7 +108,7 @@ pub async fn yield_between_rows(count: usize) {
 pub struct DatabaseSessionService<D: Backend> {
     backend: Arc<D>,
     gate: Gate,
-    appends: Appends,
+    appends: AppendQueue,
     resolve_permits: ResolvePermits,
     after: Arc<AfterCommit<D>>,
     listeners: Listeners<D>,
@@ -158,7 +167,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         let options = options.bounded();
         let backend = Arc::new(D::open(uri, &options).await?);
         let after = Arc::new(AfterCommit::new(&backend));
-        let appends = Appends::start(&after, &options);
+        let appends = events::start(&after, &options);
         let listeners = Listeners::new(&after);
         let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
         Ok(Self { backend, gate: Gate::new(), appends, resolve_permits, after, listeners, quotas, options })
@@ -174,37 +183,31 @@ impl<D: Backend> DatabaseSessionService<D> {
         retry(self.options.retry_timeout, Idempotency::Idempotent, attempt).await.map_err(|failure| failure.error)
     }
 
-    /// Runs a write in a task of its own, so that dropping the call does not cancel it. A commit notifies the followers
-    /// of `whose`.
-    async fn write<T, F>(
+    /// Runs a write in a task of its own, so that dropping the call does not cancel it. Each attempt is one call of the
+    /// backend with these arguments. A commit notifies the followers of `whose`.
+    async fn write<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         whose: Whose,
         idempotency: Idempotency,
-        attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Attempt<T>> + Send,
-    {
-        self.write_charged(whose, idempotency, Charge::none(), attempt).await
+        args: A,
+        attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        self.write_charged(whose, idempotency, Charge::none(), args, attempt).await
     }
 
     /// Like [`write`](Self::write), for a write that has reserved part of a quota.
-    async fn write_charged<T, F>(
+    async fn write_charged<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         whose: Whose,
         idempotency: Idempotency,
         charge: Charge<T>,
-        mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Attempt<T>> + Send,
-    {
+        args: A,
+        attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
         let pass = self.gate.enter()?;
         let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
         let task = tokio::spawn(async move {
-            let done = retry(timeout, idempotency, || attempt(Arc::clone(&after.backend))).await;
+            let done = retry(timeout, idempotency, || attempt(&after.backend, &args)).await;
             match &done {
                 Ok(value) => {
                     after.committed(&[whose], &pass);

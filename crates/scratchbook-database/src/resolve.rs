@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::events::answer_to;
@@ -44,15 +45,14 @@ impl<D: Backend> DatabaseSessionService<D> {
     /// The event is not part of a batch, because its content is known only under its own locks.
     pub(super) async fn append_resolved(&self, new: Unresolved, held: Reservation) -> Result<Committed> {
         let new = Arc::new(new);
-        let shared = Arc::clone(&new);
-        let append = move |backend: Arc<D>| {
-            let new = Arc::clone(&shared);
-            async move { backend.append_resolved(&new).await }
-        };
         let pass = self.gate.enter()?;
         let charge = held.kept_if(|(row, _): &(AppendRow, Event)| matches!(row, AppendRow::Stored { .. }));
-        let (row, event) =
-            self.write_with_permit(Whose::session(&new.key), Idempotency::Idempotent, charge, append).await?;
+        let whose = Whose::session(&new.key);
+        let (row, event) = self
+            .write_with_permit(whose, Idempotency::Idempotent, charge, Arc::clone(&new), |backend, new| {
+                backend.append_resolved(new)
+            })
+            .await?;
         let committed = answer_to(&new.key, &new.prepared, event, row)?;
         if committed.outcome == Outcome::Stored {
             self.after.fold_to(&new.key, committed.event.seq.unwrap_or_default(), &pass);
@@ -62,12 +62,11 @@ impl<D: Backend> DatabaseSessionService<D> {
 
     pub(super) async fn create_resolved(&self, new: PreparedSession, held: Reservation) -> Result<bool> {
         let whose = Whose::session(&new.key);
-        let (new, token) = (Arc::new(new), self.environment().new_id());
-        let make = move |backend: Arc<D>| {
-            let (new, token) = (Arc::clone(&new), token.clone());
-            async move { backend.create_resolved(&new, &token).await }
-        };
-        self.write_with_permit(whose, Idempotency::Idempotent, held.kept_if(|made| *made), make).await
+        let (args, charge) = ((new, self.environment().new_id()), held.kept_if(|made| *made));
+        self.write_with_permit(whose, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
+            backend.create_resolved(new, token)
+        })
+        .await
     }
 
     pub(super) async fn put_resolved(
@@ -77,32 +76,30 @@ impl<D: Backend> DatabaseSessionService<D> {
         author: String,
         time: f64,
     ) -> Result<u64> {
-        let whose = Whose::owner(&owner);
-        let change = Arc::new((owner, new, author));
-        let put = move |backend: Arc<D>| {
-            let change = Arc::clone(&change);
-            async move {
-                let (owner, new, author) = &*change;
-                backend.put_resolved(owner, new, author, time).await
-            }
-        };
-        self.write_with_permit(whose, Idempotency::NotIdempotent, Charge::none(), put).await
+        let (whose, args) = (Whose::owner(&owner), (owner, new, author));
+        self.write_with_permit(
+            whose,
+            Idempotency::NotIdempotent,
+            Charge::none(),
+            args,
+            move |backend, (owner, new, author)| backend.put_resolved(owner, new, author, time),
+        )
+        .await
     }
 
-    async fn write_with_permit<T, F>(
+    async fn write_with_permit<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         whose: Whose,
         idempotency: Idempotency,
         charge: Charge<T>,
-        mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Attempt<T>> + Send,
-    {
-        let resolve_permits = self.resolve_permits.clone();
+        args: A,
+        attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        let permits = self.resolve_permits.clone();
         // Each attempt takes a permit of its own, so that a write that pauses between two attempts does not hold one.
-        self.write_charged(whose, idempotency, charge, move |backend| resolve_permits.clone().take(attempt(backend)))
-            .await
+        self.write_charged(whose, idempotency, charge, args, move |backend, args| {
+            Box::pin(permits.clone().take(attempt(backend, args)))
+        })
+        .await
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use super::events::QueuedAppend;
 use super::failure::Idempotency;
 use super::{Backend, DatabaseSessionService, NewAppend, NewFork, PastScopes, RowRoom, Unresolved};
 use scratchbook_core::error::{KeyWriter, Result};
@@ -83,15 +84,13 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let forked = fork_key(key, &config, self.environment())?;
         let created = micros_of_seconds(self.environment().now());
-        let new = Arc::new(NewFork { source: key.clone(), at: config.at, key: forked.clone(), created });
-        let (token, held) = (self.environment().new_id(), reserve_fork(self, key, config.at).await?);
-        let fork = move |backend: Arc<D>| {
-            let (new, token) = (Arc::clone(&new), token.clone());
-            async move { backend.fork_session(&new, &token).await }
-        };
-        let charge = held.kept_if(Option::is_some);
-        let made = self.write_charged(Whose::session(&forked), Idempotency::Idempotent, charge, fork).await?;
-        made.ok_or_else(|| taken(&forked))
+        let new = NewFork { source: key.clone(), at: config.at, key: forked.clone(), created };
+        let (args, whose) = ((new, self.environment().new_id()), Whose::session(&forked));
+        let charge = reserve_fork(self, key, config.at).await?.kept_if(Option::is_some);
+        let fork = self.write_charged(whose, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
+            backend.fork_session(new, token)
+        });
+        fork.await?.ok_or_else(|| taken(&forked))
     }
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
@@ -128,26 +127,19 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         let expires = expiry.map(|expiry| expiry.micros(|| self.environment().now())).transpose()?;
-        let shared = Arc::new(key.clone());
-        let set = move |backend: Arc<D>| {
-            let key = Arc::clone(&shared);
-            async move { backend.set_expiry(&key, expires).await }
-        };
-        if self.write(Whose::session(key), Idempotency::Idempotent, set).await? { Ok(()) } else { Err(no_session(key)) }
+        let set = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), move |backend, key| {
+            backend.set_expiry(key, expires)
+        });
+        if set.await? { Ok(()) } else { Err(no_session(key)) }
     }
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         update.check()?;
-        let shared = Arc::new((key.clone(), update));
-        let change = move |backend: Arc<D>| {
-            let shared = Arc::clone(&shared);
-            async move { backend.update_session(&shared.0, &shared.1).await }
-        };
-        if self.write(Whose::session(key), Idempotency::Idempotent, change).await? {
-            Ok(())
-        } else {
-            Err(no_session(key))
-        }
+        let args = (key.clone(), update);
+        let change = self.write(Whose::session(key), Idempotency::Idempotent, args, |backend, (key, update)| {
+            backend.update_session(key, update)
+        });
+        if change.await? { Ok(()) } else { Err(no_session(key)) }
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
@@ -155,31 +147,29 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let before = micros_of_seconds(self.environment().now() - REMOVALS_KEPT.as_secs_f64());
         let step = limit.clamp(1, LET_GO_AT_ONCE);
         loop {
-            let let_go = move |backend: Arc<D>| async move { backend.let_removals_go(before, step).await };
-            if self.write(Whose::Nobody, Idempotency::Idempotent, let_go).await? < step as u64 {
+            let let_go = self.write(Whose::Nobody, Idempotency::Idempotent, (), move |backend, ()| {
+                backend.let_removals_go(before, step)
+            });
+            if let_go.await? < step as u64 {
                 return Ok(deleted);
             }
         }
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let (whose, key, user) = (Whose::session(key), Arc::new(key.clone()), key.user());
-        let prune = move |backend: Arc<D>| {
-            let key = Arc::clone(&key);
-            async move { backend.prune_events(&key, before, limit).await }
-        };
-        let pruned = self.write(whose, Idempotency::Idempotent, prune).await?;
-        self.quotas.forget(&user);
+        let prune = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), move |backend, key| {
+            backend.prune_events(key, before, limit)
+        });
+        let pruned = prune.await?;
+        self.quotas.forget(&key.user());
         Ok(pruned)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        let (whose, owner) = (Whose::owner(owner), Arc::new(owner.clone()));
-        let prune = move |backend: Arc<D>| {
-            let owner = Arc::clone(&owner);
-            async move { backend.prune_state_log(&owner, before, limit).await }
-        };
-        self.write(whose, Idempotency::Idempotent, prune).await
+        self.write(Whose::owner(owner), Idempotency::Idempotent, owner.clone(), move |backend, owner| {
+            backend.prune_state_log(owner, before, limit)
+        })
+        .await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -198,13 +188,11 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let (whose, key, user) = (Whose::session(key), Arc::new(key.clone()), key.user());
-        let delete = move |backend: Arc<D>| {
-            let key = Arc::clone(&key);
-            async move { backend.delete_session(&key).await }
-        };
-        self.write(whose, Idempotency::Idempotent, delete).await?;
-        self.quotas.forget(&user);
+        let delete = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), |backend, key| {
+            backend.delete_session(key)
+        });
+        delete.await?;
+        self.quotas.forget(&key.user());
         Ok(())
     }
 
@@ -217,7 +205,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let held = reserve_event(self, key, &prepared).await?;
         if prepared.is_plain(&options) {
             let append = NewAppend { key: key.clone(), event: NewEvent::new(prepared)? };
-            return self.appends.append(append, held, pass).await;
+            let bytes = append.event.bytes();
+            return self.appends.write(QueuedAppend::new(append, held, pass), bytes).await;
         }
         drop(pass);
         Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options }, held)).await
@@ -233,14 +222,14 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         if !new.is_plain() {
             return self.put_resolved(owner.clone(), new, author, time).await;
         }
-        let whose = Whose::owner(owner);
-        let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
-        let (limits, changes) = (new.limits, Arc::new(TextChange::all(&new.changes)?));
-        let put = move |backend: Arc<D>| {
-            let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
-            async move { backend.put_state(&owner, &changes, &limits, &author, time).await }
-        };
-        self.write(whose, Idempotency::NotIdempotent, put).await
+        let args = (owner.clone(), TextChange::all(&new.changes)?, new.limits, author);
+        self.write(
+            Whose::owner(owner),
+            Idempotency::NotIdempotent,
+            args,
+            move |backend, (owner, changes, limits, author)| backend.put_state(owner, changes, limits, author, time),
+        )
+        .await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
@@ -255,13 +244,11 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         check_owner(app_name, user_id)?;
         let user = StateOwner::user(app_name, user_id)?;
-        let whose = Whose::all_of(&user);
-        let address = Arc::new((app_name.to_owned(), user_id.to_owned()));
-        let delete = move |backend: Arc<D>| {
-            let address = Arc::clone(&address);
-            async move { backend.delete_user(&address.0, &address.1).await }
-        };
-        self.write(whose, Idempotency::Idempotent, delete).await?;
+        let args = (app_name.to_owned(), user_id.to_owned());
+        let delete = self.write(Whose::all_of(&user), Idempotency::Idempotent, args, |backend, (app, user)| {
+            backend.delete_user(app, user)
+        });
+        delete.await?;
         self.quotas.forget(&user);
         Ok(())
     }
@@ -282,11 +269,10 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 impl<D: Backend> DatabaseSessionService<D> {
     async fn create(&self, new: NewSession, held: Reservation) -> Result<bool> {
         let whose = Whose::session(&new.key);
-        let (new, token) = (Arc::new(new), self.environment().new_id());
-        let make = move |backend: Arc<D>| {
-            let (new, token) = (Arc::clone(&new), token.clone());
-            async move { backend.create_session(&new, &token).await }
-        };
-        self.write_charged(whose, Idempotency::Idempotent, held.kept_if(|made| *made), make).await
+        let (args, charge) = ((new, self.environment().new_id()), held.kept_if(|made| *made));
+        self.write_charged(whose, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
+            backend.create_session(new, token)
+        })
+        .await
     }
 }

@@ -1,7 +1,5 @@
 //! How much is stored, which quotas ask for, and the removal of expired sessions.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
 use super::failure::Idempotency;
@@ -32,14 +30,11 @@ impl<D: Backend> QuotaStore for DatabaseSessionService<D> {
     async fn remove_expired(&self, limit: usize) -> Result<u64> {
         let mut removed = 0;
         for key in self.read(|| self.backend.expired(limit)).await? {
-            let (whose, key) = (Whose::session(&key), Arc::new(key));
-            let delete = move |backend: Arc<D>| {
-                let key = Arc::clone(&key);
-                async move { backend.delete_expired(&key).await }
-            };
+            let delete = self
+                .write(Whose::session(&key), Idempotency::Idempotent, key, |backend, key| backend.delete_expired(key));
             // A session that was removed or extended in the meantime is not counted, so another call may find none
             // left.
-            removed += u64::from(self.write(whose, Idempotency::Idempotent, delete).await?);
+            removed += u64::from(delete.await?);
         }
         if removed > 0 {
             self.quotas.forget_all();

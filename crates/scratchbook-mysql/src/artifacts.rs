@@ -1,16 +1,17 @@
 //! Artifacts, in the same database as the sessions.
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::SessionKey;
-use scratchbook_database::{Attempt, Idempotency};
+use scratchbook_database::{Artifacts, Attempt, Idempotency};
 
 /// The versions of one artifact.
 const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
@@ -24,10 +25,10 @@ const ALIVE: &str = "NOT EXISTS (
 /// The size of a write besides its texts.
 const OVERHEAD: usize = 4096;
 
-impl MySql {
-    /// Stores an artifact and returns its version. If two are stored at once, one finds its version taken and is
-    /// retried.
-    pub(super) async fn write_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
+#[async_trait]
+impl Artifacts for MySql {
+    /// If two are stored at once, one finds its version taken and is retried.
+    async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
         self.check_size(OVERHEAD + new.text.len() + new.metadata.len())?;
         let sql = self.sql(&format!(
             "INSERT INTO `{{prefix}}artifacts` (app_name, user_id, session_id, filename, version, mime_type,
@@ -52,15 +53,12 @@ impl MySql {
         Ok(lease.last_insert_id())
     }
 
-    /// Reads a version of an artifact, or the newest.
-    pub(super) async fn read_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
+    async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
         let which = if version.is_some() { "AND version = ?" } else { "ORDER BY version DESC LIMIT 1" };
         let sql = format!("SELECT version, artifact FROM `{{prefix}}artifacts` WHERE {OF_NAME} AND {ALIVE} {which}");
         let mut values = self.alive(address);
         values.extend(version.map(super::events::number));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
         };
@@ -70,29 +68,23 @@ impl MySql {
         Ok(Some(rows::json(&text, || address.place(version))?))
     }
 
-    /// Lists the names of the artifacts that a session can see, in byte order.
-    pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
+    async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let sql = "SELECT DISTINCT filename FROM `{prefix}artifacts`
             WHERE app_name = ? AND user_id = ? AND (session_id = '' OR session_id = ? AND {ALIVE}) ORDER BY filename";
         let sql = sql.replace("{ALIVE}", ALIVE);
-        let key_values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let key_values = address(key);
         let values = [&key_values[..], &key_values, &[self.now().into()]].concat();
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let names = rows.into_iter().map(|row| Cells::from(row).text(0, || format!("an artifact's name of {key}")));
         Ok(names.collect::<Result<_>>()?)
     }
 
-    /// Lists the versions of an artifact, oldest first.
-    pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let sql = format!(
             "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
              WHERE {OF_NAME} AND {ALIVE} ORDER BY version"
         );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), self.alive(address)).await?;
-        drop(lease);
+        let rows = self.read(&sql, self.alive(address)).await?;
         let version = |row| {
             let mut cells = Cells::from(row);
             let version = cells.integer(0, || address.place("?"))?;
@@ -107,16 +99,17 @@ impl MySql {
         Ok(rows.into_iter().map(version).collect::<Result<_>>()?)
     }
 
+    async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
+        let sql = self.sql(&format!("DELETE FROM `{{prefix}}artifacts` WHERE {OF_NAME}"));
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        lease.rows(&sql, address.columns().map(Value::from).to_vec()).await.map(drop)
+    }
+}
+
+impl MySql {
     /// The parameters for an artifact's address and for [`ALIVE`].
     fn alive(&self, address: &ArtifactAddress) -> Vec<Value> {
         let columns = address.columns().map(Value::from);
         [&columns[..], &columns[..3], &[self.now().into()]].concat()
-    }
-
-    /// Removes all versions of an artifact.
-    pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
-        let sql = self.sql(&format!("DELETE FROM `{{prefix}}artifacts` WHERE {OF_NAME}"));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        lease.rows(&sql, address.columns().map(Value::from).to_vec()).await.map(drop)
     }
 }

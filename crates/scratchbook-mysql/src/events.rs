@@ -1,15 +1,18 @@
 //! Appending events, and the part of a statement that selects which events a read returns. A read costs what it
 //! returns, however long the session is.
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
 use super::batch;
 use super::read::EVENT;
+use super::row::address;
 use super::write::{Answer, strange};
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::query::{EventQuery, since_bounds};
-use scratchbook_database::{AppendRow, Attempt, CommitFate, Failure, Idempotency, NewAppend};
+use scratchbook_core::session::SessionKey;
+use scratchbook_database::{AppendRow, Appends, Attempt, CommitFate, Failure, Idempotency, NewAppend};
 
 /// A part of a statement, with the values of its parameters.
 #[derive(Default)]
@@ -107,9 +110,9 @@ pub(super) fn number(number: u64) -> Value {
 /// How often a batch is written again without the appends that were in its way, as long as none of them is found.
 const TRIES: usize = 3;
 
-impl MySql {
-    /// Writes events in one commit, except those that are already stored or have no session.
-    pub(super) async fn write_appends(&self, appends: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+#[async_trait]
+impl Appends for MySql {
+    async fn append(&self, appends: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         let mut rows: Vec<Option<AppendRow>> = appends.iter().map(|_| None).collect();
         let mut tries = 0;
         loop {
@@ -148,6 +151,12 @@ impl MySql {
             }
         }
         Ok(rows.into_iter().flatten().collect())
+    }
+
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
+        let sql = "SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_id)
+            WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?";
+        Ok(!self.read(sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
     }
 }
 

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
@@ -17,7 +18,6 @@ use super::events::{number, sql_limit};
 use super::lease::Lease;
 use super::removals::removal;
 use super::row::Cells;
-use super::state::scope_of;
 use super::state_log::{COLUMNS, change_of};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::feed::{Feed, FeedPlace, ahead};
@@ -25,7 +25,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, stored_key};
 use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Idempotency, RowRoom};
+use scratchbook_database::{Attempt, Feeds, Idempotency, RowRoom};
 
 /// The maximum number of commits that one transaction numbers.
 const AT_ONCE: usize = 1000;
@@ -48,15 +48,9 @@ struct Read {
     let_go: u64,
 }
 
-impl MySql {
-    /// Reads a page of the feed.
-    pub(super) async fn read_feed(
-        &self,
-        owner: &StateOwner,
-        start: &FeedStart,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<FeedPage> {
+#[async_trait]
+impl Feeds for MySql {
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
         let feed = Feed::new(self.database_id().await?, owner);
         let app = owner.app_name();
         let mut after = match start {
@@ -96,7 +90,9 @@ impl MySql {
             }
         }
     }
+}
 
+impl MySql {
     /// Reads the entries with a number above this one, at most this many of each kind.
     async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize, room: RowRoom) -> Attempt<Read> {
         let app = Value::from(owner.app_name());
@@ -104,7 +100,7 @@ impl MySql {
         let of_user = |alias: &str| user.as_ref().map_or_else(String::new, |_| format!("AND {alias}.user_id = ?"));
         let feed = if user.is_some() { "user_feed" } else { "feed" };
         let of_scope = if user.is_some() { "AND c.scope = 'user'" } else { "" };
-        let sql = self.sql(&format!(
+        let sql = format!(
             "SELECT 0 AS kind, COALESCE((SELECT position FROM `{{prefix}}feeds` WHERE app_name = ?), 0) AS place,
                  NULL AS scope, NULL AS user_id, NULL AS id, {PENDING} AS position, NULL AS `key`,
                  COALESCE((SELECT position FROM `{{prefix}}removal_ends` WHERE app_name = ?), 0) AS version, NULL AS value, NULL AS session_user, NULL AS session_id, NULL AS seq, NULL AS event_id,
@@ -142,7 +138,7 @@ impl MySql {
             of_user("i"),
             of_user("e"),
             of_user("r"),
-        ));
+        );
         let (now, limit) = (Value::from(self.now()), sql_limit(limit));
         let user = user.as_slice();
         let place = [app.clone(), number(after)];
@@ -152,9 +148,7 @@ impl MySql {
         let created = [&now[..], &place, user, &end].concat();
         let removed = [&place[..], user, &end].concat();
         let values = [&head[..], &place, user, &end, &of_app, &created, &created, &removed];
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows_within(&sql, values.concat(), room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, values.concat(), room, |_| true).await?;
         Ok(read(owner, rows)?)
     }
 
@@ -247,10 +241,8 @@ impl MySql {
     /// Returns the id of this database.
     async fn database_id(&self) -> Attempt<&str> {
         let read = async {
-            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-            let row =
-                lease.rows(&self.sql("SELECT id FROM `{prefix}database_id`"), Vec::new()).await?.into_iter().next();
-            let row = row.ok_or_else(|| damaged("the id of the database"))?;
+            let rows = self.read("SELECT id FROM `{prefix}database_id`", Vec::new()).await?;
+            let row = rows.into_iter().next().ok_or_else(|| damaged("the id of the database"))?;
             Attempt::Ok(Cells::from(row).text(0, || "the id of the database".to_owned())?)
         };
         self.id.get_or_try_init(|| read).await.map(String::as_str)
@@ -331,7 +323,7 @@ fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<Read> {
                 let commit = found.commits.entry(at).or_insert(None);
                 // A row without a key stands for changes that were pruned.
                 if cells.integer(5, place).is_ok() {
-                    let change = change_of(&of, scope_of(&of), &mut cells, 5)?;
+                    let change = change_of(&of, of.scope(), &mut cells, 5)?;
                     match commit {
                         Some(FeedCommit::State { changes, .. }) => changes.push(change),
                         _ => *commit = Some(FeedCommit::State { owner: of, changes: vec![change] }),

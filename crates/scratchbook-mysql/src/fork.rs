@@ -1,5 +1,6 @@
 //! Forks of sessions, whose events are copied by the server.
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
@@ -7,15 +8,15 @@ use super::batch::json;
 use super::events::number;
 use super::lease::Lease;
 use super::past::Head;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::json;
 use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{Session, SessionKey, micros_of_seconds, no_session};
-use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, NewFork, PastScopes, RowRoom};
+use scratchbook_core::session::{Session, micros_of_seconds, no_session};
+use scratchbook_database::{Attempt, CommitFate, Failure, Forks, Idempotency, NewFork, PastScopes, Reads, RowRoom};
 
 /// The maximum number of events or keys that one statement copies, so that each statement ends well within the timeout.
 const AT_ONCE: u64 = 5000;
@@ -23,9 +24,9 @@ const AT_ONCE: u64 = 5000;
 /// The maximum size of the keys and values in one statement, unless a single one is larger.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
-impl MySql {
-    /// Creates a fork. Returns `None` if its id is taken.
-    pub(super) async fn write_fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
+#[async_trait]
+impl Forks for MySql {
+    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let (at, created, metadata) = self.lock_source(&mut lease, new).await?;
@@ -67,20 +68,18 @@ impl MySql {
         self.count_bytes(&mut lease, &new.key).await?;
         lease.commit().await?;
         drop(lease);
-        self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+        self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
     }
+}
 
+impl MySql {
     /// Locks the source session, so that it is not pruned or deleted in the meantime. Returns the event up to which it
     /// is copied, its time of creation, and its title and labels.
     async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64, TextMetadata)> {
         let key = &new.source;
-        let lock = "SELECT seq, create_time, title, labels FROM `{prefix}sessions`
-            WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE";
-        let values = [&address(key)[..], &[self.now().into()]].concat();
-        let Some(row) = lease.rows(&self.sql(lock), values).await?.into_iter().next() else {
-            return Err(no_session(key).into());
-        };
-        let (mut cells, place) = (Cells::from(row), || format!("the session {key}"));
+        let place = || format!("the session {key}");
+        let cells = self.lock_row(lease, key, "seq, create_time, title, labels").await?;
+        let mut cells = cells.ok_or_else(|| no_session(key))?;
         let last = rows::number(cells.integer(0, place)?, place)?;
         let metadata = TextMetadata { title: cells.optional_text(2, place)?, labels: cells.optional_text(3, place)? };
         Ok((new.at.unwrap_or(last), cells.integer(1, place)?, metadata))
@@ -199,14 +198,12 @@ impl MySql {
 
     /// The answer if the id is taken: the fork, if an earlier attempt has created it.
     async fn forked_before(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
-        let sql = self.sql("SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let row = lease.rows(&sql, address(&new.key).to_vec()).await?.into_iter().next();
-        drop(lease);
+        let sql = "SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?";
+        let row = self.read(sql, address(&new.key).to_vec()).await?.into_iter().next();
         let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
         match known {
             Some(known) if known == token => {
-                self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+                self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
             }
             Some(_) => Ok(None),
             None => {
@@ -215,8 +212,4 @@ impl MySql {
             }
         }
     }
-}
-
-fn address(key: &SessionKey) -> [Value; 3] {
-    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
 }

@@ -20,7 +20,8 @@
 //! - `events.rs`: appending events, and which events a read picks. `read.rs`: reading a session.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
-//! - `sessions.rs`: title, labels and lists of sessions; `locate.rs`: finding a session by its id alone.
+//! - `sessions.rs`: title, labels and lists of sessions, and finding one by its id alone; `unique_ids.rs`: ids that are
+//!   unique within an app.
 //! - `state.rs`: the state of users and apps as it is now; `state_log.rs`: its log.
 //! - `past.rs`: point-in-time state, blame and checkpoints; `fork.rs`: forks of sessions.
 //! - `feed.rs`: the change feed; `listen.rs`: finding the commits of other processes.
@@ -39,7 +40,6 @@ mod fork;
 mod growth;
 mod lease;
 mod listen;
-mod locate;
 mod locks;
 mod migrating;
 mod owners;
@@ -55,37 +55,25 @@ mod sessions;
 mod state;
 mod state_log;
 mod tls;
+mod unique_ids;
 mod uri;
 mod usage;
 mod write;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::{Map, Value};
+use mysql_async::{Row, Value};
 use tokio::sync::OnceCell;
 
-use scratchbook_core::artifact::ArtifactVersion;
-use scratchbook_core::content::Part;
 use scratchbook_core::environment::Environment;
-use scratchbook_core::error::{KeyWriter, Result};
-use scratchbook_core::event::Event;
-use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
+use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
-use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
-use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
-use scratchbook_core::plan::sql::text::{NewSession, TextChange};
-use scratchbook_core::plan::usage::Usage;
-use scratchbook_core::session::{
-    CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
-};
+use scratchbook_core::session::micros_of_seconds;
 use scratchbook_database::{
-    AppendRow, Attempt, Backend, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Migrate, NewAppend,
-    NewFork, Past, PastScopes, RowRoom, Unresolved,
+    Attempt, Backend, Connect, DatabaseOptions, DatabaseSessionService, DatabaseUri, Idempotency, Migrate, RowRoom,
 };
 
 use connection::Connections;
@@ -141,11 +129,29 @@ impl MySql {
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }
+
+    /// Runs a statement that only reads.
+    async fn read(&self, template: &str, values: Vec<Value>) -> Attempt<Vec<Row>> {
+        self.connections.lease(Idempotency::Idempotent).await?.rows(&self.sql(template), values).await
+    }
+
+    /// Runs a statement that only reads rows of a limited size.
+    async fn read_within(
+        &self,
+        template: &str,
+        values: Vec<Value>,
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool + Send + Sync,
+    ) -> Attempt<Vec<Row>> {
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        lease.rows_within(&self.sql(template), values, room, is_of_item).await
+    }
 }
 
-#[deny(clippy::missing_trait_methods)]
+impl Backend for MySql {}
+
 #[async_trait]
-impl Backend for MySql {
+impl Connect for MySql {
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
         uri::read_uri(uri)
     }
@@ -177,195 +183,17 @@ impl Backend for MySql {
         migrations
     }
 
-    async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
-        self.write_appends(batch).await
-    }
-
-    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        self.append_resolved(new).await
-    }
-
-    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        self.create_resolved(new, token).await
-    }
-
-    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        self.put_resolved(owner, new, author, time).await
-    }
-
-    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        self.write_session(new, token).await
-    }
-
-    async fn session(
-        &self,
-        key: &SessionKey,
-        events: EventQuery,
-        state: &StateQuery,
-        room: RowRoom,
-    ) -> Attempt<Option<Session>> {
-        self.read_session(key, events, state, room).await
-    }
-
-    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        self.read_initial_state(key).await
-    }
-
-    async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
-        self.read_past(key, seq, scopes).await
-    }
-
-    async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
-        self.write_checkpoint(key, checkpoint).await
-    }
-
-    async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
-        self.read_blame(key).await
-    }
-
-    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
-        self.write_fork(new, token).await
-    }
-
-    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
-        self.read_list(app_name, query, room).await
-    }
-
-    async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>> {
-        self.read_users_with(app_name, session_id).await
-    }
-
-    async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
-        self.remove_session(key).await
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
-        self.write_expiry(key, expires).await
-    }
-
-    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
-        self.write_metadata(key, update).await
-    }
-
-    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
-        self.read_expired(limit).await
-    }
-
-    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
-        self.remove_expired(key).await
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
-        self.remove_events(key, before, limit).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
-        self.remove_changes(owner, before, limit).await
-    }
-
-    async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>> {
-        self.read_state(owner).await
-    }
-
-    async fn put_state(
-        &self,
-        owner: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        self.write_state(owner, changes, limits, author, time).await
-    }
-
-    async fn state_changes(
-        &self,
-        owner: &StateOwner,
-        after: u64,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<Vec<StateChange>> {
-        self.read_log(owner, after, limit, room).await
-    }
-
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
-        self.read_state_page(owner, config, room).await
-    }
-
-    async fn key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<Vec<StateChange>> {
-        self.read_key_changes(owner, name, before, limit, room).await
-    }
-
-    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64> {
-        self.let_go(before, limit).await
-    }
-
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
-        self.read_feed(owner, start, limit, room).await
-    }
-
-    async fn listen(&self, notifier: &CommitNotifier) {
-        self.watch(notifier).await;
-    }
-
-    fn may_be_listened_to(&self) -> bool {
-        // Other processes find commits by polling.
-        false
-    }
-
-    async fn announce(&self, _: &[Whose]) -> Attempt<()> {
-        Ok(())
-    }
-
-    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
-        self.read_owners(after, limit).await
-    }
-
     async fn check_writable(&self) -> Attempt<()> {
-        self.write_nothing().await
-    }
-
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
-        self.remove_user(app_name, user_id).await
-    }
-
-    async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
-        self.write_artifact(new).await
-    }
-
-    async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
-        self.read_artifact(address, version).await
-    }
-
-    async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
-        self.artifact_names(key).await
-    }
-
-    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
-        self.artifact_versions(address).await
-    }
-
-    async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
-        self.remove_artifact(address).await
-    }
-
-    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
-        self.read_usage(owner).await
-    }
-
-    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
-        self.read_fork_usage(key, at).await
-    }
-
-    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
-        self.knows_event(key, id).await
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        lease.begin().await?;
+        for sql in [
+            "INSERT INTO `{prefix}events` SELECT * FROM `{prefix}events` LIMIT 0",
+            "UPDATE `{prefix}sessions` SET seq = seq WHERE 1 = 0",
+            "INSERT INTO `{prefix}apps` (app_name, position) VALUES (UUID(), 0)",
+        ] {
+            lease.query(&self.sql(sql)).await?;
+        }
+        lease.rollback().await
     }
 
     async fn close(&self) {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
@@ -16,7 +17,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{CommitNotifier, Followed, SessionKey, StateOwner, Whose};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Idempotency};
+use scratchbook_database::{Attempt, Listen};
 
 /// The polling intervals: right after a commit, and when there has been none for a while.
 const SOON: Duration = Duration::from_millis(20);
@@ -47,17 +48,9 @@ impl Watched {
     }
 }
 
-impl MySql {
-    /// Records that the feed of an app was read, when it was numbered up to this position.
-    pub(super) fn watched(&self, app: &str, end: u64) {
-        let mut watched = self.watched.lock();
-        if !watched.contains_key(app) {
-            watched.insert(app.to_owned(), end);
-        }
-    }
-
-    /// Wakes the waiting callers whenever there may be something new in what they follow.
-    pub(super) async fn watch(&self, notifier: &CommitNotifier) {
+#[async_trait]
+impl Listen for MySql {
+    async fn listen(&self, notifier: &CommitNotifier) {
         let (mut pause, mut woken, mut looked) = (SOON, Instant::now(), Instant::now());
         let mut numbers = Numbers::new();
         while notifier.is_heard() {
@@ -83,6 +76,25 @@ impl MySql {
                 notifier.notify();
                 woken = Instant::now();
             }
+        }
+    }
+
+    fn may_be_listened_to(&self) -> bool {
+        // Other processes find commits by polling.
+        false
+    }
+
+    async fn announce(&self, _: &[Whose]) -> Attempt<()> {
+        Ok(())
+    }
+}
+
+impl MySql {
+    /// Records that the feed of an app was read, when it was numbered up to this position.
+    pub(super) fn watched(&self, app: &str, end: u64) {
+        let mut watched = self.watched.lock();
+        if !watched.contains_key(app) {
+            watched.insert(app.to_owned(), end);
         }
     }
 
@@ -117,7 +129,7 @@ impl MySql {
                  WHERE t.app_name = j.app_name AND t.feed_position = -1)"
             )
         };
-        let sql = self.sql(&format!(
+        let sql = format!(
             "SELECT j.app_name FROM JSON_TABLE(?, '$[*]' COLUMNS (
                  app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                  reported BIGINT PATH '$[1]' ERROR ON ERROR
@@ -130,10 +142,8 @@ impl MySql {
             pending("state_commits"),
             pending("initial_states"),
             pending("removals"),
-        ));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, vec![feeds.into()]).await?;
-        drop(lease);
+        );
+        let rows = self.read(&sql, vec![feeds.into()]).await?;
         let place = || "a feed that is followed".to_owned();
         Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
     }
@@ -157,9 +167,7 @@ impl MySql {
             );
             values.extend([app.into(), number(reported)]);
         }
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let place = || format!("the feed of {app:?}");
         let (mut whose, mut end, count) = (HashSet::new(), reported, rows.len());
         for row in rows {
@@ -200,19 +208,15 @@ impl MySql {
         let Some(names) = json(&names)? else {
             return Ok(());
         };
-        let sql = self.sql(
-            "SELECT s.app_name, s.user_id, s.id, s.seq, s.create_time FROM JSON_TABLE(?, '$[*]' COLUMNS (
+        let sql = "SELECT s.app_name, s.user_id, s.id, s.seq, s.create_time FROM JSON_TABLE(?, '$[*]' COLUMNS (
                  app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                  user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                  id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
              )) AS j
              STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                  ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
-             WHERE s.expire_time IS NULL OR s.expire_time > ?",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, vec![names.into(), self.now().into()]).await?;
-        drop(lease);
+             WHERE s.expire_time IS NULL OR s.expire_time > ?";
+        let rows = self.read(sql, vec![names.into(), self.now().into()]).await?;
         found.extend(sessions.iter().map(|key| (key.clone(), None)));
         for row in rows {
             let (mut cells, place) = (Cells::from(row), || "a session that is followed".to_owned());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
@@ -10,12 +11,12 @@ use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
-use scratchbook_database::{Attempt, Idempotency};
+use scratchbook_database::{Attempt, Owners};
 
-impl MySql {
-    /// Reads the apps and users after an owner. Not every user has a row, so sessions and artifacts are searched as
-    /// well.
-    pub(super) async fn read_owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+#[async_trait]
+impl Owners for MySql {
+    /// Not every user has a row, so sessions and artifacts are searched as well.
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
         let (apps, users) = match after {
             None => (">=", ">="),
             Some(StateOwner::App { .. }) => (">", ">="),
@@ -35,9 +36,7 @@ impl MySql {
             );
             values.extend([app.into(), app.into(), user.into(), sql_limit(limit)]);
         }
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
-        drop(lease);
+        let rows = self.read(&sql, values).await?;
         let mut owners = BTreeSet::new();
         for row in rows {
             let found = owner(row)?;

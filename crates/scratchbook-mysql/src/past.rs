@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use mysql_async::Value;
 use serde_json::Map;
 
@@ -9,14 +10,14 @@ use super::MySql;
 use super::events::number;
 use super::lease::Lease;
 use super::read::insert;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::{Error, ErrorKind, KeyWriter, Result};
 use scratchbook_core::plan::folded::Folded;
 use scratchbook_core::plan::fork::{check_event_number, log_pruned};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 use scratchbook_core::state::{Scope, ScopeMap};
-use scratchbook_database::{Attempt, Checkpoint, CommitFate, Failure, Idempotency, Past, PastScopes};
+use scratchbook_database::{Attempt, Checkpoint, CommitFate, Failure, History, Idempotency, Past, PastScopes};
 
 /// The kinds of rows of the first statement.
 const SESSION: i64 = 0;
@@ -41,19 +42,121 @@ pub(super) struct Head {
     pub(super) time: Option<f64>,
 }
 
-impl MySql {
-    /// Reads what is needed to fold the state of a session at an event.
-    pub(super) async fn read_past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
+#[async_trait]
+impl History for MySql {
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
+        let sql =
+            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
+        let mut values = address(key).to_vec();
+        values.push(self.now().into());
+        let rows = self.read(sql, values).await?;
+        let place = || format!("the state at the creation of {key}");
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let mut cells = Cells::from(row);
+        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
+        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
+    }
+
+    async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let head = self.head(&mut lease, key, seq).await?.ok_or_else(|| no_session(key))?;
         check_event_number(key, seq, head.base, head.last)?;
         self.past_from(&mut lease, key, seq, head, scopes).await
     }
 
+    async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
+        let here = address(key);
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        lease.begin().await?;
+        // The lock makes sure that a deletion of the session either sees the checkpoint or is seen.
+        let lock = self.sql(
+            "SELECT 1 FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND token = ?
+             LOCK IN SHARE MODE",
+        );
+        let found = lease.rows(&lock, [&here[..], &[(&checkpoint.incarnation).into()]].concat()).await?;
+        if !found.is_empty() {
+            let sql = self.sql(
+                "INSERT INTO `{prefix}checkpoints` (app_name, user_id, session_id, seq, state) VALUES (?, ?, ?, ?, ?)
+                 ON DUPLICATE KEY UPDATE seq = `{prefix}checkpoints`.seq",
+            );
+            lease.rows(&sql, [&here[..], &[number(checkpoint.seq), (&checkpoint.text).into()]].concat()).await?;
+        }
+        lease.commit().await
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
+        let (app, user) = (key.app_name(), key.user_id());
+        let here = [app, user, key.session_id()].map(Value::from);
+        // If the event was pruned, or its session is gone, the log has everything except the invocation.
+        let shared = |part: i64, table: &str, scope: &str, owner: &str| {
+            format!(
+                " UNION ALL SELECT {part}, k.`key`, l.session_user, l.session_id, l.seq, l.event_id, l.author,
+                     e.invocation_id, l.time
+                 FROM `{{prefix}}{table}` AS k
+                 LEFT JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
+                     ON l.app_name = ? AND l.scope = '{scope}' AND l.user_id = ? AND l.position = k.position
+                     AND l.`key` = k.`key`
+                 LEFT JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
+                     ON e.app_name = l.app_name AND e.user_id = l.session_user AND e.session_id = l.session_id
+                     AND e.seq = l.seq AND e.id = l.event_id
+                 WHERE k.app_name = ? {owner} AND k.value IS NOT NULL"
+            )
+        };
+        let sql = format!(
+            "SELECT 0 AS part, NULL AS name, user_id AS session_user, id AS session_id, seq, NULL AS event_id,
+                 NULL AS author, NULL AS invocation_id, create_time / 1e6 AS time
+             FROM `{{prefix}}sessions`
+             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?)
+             UNION ALL SELECT 1, k.`key`, k.user_id, k.session_id, k.seq, e.id, e.author, e.invocation_id, e.timestamp
+             FROM `{{prefix}}session_states` AS k
+             LEFT JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
+                 ON e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.seq = k.seq
+             WHERE k.app_name = ? AND k.user_id = ? AND k.session_id = ? AND k.value IS NOT NULL{}{}",
+            shared(2, "user_states", "user", "AND k.user_id = ?"),
+            shared(3, "app_states", "app", ""),
+        );
+        let (of_app, of_user) = (Value::from(app), Value::from(user));
+        let of_users = [of_app.clone(), of_user.clone(), of_app.clone(), of_user];
+        let of_apps = [of_app.clone(), "".into(), of_app];
+        let values = [&here[..], &[self.now().into()], &here, &here, &of_users, &of_apps].concat();
+        let rows = self.read(&sql, values).await?;
+        let place = || format!("who wrote the state of {key}");
+        let (mut created, mut writers) = (None, BTreeMap::new());
+        for row in rows {
+            let mut cells = Cells::from(row);
+            let scope = match cells.integer(0, place)? {
+                0 => {
+                    created = Some(cells.double(8, place)?);
+                    continue;
+                }
+                1 => Scope::Session,
+                2 => Scope::User,
+                _ => Scope::App,
+            };
+            let name = cells.text(1, place)?;
+            writers.insert(scope.key(&name).into_owned(), (scope, writer(&mut cells, place)?));
+        }
+        let Some(created) = created else {
+            return Ok(None);
+        };
+        let complete = |(name, (scope, writer)): (String, (Scope, KeyWriter))| {
+            // Keys from the session's creation have no row with more details.
+            let is_creation = scope == Scope::Session && writer.seq == 0;
+            (name, if is_creation { KeyWriter { author: "user".to_owned(), time: created, ..writer } } else { writer })
+        };
+        Ok(Some(writers.into_iter().map(complete).collect()))
+    }
+}
+
+impl MySql {
     /// Reads the head of a session, and the state from which the fold up to an event begins. Returns `None` if the
     /// session does not exist.
     pub(super) async fn head(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<Option<Head>> {
-        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let here = address(key);
         let of_session = "app_name = ? AND user_id = ? AND session_id = ?";
         let sql = self.sql(&format!(
             "SELECT {SESSION} AS part, seq, user_position, app_position, token AS text, NULL AS time
@@ -200,113 +303,6 @@ impl MySql {
             rest = later;
         }
         Ok(true)
-    }
-
-    /// Stores a checkpoint, unless the key belongs to another session by now.
-    pub(super) async fn write_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
-        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        lease.begin().await?;
-        // The lock makes sure that a deletion of the session either sees the checkpoint or is seen.
-        let lock = self.sql(
-            "SELECT 1 FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND token = ?
-             LOCK IN SHARE MODE",
-        );
-        let found = lease.rows(&lock, [&here[..], &[(&checkpoint.incarnation).into()]].concat()).await?;
-        if !found.is_empty() {
-            let sql = self.sql(
-                "INSERT INTO `{prefix}checkpoints` (app_name, user_id, session_id, seq, state) VALUES (?, ?, ?, ?, ?)
-                 ON DUPLICATE KEY UPDATE seq = `{prefix}checkpoints`.seq",
-            );
-            lease.rows(&sql, [&here[..], &[number(checkpoint.seq), (&checkpoint.text).into()]].concat()).await?;
-        }
-        lease.commit().await
-    }
-
-    /// Reads who wrote each key of a session's merged state.
-    pub(super) async fn read_blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
-        let (app, user) = (key.app_name(), key.user_id());
-        let here = [app, user, key.session_id()].map(Value::from);
-        // If the event was pruned, or its session is gone, the log has everything except the invocation.
-        let shared = |part: i64, table: &str, scope: &str, owner: &str| {
-            format!(
-                " UNION ALL SELECT {part}, k.`key`, l.session_user, l.session_id, l.seq, l.event_id, l.author,
-                     e.invocation_id, l.time
-                 FROM `{{prefix}}{table}` AS k
-                 LEFT JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
-                     ON l.app_name = ? AND l.scope = '{scope}' AND l.user_id = ? AND l.position = k.position
-                     AND l.`key` = k.`key`
-                 LEFT JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
-                     ON e.app_name = l.app_name AND e.user_id = l.session_user AND e.session_id = l.session_id
-                     AND e.seq = l.seq AND e.id = l.event_id
-                 WHERE k.app_name = ? {owner} AND k.value IS NOT NULL"
-            )
-        };
-        let sql = self.sql(&format!(
-            "SELECT 0 AS part, NULL AS name, user_id AS session_user, id AS session_id, seq, NULL AS event_id,
-                 NULL AS author, NULL AS invocation_id, create_time / 1e6 AS time
-             FROM `{{prefix}}sessions`
-             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?)
-             UNION ALL SELECT 1, k.`key`, k.user_id, k.session_id, k.seq, e.id, e.author, e.invocation_id, e.timestamp
-             FROM `{{prefix}}session_states` AS k
-             LEFT JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
-                 ON e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.seq = k.seq
-             WHERE k.app_name = ? AND k.user_id = ? AND k.session_id = ? AND k.value IS NOT NULL{}{}",
-            shared(2, "user_states", "user", "AND k.user_id = ?"),
-            shared(3, "app_states", "app", ""),
-        ));
-        let (of_app, of_user) = (Value::from(app), Value::from(user));
-        let of_users = [of_app.clone(), of_user.clone(), of_app.clone(), of_user];
-        let of_apps = [of_app.clone(), "".into(), of_app];
-        let values = [&here[..], &[self.now().into()], &here, &here, &of_users, &of_apps].concat();
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, values).await?;
-        drop(lease);
-        let place = || format!("who wrote the state of {key}");
-        let (mut created, mut writers) = (None, BTreeMap::new());
-        for row in rows {
-            let mut cells = Cells::from(row);
-            let scope = match cells.integer(0, place)? {
-                0 => {
-                    created = Some(cells.double(8, place)?);
-                    continue;
-                }
-                1 => Scope::Session,
-                2 => Scope::User,
-                _ => Scope::App,
-            };
-            let name = cells.text(1, place)?;
-            writers.insert(scope.key(&name).into_owned(), (scope, writer(&mut cells, place)?));
-        }
-        let Some(created) = created else {
-            return Ok(None);
-        };
-        let complete = |(name, (scope, writer)): (String, (Scope, KeyWriter))| {
-            // Keys from the session's creation have no row with more details.
-            let is_creation = scope == Scope::Session && writer.seq == 0;
-            (name, if is_creation { KeyWriter { author: "user".to_owned(), time: created, ..writer } } else { writer })
-        };
-        Ok(Some(writers.into_iter().map(complete).collect()))
-    }
-
-    /// Reads the state from which the fold of a session's events begins. An empty one has no row.
-    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        let sql =
-            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
-            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
-            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
-        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
-        values.push(self.now().into());
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&self.sql(sql), values).await?;
-        drop(lease);
-        let place = || format!("the state at the creation of {key}");
-        let Some(row) = rows.into_iter().next() else {
-            return Ok(None);
-        };
-        let mut cells = Cells::from(row);
-        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
-        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
@@ -13,7 +14,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::described;
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-use scratchbook_database::{Attempt, Idempotency, RowRoom, yield_between_rows};
+use scratchbook_database::{Attempt, Reads, RowRoom, yield_between_rows};
 
 /// The kind of a row, in the first column. The others are a name, a text, a number and a time.
 const SESSION: i64 = 0;
@@ -33,9 +34,9 @@ pub(super) const TIMES_AND_TITLE: &str = "CONCAT_WS(
 const WANTED: &str =
     "JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR)) AS wanted";
 
-impl MySql {
-    /// Reads a session or a part of it.
-    pub(super) async fn read_session(
+#[async_trait]
+impl Reads for MySql {
+    async fn session(
         &self,
         key: &SessionKey,
         events: EventQuery,
@@ -63,10 +64,7 @@ impl MySql {
         let Picked { sql: events, values: more } = events::pick(&address, events);
         sql += &events;
         values.extend(more);
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let is_event = |row: &Row| row.get(0) == Some(EVENT);
-        let rows = lease.rows_within(&self.sql(&sql), values, room, is_event).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, values, room, |row| row.get(0) == Some(EVENT)).await?;
         Ok(session(key, rows).await?)
     }
 }

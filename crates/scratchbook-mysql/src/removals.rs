@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
 use super::lease::Lease;
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{Removal, RemovalKind, SessionKey};
-use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency};
+use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, Removals};
 
 /// The tables with a session's own data.
 const OF_SESSION: [&str; 5] = ["session_states", "initial_states", "events", "checkpoints", "artifacts"];
@@ -22,59 +23,23 @@ const SESSIONS_AT_ONCE: usize = 1000;
 /// timeout.
 const ROWS_AT_ONCE: u64 = 5000;
 
-impl MySql {
-    /// Removes a session and everything that belongs to it.
-    pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
+#[async_trait]
+impl Removals for MySql {
+    async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         self.remove_where(&mut lease, key, RemovalKind::Deleted).await?;
         lease.commit().await
     }
 
-    /// Removes a session that has expired; returns `false` if it has not.
-    pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let removed = self.make_room(&mut lease, key).await?;
         lease.commit().await?;
         Ok(removed)
     }
 
-    /// Begins a transaction and removes a session that has expired; returns whether there was one.
-    pub(super) async fn make_room(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
-        lease.begin().await?;
-        self.remove_expired_on(lease, key).await
-    }
-
-    /// The same in a transaction that has begun.
-    pub(super) async fn remove_expired_on(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
-        self.remove_where(lease, key, RemovalKind::Expired).await
-    }
-
-    /// Removes a session in the transaction, or only if it has expired; returns whether there was one.
-    async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, kind: RemovalKind) -> Attempt<bool> {
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
-        let (which, now) = match kind {
-            RemovalKind::Expired => ("AND expire_time <= ?", Some(Value::from(self.now()))),
-            _ => ("", None),
-        };
-        let lock = format!(
-            "SELECT seq FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ? {which} FOR UPDATE"
-        );
-        let locked = lease.rows(&self.sql(&lock), [&address[..], now.as_slice()].concat()).await?;
-        let Some(row) = locked.into_iter().next() else {
-            return Ok(false);
-        };
-        let last = Cells::from(row).integer(0, || format!("the session {key}"))?;
-        for table in OF_SESSION {
-            self.delete(lease, table, "WHERE app_name = ? AND user_id = ? AND session_id = ?", &address).await?;
-        }
-        self.delete(lease, "sessions", "WHERE app_name = ? AND user_id = ? AND id = ?", &address).await?;
-        self.record(lease, key, kind, last).await?;
-        Ok(true)
-    }
-
-    /// Removes a user from an app, and the user's name from the app's log.
-    pub(super) async fn remove_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
         let address = [app_name, user_id].map(Value::from);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
@@ -127,6 +92,42 @@ impl MySql {
         self.delete(&mut lease, "users", of_user, &address).await?;
         lease.commit().await
     }
+}
+
+impl MySql {
+    /// Begins a transaction and removes a session that has expired; returns whether there was one.
+    pub(super) async fn make_room(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
+        lease.begin().await?;
+        self.remove_expired_on(lease, key).await
+    }
+
+    /// The same in a transaction that has begun.
+    pub(super) async fn remove_expired_on(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
+        self.remove_where(lease, key, RemovalKind::Expired).await
+    }
+
+    /// Removes a session in the transaction, or only if it has expired; returns whether there was one.
+    async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, kind: RemovalKind) -> Attempt<bool> {
+        let address = address(key);
+        let (which, now) = match kind {
+            RemovalKind::Expired => ("AND expire_time <= ?", Some(Value::from(self.now()))),
+            _ => ("", None),
+        };
+        let lock = format!(
+            "SELECT seq FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ? {which} FOR UPDATE"
+        );
+        let locked = lease.rows(&self.sql(&lock), [&address[..], now.as_slice()].concat()).await?;
+        let Some(row) = locked.into_iter().next() else {
+            return Ok(false);
+        };
+        let last = Cells::from(row).integer(0, || format!("the session {key}"))?;
+        for table in OF_SESSION {
+            self.delete(lease, table, "WHERE app_name = ? AND user_id = ? AND session_id = ?", &address).await?;
+        }
+        self.delete(lease, "sessions", "WHERE app_name = ? AND user_id = ? AND id = ?", &address).await?;
+        self.record(lease, key, kind, last).await?;
+        Ok(true)
+    }
 
     async fn ids(&self, lease: &mut Lease<'_>, sql: &str, address: &[Value]) -> Attempt<BTreeSet<String>> {
         let rows = lease.rows(&self.sql(sql), address.to_vec()).await?;
@@ -177,7 +178,7 @@ impl MySql {
         kind: RemovalKind,
         last: i64,
     ) -> Attempt<()> {
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let address = address(key);
         if kind != RemovalKind::Pruned {
             let pruned = self.sql(
                 "DELETE FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id = ? AND pruned = 1",

@@ -1,18 +1,18 @@
 //! Writes that depend on what is stored: one call locks and reads, another writes and commits.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashSet};
-
-use mysql_async::Value;
 
 use super::MySql;
 use super::batch;
-use super::growth::Growth;
+use super::growth::growth;
 use super::lease::Lease;
-use super::locate::{CreationStart, NewKey};
 use super::locks::{Lock, Target, keep_out};
-use super::row::Cells;
-use super::state::{position, scope_of};
+use super::row::{Cells, address};
+use super::state::position;
+use super::unique_ids::{CreationStart, NewKey};
 use super::write::{Answer, Begun, Room, strange};
+use async_trait::async_trait;
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{KeyChange, PreparedSession, PreparedState};
 use scratchbook_core::plan::limits::Limits;
@@ -20,11 +20,11 @@ use scratchbook_core::plan::resolve::{Found, Refusal};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{AppendOptions, ConflictMode, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, Unresolved};
+use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, ResolvedWrites, Unresolved};
 
-impl MySql {
-    /// Appends an event that is resolved under the locks of the session and of the owners of its keys.
-    pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+#[async_trait]
+impl ResolvedWrites for MySql {
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_in(new, Room::Unknown).await? {
             Some(appended) => Ok(appended),
             None => {
@@ -33,6 +33,45 @@ impl MySql {
         }
     }
 
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+        let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
+        let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
+        let key = NewKey { key: &new.key, scope: new.id_scope, token };
+        for room in [Room::Unknown, Room::Counted] {
+            let reads = match room {
+                Room::Unknown => new.reads().into_iter().collect(),
+                Room::Counted => shared.clone(),
+            };
+            let whole = new.reads_scopes().collect();
+            let lock = Lock { made: made.clone(), event: None, reads, whole, room };
+            let resolve = |found| Ok(NewSession::new(new.clone().resolve(found)?)?);
+            if let Some(is_made) = self.create_in(&key, &lock, &scopes, resolve).await? {
+                return Ok(is_made);
+            }
+        }
+        Err(strange("no room where it was counted").into())
+    }
+
+    async fn put_resolved(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        for room in [Room::Unknown, Room::Counted] {
+            let names = |change: &KeyChange| (change.scope, change.name.clone());
+            let reads: Vec<_> = match room {
+                Room::Unknown => new.reads().map(names).collect(),
+                Room::Counted => new.changes.iter().map(names).collect(),
+            };
+            let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
+            let lock = Lock { made: None, event: None, reads, whole: new.reads_scopes().collect(), room };
+            let resolve = |found: &Found| Ok(TextChange::all(&new.resolve(found)?)?);
+            if let Some(position) = self.put_in(of, &lock, resolve, &new.limits, author, time).await? {
+                return Ok(position);
+            }
+        }
+        Err(strange("no room where it was counted").into())
+    }
+}
+
+impl MySql {
     /// Appends an event that may exceed a limit.
     pub(super) async fn append_counted(&self, new: &NewAppend) -> Attempt<AppendRow> {
         let (prepared, options) = (new.event.prepared.clone(), AppendOptions::default());
@@ -80,7 +119,7 @@ impl MySql {
         if room == Room::Counted {
             let limits = &prepared.limits;
             let fits = limits.check_seq(seq + 1);
-            let fits = fits.and_then(|()| Growth::new(&lock.reads, &answers).add(&append.event.changes, limits));
+            let fits = fits.and_then(|()| growth(&lock.reads, &answers).add(&append.event.changes, limits));
             keep_out(&mut lease, fits).await?;
         }
         let (arguments, places) = batch::appends(&[&append])?;
@@ -96,42 +135,19 @@ impl MySql {
     /// has waited for.
     async fn create_time(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<i64>> {
         let sql = "SELECT create_time FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let address = address(key);
         let row = lease.rows(&self.sql(sql), address.to_vec()).await?.into_iter().next();
         let place = || format!("the session {key}");
         Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)
     }
 
-    /// Creates a session whose events hold operations.
-    pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
-        let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
-        // The user is always locked, as for every creation.
-        let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
-        let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
-        let key = NewKey { key: &new.key, scope: new.id_scope, token };
-        for room in [Room::Unknown, Room::Counted] {
-            let reads = match room {
-                Room::Unknown => new.reads().into_iter().collect(),
-                Room::Counted => shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session).collect(),
-            };
-            let whole = new.reads_scopes().collect();
-            let lock = Lock { made: made.clone(), event: None, reads, whole, room };
-            let resolve = |found| new.clone().resolve(found);
-            if let Some(is_made) = self.create_in(&key, &lock, &scopes, resolve).await? {
-                return Ok(is_made);
-            }
-        }
-        Err(strange("no room where it was counted").into())
-    }
-
     /// Returns `None` if the keys have to be counted first.
-    async fn create_in(
+    async fn create_in<N: Borrow<NewSession>>(
         &self,
         new: &NewKey<'_>,
         lock: &Lock<'_>,
         scopes: &[Scope],
-        resolve: impl FnOnce(Found) -> std::result::Result<PreparedSession, Refusal>,
+        resolve: impl FnOnce(Found) -> std::result::Result<N, Refusal>,
     ) -> Attempt<Option<bool>> {
         let target = Target::session(new.key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
@@ -140,32 +156,24 @@ impl MySql {
             return self.is_made(new.key, &answers).map(Some);
         };
         let resolved = match resolve(found) {
-            Ok(resolved) => NewSession::new(resolved)?,
+            Ok(resolved) => resolved,
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
-        self.create_on(lease, &resolved, lock, &answers, new.token).await
+        self.create_on(lease, resolved.borrow(), lock, &answers, new.token).await
     }
 
     /// Creates a session that may exceed a limit, or one with a title or labels, which are written into an existing
     /// row.
     pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
-        let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
         let events = new.events.iter().map(|event| &event.prepared);
         let made = batch::making(&new.key, (new.created, new.expires), events, token)?;
-        let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
-        let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
-        let target = Target::session(&new.key);
         for room in rooms {
-            let shared = shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session);
-            let reads = if *room == Room::Counted { shared.collect() } else { Vec::new() };
+            let reads = if *room == Room::Counted { shared.clone() } else { Vec::new() };
             let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
-            let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-            let answers = self.lock_new(&mut lease, &key, &lock, &scopes).await?;
-            if target.found(&lock.reads, &answers)?.is_none() {
-                return self.is_made(&new.key, &answers);
-            }
-            if let Some(is_made) = self.create_on(lease, new, &lock, &answers, token).await? {
+            if let Some(is_made) = self.create_in(&key, &lock, &scopes, |_| Ok(new)).await? {
                 return Ok(is_made);
             }
         }
@@ -207,7 +215,7 @@ impl MySql {
         token: &str,
     ) -> Attempt<Option<bool>> {
         if lock.room == Room::Counted {
-            let (mut growth, mut seen) = (Growth::new(&lock.reads, answers), HashSet::new());
+            let (mut growth, mut seen) = (growth(&lock.reads, answers), HashSet::new());
             // The session's own keys were counted when it was prepared.
             let shared = |change: &&TextChange| change.scope != Scope::Session;
             let mut fits = growth.add(&new.shared, &new.limits);
@@ -226,30 +234,6 @@ impl MySql {
             return Ok(None);
         }
         self.is_made(&new.key, &answers).map(Some)
-    }
-
-    /// Changes a user's or an app's keys by operations.
-    pub(super) async fn put_resolved(
-        &self,
-        of: &StateOwner,
-        new: &PreparedState,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        for room in [Room::Unknown, Room::Counted] {
-            let names = |change: &KeyChange| (change.scope, change.name.clone());
-            let reads: Vec<_> = match room {
-                Room::Unknown => new.reads().map(names).collect(),
-                Room::Counted => new.changes.iter().map(names).collect(),
-            };
-            let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
-            let lock = Lock { made: None, event: None, reads, whole: new.reads_scopes().collect(), room };
-            let resolve = |found: &Found| Ok(TextChange::all(&new.resolve(found)?)?);
-            if let Some(position) = self.put_in(of, &lock, resolve, &new.limits, author, time).await? {
-                return Ok(position);
-            }
-        }
-        Err(strange("no room where it was counted").into())
     }
 
     /// Changes keys that may exceed a limit.
@@ -280,7 +264,7 @@ impl MySql {
     ) -> Attempt<Option<u64>> {
         let target = Target { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
         let mut lease = self.connections.lease(Idempotency::NotIdempotent).await?;
-        let answers = self.lock(&mut lease, &target, lock, &[scope_of(of)], Begun::Here).await?;
+        let answers = self.lock(&mut lease, &target, lock, &[of.scope()], Begun::Here).await?;
         let found = target.found(&lock.reads, &answers)?;
         let (_, found) = found.ok_or_else(|| strange("nothing for a change"))?;
         let resolved = match resolve(&found) {
@@ -288,7 +272,7 @@ impl MySql {
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
         if lock.room == Room::Counted {
-            let fits = Growth::new(&lock.reads, &answers).add(&resolved, limits);
+            let fits = growth(&lock.reads, &answers).add(&resolved, limits);
             keep_out(&mut lease, fits).await?;
         }
         let arguments = batch::state(of, &resolved, author, time)?;
@@ -298,4 +282,14 @@ impl MySql {
         }
         Ok(Some(position(&answers)?))
     }
+}
+
+/// The scopes that the creation of a session locks, and the keys that it writes outside the session. The user is always
+/// locked.
+fn locked_and_shared<'a>(
+    changes: impl Iterator<Item = (Scope, &'a str)> + Clone,
+) -> (Vec<Scope>, Vec<(Scope, &'a str)>) {
+    let scopes = changes.clone().map(|(scope, _)| scope).chain([Scope::User]).collect();
+    let shared: BTreeSet<_> = changes.filter(|(scope, _)| *scope != Scope::Session).collect();
+    (scopes, shared.into_iter().collect())
 }

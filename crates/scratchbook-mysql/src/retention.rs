@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
 use super::batch::json;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
-use super::row::Cells;
-use super::state::scope_of;
+use super::row::{Cells, address};
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
-use scratchbook_database::{Attempt, Idempotency, PastScopes};
+use scratchbook_database::{Attempt, Idempotency, PastScopes, Retention};
 
 /// The maximum number of changes of a log that one statement removes, so that each statement ends well within the
 /// timeout.
 const AT_ONCE: usize = 5000;
 
-impl MySql {
-    /// Sets when a session expires. Returns `false` if the session does not exist.
-    pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+#[async_trait]
+impl Retention for MySql {
+    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
@@ -38,15 +38,10 @@ impl MySql {
         Ok(true)
     }
 
-    /// Finds sessions that have expired.
-    pub(super) async fn read_expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
-        let sql = self.sql(
-            "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
-             WHERE expire_time <= ? ORDER BY expire_time LIMIT ?",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, vec![self.now().into(), sql_limit(limit)]).await?;
-        drop(lease);
+    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        let sql = "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
+             WHERE expire_time <= ? ORDER BY expire_time LIMIT ?";
+        let rows = self.read(sql, vec![self.now().into(), sql_limit(limit)]).await?;
         let key = |row| {
             let (mut cells, place) = (Cells::from(row), || "a session that has expired".to_owned());
             stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)
@@ -54,8 +49,8 @@ impl MySql {
         Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
     }
 
-    /// Removes the oldest events of a session. The state after them becomes the state from which its fold begins.
-    pub(super) async fn remove_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+    /// The state after the removed events becomes the state from which the fold begins.
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
@@ -109,9 +104,8 @@ impl MySql {
         Ok(end - base)
     }
 
-    /// Removes changes from an owner's log that were overwritten before a position.
-    pub(super) async fn remove_changes(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
-        let scope = scope_of(owner);
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+        let scope = owner.scope();
         let (table, of_owner) = match owner.user_id() {
             Some(_) => ("users", "app_name = ? AND user_id = ?"),
             None => ("apps", "app_name = ?"),
@@ -145,6 +139,24 @@ impl MySql {
         Ok(removed as u64)
     }
 
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let values = vec![Value::from(before), sql_limit(limit)];
+        let sql = "SELECT DISTINCT app_name FROM (
+                 SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+                 WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
+             ) AS old WHERE feed_position < 0";
+        let rows = self.read(sql, values.clone()).await?;
+        let place = || "an app with old removals".to_owned();
+        let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
+        for app in apps {
+            // After this, all of them have a position in the feed, which is kept.
+            self.number_all(&app).await?;
+        }
+        self.let_placed_go(values).await
+    }
+}
+
+impl MySql {
     /// Removes at most this many of them. They are found first, because MySQL cannot read a table that it deletes from.
     async fn remove_some(
         &self,
@@ -188,13 +200,9 @@ impl MySql {
 
     /// Locks a session that has not expired, and returns the number of its last event.
     async fn lock_session(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
-        let sql = self.sql(
-            "SELECT seq FROM `{prefix}sessions`
-             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE",
-        );
-        let row = lease.rows(&sql, [&address(key)[..], &[self.now().into()]].concat()).await?.into_iter().next();
         let place = || format!("the session {key}");
-        Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
+        let cells = self.lock_row(lease, key, "seq").await?;
+        Ok(cells.map(|cells| rows::number(cells.integer(0, place)?, place)).transpose()?)
     }
 
     /// Returns the number of the event after which the fold of a session begins.
@@ -204,28 +212,6 @@ impl MySql {
         let row = lease.rows(&sql, address(key).to_vec()).await?.into_iter().next();
         let place = || format!("the state where {key} begins");
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
-    }
-
-    /// Drops at most this many records of removed sessions and users that are older than a time, in microseconds, the
-    /// oldest first. Returns how many it dropped.
-    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
-        let values = vec![Value::from(before), sql_limit(limit)];
-        let sql = self.sql(
-            "SELECT DISTINCT app_name FROM (
-                 SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
-                 WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
-             ) AS old WHERE feed_position < 0",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, values.clone()).await?;
-        drop(lease);
-        let place = || "an app with old removals".to_owned();
-        let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
-        for app in apps {
-            // After this, all of them have a position in the feed, which is kept.
-            self.number_all(&app).await?;
-        }
-        self.let_placed_go(values).await
     }
 
     /// The same for those that have a position in the feed.
@@ -279,8 +265,4 @@ impl MySql {
         lease.commit().await?;
         Ok(old.len() as u64)
     }
-}
-
-fn address(key: &SessionKey) -> [Value; 3] {
-    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
 }

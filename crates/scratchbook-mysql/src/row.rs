@@ -1,9 +1,10 @@
-//! Reading columns. If a column contains a value that we never write, the error names its row.
+//! Parameters and columns. If a column contains a value that we never write, the error names its row.
 
 use mysql_async::{Row, Value};
 
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
+use scratchbook_core::session::SessionKey;
 
 /// The columns of a row.
 pub(super) struct Cells(Vec<Value>);
@@ -57,4 +58,9 @@ impl Cells {
     fn take(&mut self, column: usize) -> Value {
         self.0.get_mut(column).map_or(Value::NULL, |value| std::mem::replace(value, Value::NULL))
     }
+}
+
+/// The address of a session as parameters.
+pub(super) fn address(key: &SessionKey) -> [Value; 3] {
+    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
@@ -9,14 +10,14 @@ use super::batch::json;
 use super::events::{Picked, sql_limit};
 use super::lease::Lease;
 use super::read::{self, Described, TIMES_AND_TITLE};
-use super::row::Cells;
+use super::row::{Cells, address};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
 use scratchbook_core::plan::sql::rows::{described, metadata, number, stored_key};
 use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionUpdate};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-use scratchbook_database::{Attempt, Idempotency, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom, Sessions};
 
 /// The kind of a row, in the first column. The others are a name, a text, a user, a session, a number and a time.
 const SESSION: i64 = 0;
@@ -25,14 +26,9 @@ const USERS: i64 = 2;
 const APPS: i64 = 3;
 const USER_LOG: i64 = 4;
 
-impl MySql {
-    /// Reads a page of sessions with their merged state.
-    pub(super) async fn read_list(
-        &self,
-        app_name: &str,
-        query: &ListQuery,
-        room: RowRoom,
-    ) -> Attempt<ListSessionsResponse> {
+#[async_trait]
+impl Sessions for MySql {
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
         let found = found(app_name, query, self.now());
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         if query.filter.is_empty() {
@@ -59,6 +55,36 @@ impl MySql {
         Ok(response(page, token))
     }
 
+    async fn users_with(&self, app: &str, session: &str) -> Attempt<Vec<String>> {
+        let sql = "SELECT user_id FROM `{prefix}sessions` FORCE INDEX (sessions_by_id)
+             WHERE app_name = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) LIMIT 2";
+        let rows = self.read(sql, vec![app.into(), session.into(), self.now().into()]).await?;
+        let user = |row| Cells::from(row).text(0, || format!("the user of a session {session} of {app}"));
+        Ok(rows.into_iter().map(user).collect::<Result<_>>()?)
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
+        let of = || format!("the session {key}");
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        lease.begin().await?;
+        let Some(mut cells) = self.lock_row(&mut lease, key, "title, labels").await? else {
+            lease.rollback().await?;
+            return Ok(false);
+        };
+        let (title, labels) = (cells.optional_text(0, of)?, cells.optional_text(1, of)?);
+        match metadata(title.as_deref(), labels.as_deref(), of).and_then(|metadata| metadata.updated(update)) {
+            Ok(metadata) => self.set_metadata(&mut lease, key, &TextMetadata::new(metadata)?).await?,
+            Err(error) => {
+                lease.rollback().await?;
+                return Err(error.into());
+            }
+        }
+        lease.commit().await?;
+        Ok(true)
+    }
+}
+
+impl MySql {
     /// Reads the sessions that a part of a statement selects, with their merged state.
     async fn read_found(
         &self,
@@ -98,31 +124,19 @@ impl MySql {
         Ok(sessions(app_name, query, rows)?)
     }
 
-    /// Changes a session's title and labels. Returns `false` if the session does not exist.
-    pub(super) async fn write_metadata(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
-        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        lease.begin().await?;
-        let lock = self.sql(
-            "SELECT title, labels FROM `{prefix}sessions`
-             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE",
-        );
-        let row = lease.rows(&lock, [&here[..], &[self.now().into()]].concat()).await?.into_iter().next();
-        let Some(row) = row else {
-            lease.rollback().await?;
-            return Ok(false);
-        };
-        let (mut cells, of) = (Cells::from(row), || format!("the session {key}"));
-        let (title, labels) = (cells.optional_text(0, of)?, cells.optional_text(1, of)?);
-        match metadata(title.as_deref(), labels.as_deref(), of).and_then(|metadata| metadata.updated(update)) {
-            Ok(metadata) => self.set_metadata(&mut lease, key, &TextMetadata::new(metadata)?).await?,
-            Err(error) => {
-                lease.rollback().await?;
-                return Err(error.into());
-            }
-        }
-        lease.commit().await?;
-        Ok(true)
+    /// Locks the row of a session that has not expired, and reads columns of it.
+    pub(super) async fn lock_row(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        columns: &str,
+    ) -> Attempt<Option<Cells>> {
+        let sql = self.sql(&format!(
+            "SELECT {columns} FROM `{{prefix}}sessions`
+             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE"
+        ));
+        let rows = lease.rows(&sql, [&address(key)[..], &[self.now().into()]].concat()).await?;
+        Ok(rows.into_iter().next().map(Cells::from))
     }
 
     /// Writes title and labels into the row of a session, in a transaction.
@@ -133,7 +147,7 @@ impl MySql {
         TextMetadata { title, labels }: &TextMetadata,
     ) -> Attempt<()> {
         let sql = "UPDATE `{prefix}sessions` SET title = ?, labels = ? WHERE app_name = ? AND user_id = ? AND id = ?";
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let address = address(key);
         let values = [&[title.into(), labels.into()], &address[..]].concat();
         lease.rows(&self.sql(sql), values).await.map(drop)
     }

@@ -1,5 +1,6 @@
 //! The state of users and apps as it is now.
 
+use async_trait::async_trait;
 use mysql_async::Value;
 use serde_json::Map;
 
@@ -13,24 +14,22 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::query::StateQuery;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
 use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
 use scratchbook_core::state::{Scope, ScopeMap};
-use scratchbook_database::{Attempt, Idempotency, RowRoom};
+use scratchbook_database::{Attempt, Idempotency, RowRoom, States};
 
-impl MySql {
-    /// Reads the state of a user or an app.
-    pub(super) async fn read_state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
+#[async_trait]
+impl States for MySql {
+    async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
         let (scope, address) = match owner.user_id() {
             Some(user) => (Scope::User, vec![owner.app_name(), user]),
             None => (Scope::App, vec![owner.app_name()]),
         };
         let (mut sql, mut values) = (String::new(), Vec::new());
         add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
-        let sql = self.sql(sql.trim_start_matches(UNION));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, values).await?;
-        drop(lease);
+        let sql = sql.trim_start_matches(UNION);
+        let rows = self.read(sql, values).await?;
         let mut state = ScopeMap::new();
         for row in rows {
             insert(&mut state, scope, &address, Cells::from(row))?;
@@ -38,49 +37,7 @@ impl MySql {
         Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
     }
 
-    /// Reads a page of the state of a user or an app.
-    pub(super) async fn read_state_page(
-        &self,
-        owner: &StateOwner,
-        config: &ListStateConfig,
-        room: RowRoom,
-    ) -> Attempt<StatePage> {
-        let (scope, table, address) = match owner.user_id() {
-            Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
-            None => (Scope::App, "app_states", vec![owner.app_name()]),
-        };
-        let of_user = if scope == Scope::User { "AND user_id = ?" } else { "" };
-        let mut values: Vec<_> = address.iter().map(|id| Value::from(*id)).collect();
-        let mut bounds = String::from("`key` >= ?");
-        values.push((&config.prefix).into());
-        if let Some(end) = after_all_with(&config.prefix) {
-            bounds += " AND `key` < ?";
-            values.push(Value::Bytes(end));
-        }
-        if let Some(after) = &config.after {
-            bounds += " AND `key` > ?";
-            values.push(after.into());
-        }
-        values.push(sql_limit(config.page_size + 1));
-        let sql = self.sql(&format!(
-            "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
-             WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
-        ));
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
-        drop(lease);
-        let more = rows.len() > config.page_size;
-        let mut page = ScopeMap::new();
-        for row in rows.into_iter().take(config.page_size) {
-            insert(&mut page, scope, &address, Cells::from(row))?;
-        }
-        let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
-        let next = values.keys().next_back().filter(|_| more).cloned();
-        Ok(StatePage::new(values, next))
-    }
-
-    /// Changes keys of a user or an app, and returns the position of the commit in its log.
-    pub(super) async fn write_state(
+    async fn put_state(
         &self,
         owner: &StateOwner,
         changes: &[TextChange],
@@ -94,6 +51,39 @@ impl MySql {
         }
         Ok(position(&answers)?)
     }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
+        let (scope, table, address) = match owner.user_id() {
+            Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
+            None => (Scope::App, "app_states", vec![owner.app_name()]),
+        };
+        let of_user = if scope == Scope::User { "AND user_id = ?" } else { "" };
+        let mut values: Vec<_> = address.iter().map(|id| Value::from(*id)).collect();
+        let mut bounds = String::from("`key` >= ?");
+        values.push((&config.prefix).into());
+        if let Some(end) = prefix_end(&config.prefix) {
+            bounds += " AND `key` < ?";
+            values.push(end.into());
+        }
+        if let Some(after) = &config.after {
+            bounds += " AND `key` > ?";
+            values.push(after.into());
+        }
+        values.push(sql_limit(config.page_size + 1));
+        let sql = format!(
+            "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
+             WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
+        );
+        let rows = self.read_within(&sql, values, room, |_| true).await?;
+        let more = rows.len() > config.page_size;
+        let mut page = ScopeMap::new();
+        for row in rows.into_iter().take(config.page_size) {
+            insert(&mut page, scope, &address, Cells::from(row))?;
+        }
+        let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
+        let next = values.keys().next_back().filter(|_| more).cloned();
+        Ok(StatePage::new(values, next))
+    }
 }
 
 /// Returns the position of a change to the state of one owner.
@@ -103,17 +93,4 @@ pub(super) fn position(answers: &[Answer]) -> Result<u64> {
     };
     let position = users.get(&0).or_else(|| apps.get(&0)).ok_or_else(|| strange("no position"))?;
     rows::number(*position, || "the position of a change just made".to_owned())
-}
-
-/// The scope of an owner's keys.
-pub(super) fn scope_of(owner: &StateOwner) -> Scope {
-    if owner.user_id().is_some() { Scope::User } else { Scope::App }
-}
-
-/// Returns the first text, in byte order, that comes after all texts with a prefix; `None` if no text does.
-fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
-    let mut end = prefix.as_bytes().to_vec();
-    // No byte of UTF-8 has the largest value.
-    *end.last_mut()? += 1;
-    Some(end)
 }

@@ -1,17 +1,17 @@
 //! The log of a user's or an app's state: its changes page by page, and the changes to one key.
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::events::{number, sql_limit};
 use super::row::Cells;
-use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{StateChange, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{Attempt, Idempotency, RowRoom};
+use scratchbook_database::{Attempt, RowRoom, StateLogs};
 
 /// The rows of one owner.
 const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
@@ -20,9 +20,9 @@ const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
 pub(super) const COLUMNS: &str =
     "l.position, l.`key`, l.version, l.value, l.session_user, l.session_id, l.seq, l.event_id, l.author, l.time";
 
-impl MySql {
-    /// Reads the log after a position: at least `limit` changes, up to the end of a commit.
-    pub(super) async fn read_log(
+#[async_trait]
+impl StateLogs for MySql {
+    async fn state_changes(
         &self,
         owner: &StateOwner,
         after: u64,
@@ -32,9 +32,9 @@ impl MySql {
         let Some(before_last) = limit.checked_sub(1) else {
             return Ok(Vec::new());
         };
-        let scope = scope_of(owner);
+        let scope = owner.scope();
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
-        let sql = self.sql(&format!(
+        let sql = format!(
             "(SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
               WHERE {OF_OWNER} AND position > ? ORDER BY position, `key` LIMIT ?)
              UNION ALL SELECT {COLUMNS} FROM (
@@ -44,19 +44,16 @@ impl MySql {
              STRAIGHT_JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
                  ON l.app_name = ? AND l.scope = ? AND l.user_id = ? AND l.position = last.position
                      AND l.`key` > last.`key`"
-        ));
+        );
         let first = [&here[..], &[number(after), sql_limit(limit)]].concat();
         let last = [&here[..], &[number(after), sql_limit(before_last)]].concat();
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows_within(&sql, [&first[..], &last, &here].concat(), room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, [&first[..], &last, &here].concat(), room, |_| true).await?;
         let mut changes = rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<Vec<_>>>()?;
         changes.sort_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
         Ok(changes)
     }
 
-    /// Reads the changes to one key before a position, the latest first.
-    pub(super) async fn read_key_changes(
+    async fn key_changes(
         &self,
         owner: &StateOwner,
         name: &str,
@@ -64,16 +61,14 @@ impl MySql {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
-        let scope = scope_of(owner);
-        let sql = self.sql(&format!(
+        let scope = owner.scope();
+        let sql = format!(
             "SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (state_log_by_key)
              WHERE {OF_OWNER} AND `key` = ? AND position < ? ORDER BY position DESC LIMIT ?"
-        ));
+        );
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default(), name].map(Value::from);
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let values = [&here[..], &[number(before), sql_limit(limit)]].concat();
-        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&sql, values, room, |_| true).await?;
         Ok(rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<_>>()?)
     }
 }

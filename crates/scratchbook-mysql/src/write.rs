@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
@@ -16,7 +17,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::NewSession;
 use scratchbook_core::session::{IdScope, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, CommitFate, Failure, Idempotency};
+use scratchbook_database::{AppendRow, Attempt, CommitFate, Creations, Failure, Idempotency};
 
 /// The size of a call besides its arguments: the packet header, and the lengths and types of the values.
 const OVERHEAD: usize = 1024;
@@ -87,23 +88,9 @@ pub(super) struct StoredEvent {
     app: i64,
 }
 
-impl MySql {
-    /// Writes a row and rolls it back.
-    pub(super) async fn write_nothing(&self) -> Attempt<()> {
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        lease.begin().await?;
-        for sql in [
-            "INSERT INTO `{prefix}events` SELECT * FROM `{prefix}events` LIMIT 0",
-            "UPDATE `{prefix}sessions` SET seq = seq WHERE 1 = 0",
-            "INSERT INTO `{prefix}apps` (app_name, position) VALUES (UUID(), 0)",
-        ] {
-            lease.query(&self.sql(sql)).await?;
-        }
-        lease.rollback().await
-    }
-
-    /// Creates a session. Returns `false` if its id is taken.
-    pub(super) async fn write_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+#[async_trait]
+impl Creations for MySql {
+    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         if !new.metadata.is_empty() || new.id_scope == IdScope::App {
             return self.create_locked(new, token, &[Room::Unknown, Room::Counted]).await;
         }
@@ -118,7 +105,9 @@ impl MySql {
         }
         self.is_made(&new.key, &answers)
     }
+}
 
+impl MySql {
     /// Whether a creation has succeeded, according to its answer.
     pub(super) fn is_made(&self, key: &SessionKey, answers: &[Answer]) -> Attempt<bool> {
         match answers {

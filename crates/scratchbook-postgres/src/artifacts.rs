@@ -1,5 +1,6 @@
 //! Artifacts, in the same database as the sessions.
 
+use async_trait::async_trait;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
@@ -11,10 +12,11 @@ use scratchbook_core::content::Part;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{RemovalKind, SessionKey};
-use scratchbook_database::Attempt;
+use scratchbook_database::{Artifacts, Attempt};
 
-impl Postgres {
-    pub(super) async fn save(&self, new: &NewArtifact) -> Attempt<u64> {
+#[async_trait]
+impl Artifacts for Postgres {
+    async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
         let [app, user, session, filename] = new.address.columns();
         let statements = &self.statements.artifact;
         let lock = lock_number(new.address.columns());
@@ -39,13 +41,11 @@ impl Postgres {
         Ok(rows::number(column(row, 0, place)?, place)?)
     }
 
-    pub(super) async fn load(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
+    async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
         let [app, user, session, filename] = address.columns();
         let version = version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease
-            .query(&self.statements.artifact.load, &[&app, &user, &session, &filename, &version, &self.now()])
-            .await?;
+        let params: [&(dyn ToSql + Sync); 6] = [&app, &user, &session, &filename, &version, &self.now()];
+        let rows = self.read(&self.statements.artifact.load, &params).await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };
@@ -54,10 +54,9 @@ impl Postgres {
         Ok(Some(rows::json(column(row, 1, place)?, place)?))
     }
 
-    pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
+    async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
+        let rows = self.read(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
         let mut names = Vec::with_capacity(rows.len());
         for row in &rows {
             names.push(column(row, 0, || format!("a name of an artifact of {key}"))?);
@@ -65,11 +64,10 @@ impl Postgres {
         Ok(names)
     }
 
-    pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let [app, user, session, filename] = address.columns();
-        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 5] = [&app, &user, &session, &filename, &self.now()];
-        let rows = lease.query(&self.statements.artifact.versions, &params).await?;
+        let rows = self.read(&self.statements.artifact.versions, &params).await?;
         let mut versions = Vec::with_capacity(rows.len());
         for row in &rows {
             let version: i64 = column(row, 0, || address.place("?"))?;
@@ -84,7 +82,7 @@ impl Postgres {
         Ok(versions)
     }
 
-    pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
+    async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
         let [app, user, session, filename] = address.columns();
         let lease = self.connections.lease().await?;
         let gone = lease.query(&self.statements.artifact.delete, &[&app, &user, &session, &filename]).await?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -15,10 +16,11 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::NewEvent;
 use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, Unresolved};
+pub(crate) use scratchbook_database::{AppendRow, Appends, Attempt, NewAppend, Unresolved};
 
-impl Postgres {
-    pub(super) async fn append_batch(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+#[async_trait]
+impl Appends for Postgres {
+    async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         let lease = self.connections.lease().await?;
         let done = self.append_on(&lease, batch, KeyLimit::Guarded).await;
         drop(lease);
@@ -34,6 +36,13 @@ impl Postgres {
         }
     }
 
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        Ok(!self.read(&self.statements.resolve.known, &[&app, &user, &session, &id]).await?.is_empty())
+    }
+}
+
+impl Postgres {
     /// The same on a connection that may be in a transaction, which is committed.
     pub(super) async fn append_on(
         &self,

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::Postgres;
@@ -14,7 +15,7 @@ use scratchbook_core::plan::feed::{Feed, FeedPlace, too_old};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{FeedCommit, FeedEntry, FeedPage, FeedStart, Removal, StateChange, StateOwner};
-pub(crate) use scratchbook_database::{Attempt, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, Feeds, RowRoom};
 
 /// A snapshot that contains nothing: all transactions have higher numbers.
 const NOTHING: &str = "3:3:";
@@ -44,19 +45,13 @@ struct Part {
     commits: Vec<(u64, FeedCommit)>,
 }
 
-impl Postgres {
-    pub(super) async fn read_feed(
-        &self,
-        owner: &StateOwner,
-        start: &FeedStart,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<FeedPage> {
+#[async_trait]
+impl Feeds for Postgres {
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
         let feed = Feed::new(self.database_id().await?, owner);
         let mut window = match start {
             FeedStart::Now => {
-                let lease = self.connections.lease_to_read().await?;
-                let rows = lease.query(&self.statements.feed.now, &[]).await?;
+                let rows = self.read(&self.statements.feed.now, &[]).await?;
                 let row = rows.first().ok_or_else(|| Error::internal("the server has no snapshot"))?;
                 let now: &str = column(row, 0, || "a snapshot".to_owned())?;
                 return Ok(FeedPage::new(Vec::new(), feed.cursor(now)));
@@ -82,7 +77,9 @@ impl Postgres {
             };
         }
     }
+}
 
+impl Postgres {
     async fn read_window(&self, owner: &StateOwner, window: &Window, limit: usize, room: RowRoom) -> Attempt<Part> {
         let (app, user) = (owner.app_name(), owner.user_id());
         let from = match window.place.taken {
@@ -95,20 +92,17 @@ impl Postgres {
         let feed = &self.statements.feed;
         let pages = if user.is_some() { &feed.of_user } else { &feed.of_app };
         let statement = if is_new { &pages.begin } else { &pages.go_on };
-        let lease = self.connections.lease_to_read().await?;
         let now = self.now();
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
             [&app, &user, &window.from, &window.to, &from, &rows, &i64::MAX, &now];
-        let rows = lease.query_within(statement, &params, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(statement, &params, room, |_| true).await?;
         Ok(Part::new(app, rows)?)
     }
 
     /// The id of the database, which is read once.
     async fn database_id(&self) -> Attempt<&str> {
         let id = self.database_id.get_or_try_init(|| async {
-            let lease = self.connections.lease_to_read().await?;
-            let rows = lease.query(&self.statements.feed.database_id, &[]).await?;
+            let rows = self.read(&self.statements.feed.database_id, &[]).await?;
             let place = || "the id of the database".to_owned();
             let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
             Ok::<_, scratchbook_database::Failure>(column(row, 0, place)?)

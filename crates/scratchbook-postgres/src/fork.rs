@@ -1,5 +1,7 @@
 //! Forks of sessions, copied inside the database.
 
+use async_trait::async_trait;
+
 use super::Postgres;
 use super::lease::Step;
 use super::locks::param;
@@ -12,7 +14,7 @@ use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{IdScope, Session, SessionKey, micros_of_seconds, no_session};
-pub(crate) use scratchbook_database::{Attempt, NewFork, PastScopes, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, Forks, NewFork, PastScopes, RowRoom};
 
 /// The state of the source session while it is locked.
 struct Source {
@@ -20,10 +22,10 @@ struct Source {
     position: i64,
 }
 
-impl Postgres {
-    /// Creates a fork. The row of the source session is locked as by an append, so that the session does not change
-    /// during the copy.
-    pub(super) async fn fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
+#[async_trait]
+impl Forks for Postgres {
+    /// The row of the source session is locked as by an append, so that the session does not change during the copy.
+    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let NewFork { source: key, at, key: fork, created } = new;
         let [app, user, source, id] = [key.app_name(), key.user_id(), key.session_id(), fork.session_id()];
         let statements = &self.statements.fork;
@@ -73,7 +75,9 @@ impl Postgres {
         lease.commit().await?;
         Ok(Some(made(session, fork)?))
     }
+}
 
+impl Postgres {
     async fn forked_before(
         &self,
         lease: super::lease::Lease<'_>,

@@ -4,13 +4,13 @@
 //! more than the limit allows. The check costs nothing if there is room. Only if it fails is the write repeated, in a
 //! transaction that counts the existing keys under its locks and reports what exceeds the limit.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::Postgres;
 use super::lease::Lease;
 use super::locks::{Owner, Wanted, param};
 use super::read::column;
-use scratchbook_core::error::Result;
+use scratchbook_core::plan::growth::Growth;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextChange;
@@ -48,14 +48,18 @@ impl Postgres {
     ) -> Attempt<()> {
         let changes = || writes.iter().flat_map(|changes| changes.iter());
         let names: HashSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
-        let wanted = Wanted::new(names.into_iter());
-        let rows = lease.all(&[wanted.step(owner, &self.statements.resolve)]).await?.pop().unwrap_or_default();
-        let mut present = wanted.present(owner, &rows)?;
+        let wanted = Wanted::new(names.into_iter(), std::iter::empty());
+        let steps: Vec<_> = wanted.steps(owner, &self.statements.resolve).collect();
+        let rows = lease.all(&steps).await?.pop().unwrap_or_default();
+        let mut growth = Growth::default();
+        wanted.present(owner, &rows, &mut growth)?;
         for scope in [Scope::Session, Scope::User, Scope::App] {
             if changes().any(|change| change.scope == scope) {
-                let count = self.count_keys(lease, owner, scope).await?;
-                check_scope(limits, scope, count, &mut present, writes)?;
+                growth.set_count(scope, self.count_keys(lease, owner, scope).await?);
             }
+        }
+        for changes in writes {
+            growth.add(*changes, limits)?;
         }
         Ok(())
     }
@@ -71,27 +75,4 @@ impl Postgres {
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
         Ok(rows::number(column(row, 0, place)?, place)?)
     }
-}
-
-fn check_scope<'a>(
-    limits: &Limits,
-    scope: Scope,
-    mut count: u64,
-    present: &mut HashMap<(Scope, &'a str), bool>,
-    writes: &[&'a [TextChange]],
-) -> Result<()> {
-    for changes in writes {
-        let (before, mut new) = (count, "");
-        for change in changes.iter().filter(|change| change.scope == scope) {
-            let is_set = change.value.is_some();
-            let was_set = present.insert((scope, &change.name), is_set).unwrap_or_default();
-            match (is_set, was_set) {
-                (true, false) => (count, new) = (count + 1, &change.name),
-                (false, true) => count = count.saturating_sub(1),
-                _ => {}
-            }
-        }
-        limits.check_keys(scope, new, before, count)?;
-    }
-    Ok(())
 }

@@ -20,7 +20,7 @@
 //! - `events.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`: creating sessions. `read.rs`: reading one.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
-//! - `sessions.rs`: title, labels and lists of sessions; `locate.rs`: finding a session by its id alone.
+//! - `sessions.rs`: title, labels and lists of sessions, and finding one by its id alone.
 //! - `state.rs`: the state of users and apps as it is now; `state_log.rs`: its log.
 //! - `past.rs`: point-in-time state, blame and checkpoints; `fork.rs`: forks of sessions.
 //! - `feed.rs`: the change feed; `listen.rs`: notices of commits between processes.
@@ -43,7 +43,6 @@ mod fork;
 mod growth;
 mod lease;
 mod listen;
-mod locate;
 mod locks;
 mod owners;
 mod params;
@@ -62,38 +61,24 @@ mod uri;
 mod usage;
 mod write;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
-use scratchbook_core::artifact::ArtifactVersion;
-use scratchbook_core::content::Part;
 use scratchbook_core::environment::Environment;
-use scratchbook_core::error::{KeyWriter, Result};
-use scratchbook_core::event::Event;
-use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
-use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::error::Result;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
-use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
-use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
-use scratchbook_core::plan::sql::text::{NewSession, TextChange};
-use scratchbook_core::plan::usage::Usage;
-use scratchbook_core::session::{
-    CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
-};
-pub use scratchbook_database::{
-    AppendRow, Attempt, Backend, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, NewAppend, NewFork,
-    Past, PastScopes, RowRoom, Unresolved,
-};
+use scratchbook_core::session::micros_of_seconds;
+use scratchbook_database::{Attempt, Backend, Connect, DatabaseOptions, DatabaseSessionService, DatabaseUri, RowRoom};
 
 use connection::Connections;
+use lease::Step;
 use listen::ListenerState;
-use statements::Statements;
+use statements::{Statement, Statements};
 
 /// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
 ///
@@ -141,6 +126,8 @@ use statements::Statements;
 /// let session = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
 /// # Ok(()) }
 /// ```
+///
+/// [`Limits`]: scratchbook_core::plan::limits::Limits
 pub type PostgresSessionService = DatabaseSessionService<Postgres>;
 
 /// A PostgreSQL database, as [`PostgresSessionService`] uses it.
@@ -161,6 +148,22 @@ impl Postgres {
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }
+
+    /// Runs a statement that only reads.
+    async fn read(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
+        self.connections.lease_to_read().await?.query(statement, params).await
+    }
+
+    /// Runs a statement that only reads rows of a limited size.
+    async fn read_within(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool,
+    ) -> Attempt<Vec<Row>> {
+        self.connections.lease_to_read().await?.query_within(statement, params, room, is_of_item).await
+    }
 }
 
 impl fmt::Debug for Postgres {
@@ -169,8 +172,10 @@ impl fmt::Debug for Postgres {
     }
 }
 
+impl Backend for Postgres {}
+
 #[async_trait]
-impl Backend for Postgres {
+impl Connect for Postgres {
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
         uri::read(uri)
     }
@@ -180,7 +185,7 @@ impl Backend for Postgres {
         let schema = schema::prepare(&connections, options).await?;
         Ok(Self {
             connections,
-            statements: Statements::new(&schema),
+            statements: Statements::of(&schema),
             environment: Arc::clone(&options.environment),
             database_id: OnceCell::new(),
             listeners: ListenerState::default(),
@@ -195,194 +200,11 @@ impl Backend for Postgres {
         migrations
     }
 
-    async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
-        self.append_batch(batch).await
-    }
-
-    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        self.append_resolved(new).await
-    }
-
-    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        self.create_resolved(new, token).await
-    }
-
-    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        self.put_resolved(owner, new, author, time).await
-    }
-
-    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        self.create(new, token).await
-    }
-
-    async fn session(
-        &self,
-        key: &SessionKey,
-        events: EventQuery,
-        state: &StateQuery,
-        room: RowRoom,
-    ) -> Attempt<Option<Session>> {
-        self.read_session(key, events, state, room).await
-    }
-
-    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        self.read_initial_state(key).await
-    }
-
-    async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
-        self.read_past(key, seq, scopes).await
-    }
-
-    async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
-        self.keep(key, checkpoint).await
-    }
-
-    async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
-        self.read_blame(key).await
-    }
-
-    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
-        self.fork(new, token).await
-    }
-
-    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
-        self.list(app_name, query, room).await
-    }
-
-    async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>> {
-        self.read_users_with(app_name, session_id).await
-    }
-
-    async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
-        self.remove_session(key).await
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
-        self.write_expiry(key, expires).await
-    }
-
-    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
-        self.write_metadata(key, update).await
-    }
-
-    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
-        self.read_expired(limit).await
-    }
-
-    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
-        self.remove_expired(key).await
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
-        self.prune(key, before, limit).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
-        self.prune_log(owner, before, limit).await
-    }
-
-    async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>> {
-        self.read_state(owner).await
-    }
-
-    async fn put_state(
-        &self,
-        owner: &StateOwner,
-        changes: &[TextChange],
-        limits: &Limits,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        self.put(owner, changes, limits, author, time).await
-    }
-
-    async fn state_changes(
-        &self,
-        owner: &StateOwner,
-        after: u64,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<Vec<StateChange>> {
-        self.read_log(owner, after, limit, room).await
-    }
-
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
-        self.read_state_page(owner, config, room).await
-    }
-
-    async fn key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-        room: RowRoom,
-    ) -> Attempt<Vec<StateChange>> {
-        self.read_key_changes(owner, name, before, limit, room).await
-    }
-
-    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64> {
-        self.let_go(before, limit).await
-    }
-
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
-        self.read_feed(owner, start, limit, room).await
-    }
-
-    async fn listen(&self, notifier: &CommitNotifier) {
-        self.listen_for_commits(notifier).await;
-    }
-
-    fn may_be_listened_to(&self) -> bool {
-        self.listeners.may_exist()
-    }
-
-    async fn announce(&self, whose: &[Whose]) -> Attempt<()> {
-        self.send_notices(&Whose::to_texts(whose)).await
-    }
-
-    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
-        self.read_owners(after, limit).await
-    }
-
     async fn check_writable(&self) -> Attempt<()> {
-        self.write_nothing().await
-    }
-
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
-        self.remove_user(app_name, user_id).await
-    }
-
-    async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
-        self.save(new).await
-    }
-
-    async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
-        self.load(address, version).await
-    }
-
-    async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
-        self.artifact_names(key).await
-    }
-
-    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
-        self.artifact_versions(address).await
-    }
-
-    async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
-        self.remove_artifact(address).await
-    }
-
-    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
-        self.read_usage(owner).await
-    }
-
-    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
-        self.read_fork_usage(key, at).await
-    }
-
-    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
-        self.knows_event(key, id).await
+        let lease = self.connections.lease().await?;
+        let steps = self.statements.try_write.each_ref().map(|statement| Step::new(statement, []));
+        // The transaction is rolled back when the connection is returned.
+        lease.begin_with(&steps).await.map(drop)
     }
 
     async fn close(&self) {

@@ -7,6 +7,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::Client;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 use super::Postgres;
 use super::read::column;
 use scratchbook_core::session::{CommitNotifier, Whose};
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Listen};
 
 /// The polling interval if notices do not arrive, as behind a pooler.
 const LOOK: Duration = Duration::from_secs(1);
@@ -81,7 +82,7 @@ impl ListenerState {
     }
 
     /// Whether another process may be listening. Not every write reads this; if it is unknown, the answer is yes.
-    pub(super) fn may_exist(&self) -> bool {
+    fn may_exist(&self) -> bool {
         self.lock().is_none_or(|(heard, at)| heard || at.elapsed() >= KNOWN)
     }
 
@@ -95,13 +96,30 @@ pub(super) fn new_sender() -> String {
     format!("@{}", Uuid::new_v4().simple())
 }
 
-impl Postgres {
-    pub(super) async fn listen_for_commits(&self, notifier: &CommitNotifier) {
+#[async_trait]
+impl Listen for Postgres {
+    async fn listen(&self, notifier: &CommitNotifier) {
         if let Err(error) = self.listen_on(notifier).await {
             tracing::debug!(%error, "cannot listen for commits");
         }
     }
 
+    fn may_be_listened_to(&self) -> bool {
+        self.listeners.may_exist()
+    }
+
+    async fn announce(&self, whose: &[Whose]) -> Attempt<()> {
+        let texts: Vec<String> = Whose::to_texts(whose).iter().map(|text| format!("{}{text}", self.sender)).collect();
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.listen.announce, &[&texts]).await?;
+        if let Some(row) = rows.first() {
+            self.learn_listeners(row, 0);
+        }
+        Ok(())
+    }
+}
+
+impl Postgres {
     async fn listen_on(&self, notifier: &CommitNotifier) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let (client, notices) = self.connections.listener().await?;
         let statements = &self.statements.listen;
@@ -151,17 +169,6 @@ impl Postgres {
     async fn say_hello(&self) -> Attempt<()> {
         let lease = self.connections.lease().await?;
         lease.query(&self.statements.listen.notify, &[&vec![format!("{}{HELLO}", self.sender)]]).await.map(drop)
-    }
-
-    /// Sends notices to other processes, if any of them listens.
-    pub(super) async fn send_notices(&self, texts: &[String]) -> Attempt<()> {
-        let texts: Vec<String> = texts.iter().map(|text| format!("{}{text}", self.sender)).collect();
-        let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.listen.announce, &[&texts]).await?;
-        if let Some(row) = rows.first() {
-            self.learn_listeners(row, 0);
-        }
-        Ok(())
     }
 
     /// Remembers whether another process listens, as read by a write.

@@ -1,7 +1,5 @@
 //! The rows that a write locks and reads first: the owners of keys, the keys themselves, and their last writers.
 
-use std::collections::HashMap;
-
 use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -11,6 +9,7 @@ use super::lease::{Lease, Step};
 use super::read::column;
 use super::statements::Resolves;
 use scratchbook_core::error::{Error, KeyWriter, Result};
+use scratchbook_core::plan::growth::Growth;
 use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{SessionKey, StateOwner};
@@ -22,46 +21,62 @@ pub(super) fn param<T: ToSql + Sync>(value: &T) -> &(dyn ToSql + Sync) {
     value
 }
 
-/// The keys to read, in columns.
+/// The keys to read, in columns, and the scopes of which all keys are read.
 pub(super) struct Wanted<'a> {
     keys: Vec<(Scope, &'a str)>,
+    whole: Vec<Scope>,
     scopes: Vec<&'static str>,
     names: Vec<&'a str>,
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(keys: impl Iterator<Item = (Scope, &'a str)>) -> Self {
+    pub(super) fn new(keys: impl Iterator<Item = (Scope, &'a str)>, whole: impl Iterator<Item = Scope>) -> Self {
         let keys: Vec<_> = keys.collect();
         let (scopes, names) = keys.iter().map(|(scope, name)| (scope.as_str(), *name)).unzip();
-        Self { keys, scopes, names }
+        Self { keys, whole: whole.collect(), scopes, names }
     }
 
-    pub(super) fn step<'s>(&'s self, owner: &'s Owner<'_>, statements: &'s Resolves) -> Step<'s> {
+    /// The statements that read the keys: first the named ones, then those of each whole scope.
+    pub(super) fn steps<'s>(
+        &'s self,
+        owner: &'s Owner<'_>,
+        statements: &'s Resolves,
+    ) -> impl Iterator<Item = Step<'s>> {
         let params = [param(&owner.app), &owner.user, &owner.session, &self.scopes, &self.names];
-        Step::new(&statements.keys, params)
+        let whole = self.whole.iter().map(|scope| owner.all_of(*scope, statements));
+        std::iter::once(Step::new(&statements.keys, params)).chain(whole)
     }
 
     /// Adds the keys that were read: their values, and where they were last written.
-    pub(super) fn found(&self, owner: &Owner<'_>, rows: &[Row], found: &mut Found) -> Result<()> {
-        for row in rows {
+    pub(super) fn found(&self, owner: &Owner<'_>, answers: &[Vec<Row>], found: &mut Found) -> Result<()> {
+        let [keys, of_scopes @ ..] = answers else {
+            return Err(Error::internal("a statement was not answered"));
+        };
+        for row in keys {
             let (scope, name) = self.key(owner, row)?;
             owner.insert(found, scope, name, row)?;
+        }
+        for (scope, rows) in self.whole.iter().zip(of_scopes) {
+            for row in rows {
+                let name: &str = column(row, 0, || format!("a key of {}/{}", owner.app, owner.user))?;
+                owner.insert(found, *scope, name, row)?;
+            }
         }
         Ok(())
     }
 
-    /// Which of the keys have a value.
-    pub(super) fn present(&self, owner: &Owner<'_>, rows: &[Row]) -> Result<HashMap<(Scope, &'a str), bool>> {
-        let mut present = HashMap::with_capacity(rows.len());
+    /// Records which of the keys have a value.
+    pub(super) fn present(&self, owner: &Owner<'_>, rows: &[Row], growth: &mut Growth<'a>) -> Result<()> {
         for row in rows {
-            let key = self.key(owner, row)?;
-            let value: Option<&str> = column(row, 1, || owner.place(key.0, key.1))?;
-            present.insert(key, value.is_some());
+            let (scope, name) = self.key(owner, row)?;
+            if column::<Option<&str>>(row, 1, || owner.place(scope, name))?.is_some() {
+                growth.set_present(scope, name);
+            }
         }
-        Ok(present)
+        Ok(())
     }
 
-    pub(super) fn key(&self, owner: &Owner<'_>, row: &Row) -> Result<(Scope, &'a str)> {
+    fn key(&self, owner: &Owner<'_>, row: &Row) -> Result<(Scope, &'a str)> {
         let number: i64 = column(row, 0, || format!("a key of {}/{}", owner.app, owner.user))?;
         let key = usize::try_from(number - 1).ok().and_then(|index| self.keys.get(index));
         key.copied().ok_or_else(|| Error::internal("a key that was not asked for"))
@@ -104,7 +119,7 @@ impl<'a> Owner<'a> {
     }
 
     /// The statement that reads all keys of a scope.
-    pub(super) fn all_of<'s>(&'s self, scope: Scope, statements: &'s Resolves) -> Step<'s> {
+    fn all_of<'s>(&'s self, scope: Scope, statements: &'s Resolves) -> Step<'s> {
         match scope {
             Scope::Session => Step::new(&statements.all_own, [param(&self.app), &self.user, &self.session]),
             Scope::User => Step::new(&statements.all_of_user, [param(&self.app), &self.user]),
@@ -112,17 +127,7 @@ impl<'a> Owner<'a> {
         }
     }
 
-    pub(super) fn found_all(&self, scopes: &[Scope], answers: &[Vec<Row>], found: &mut Found) -> Result<()> {
-        for (scope, rows) in scopes.iter().zip(answers) {
-            for row in rows {
-                let name: &str = column(row, 0, || format!("a key of {}/{}", self.app, self.user))?;
-                self.insert(found, *scope, name, row)?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn insert(&self, found: &mut Found, scope: Scope, name: &str, row: &Row) -> Result<()> {
+    fn insert(&self, found: &mut Found, scope: Scope, name: &str, row: &Row) -> Result<()> {
         let place = || self.place(scope, name);
         let text: Option<&str> = column(row, 1, place)?;
         let value = text.map(|text| rows::json(text, place)).transpose()?;
@@ -130,7 +135,7 @@ impl<'a> Owner<'a> {
         Ok(())
     }
 
-    pub(super) fn place(&self, scope: Scope, name: &str) -> String {
+    fn place(&self, scope: Scope, name: &str) -> String {
         format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user)
     }
 

@@ -1,14 +1,17 @@
 //! The list of apps and users.
 
+use async_trait::async_trait;
+
 use super::Postgres;
 use super::read::{column, sql_limit};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Owners};
 
-impl Postgres {
-    pub(super) async fn read_owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+#[async_trait]
+impl Owners for Postgres {
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
         let (statements, limit) = (&self.statements.owners, sql_limit(limit));
         let statement = match after {
             None => &statements.all,
@@ -17,9 +20,7 @@ impl Postgres {
         };
         let app = after.map_or("", StateOwner::app_name);
         let user = after.and_then(StateOwner::user_id).unwrap_or_default();
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(statement, &[&app, &user, &limit]).await?;
-        drop(lease);
+        let rows = self.read(statement, &[&app, &user, &limit]).await?;
         let owner = |row| {
             let place = || "a row of the apps and users".to_owned();
             let (app, user): (&str, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use serde_json::Map;
 use tokio_postgres::Row;
 
@@ -14,13 +15,52 @@ use scratchbook_core::plan::fork::{check_event_number, log_pruned};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 use scratchbook_core::state::{Scope, ScopeMap};
-pub(crate) use scratchbook_database::{Attempt, Checkpoint, Past, PastScopes};
+pub(crate) use scratchbook_database::{Attempt, Checkpoint, History, Past, PastScopes};
 
-impl Postgres {
-    pub(super) async fn read_past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
+#[async_trait]
+impl History for Postgres {
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let rows = self.read(&self.statements.past.initial, &[&app, &user, &session, &self.now()]).await?;
+        let place = || format!("the initial state of {key}");
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        // An empty initial state has no row.
+        let (seq, text): (Option<i64>, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);
+        let state = text.map_or_else(|| Ok(Map::new()), |text| rows::json(text, place))?;
+        Ok(Some(InitialState::new(rows::number(seq.unwrap_or_default(), place)?, state)))
+    }
+
+    async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
         self.read_past_on(&self.connections.lease_to_read().await?, key, seq, scopes).await
     }
 
+    async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let Checkpoint { incarnation, seq, text } = checkpoint;
+        let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
+        let lease = self.connections.lease().await?;
+        lease.query(&self.statements.past.keep, &[&app, &user, &session, &seq, text, incarnation]).await?;
+        Ok(())
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let rows = self.read(&self.statements.past.blame, &[&app, &user, &session, &self.now()]).await?;
+        let mut found = false;
+        let mut blame = BTreeMap::new();
+        for row in &rows {
+            match written_key(row, key)? {
+                Some((name, writer)) => drop(blame.insert(name, writer)),
+                None => found = true,
+            }
+        }
+        Ok(found.then_some(blame))
+    }
+}
+
+impl Postgres {
     /// The same on a connection that may be in a transaction.
     pub(super) async fn read_past_on(
         &self,
@@ -35,46 +75,6 @@ impl Postgres {
         let rows =
             lease.query(&self.statements.past.read, &[&app, &user, &session, &at, &now, &shared, &unlimited]).await?;
         Ok(past(key, seq, &rows)?)
-    }
-
-    pub(super) async fn keep(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let Checkpoint { incarnation, seq, text } = checkpoint;
-        let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
-        let lease = self.connections.lease().await?;
-        lease.query(&self.statements.past.keep, &[&app, &user, &session, &seq, text, incarnation]).await?;
-        Ok(())
-    }
-
-    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(&self.statements.past.initial, &[&app, &user, &session, &self.now()]).await?;
-        drop(lease);
-        let place = || format!("the initial state of {key}");
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        // An empty initial state has no row.
-        let (seq, text): (Option<i64>, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);
-        let state = text.map_or_else(|| Ok(Map::new()), |text| rows::json(text, place))?;
-        Ok(Some(InitialState::new(rows::number(seq.unwrap_or_default(), place)?, state)))
-    }
-
-    pub(super) async fn read_blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease_to_read().await?;
-        let rows = lease.query(&self.statements.past.blame, &[&app, &user, &session, &self.now()]).await?;
-        drop(lease);
-        let mut found = false;
-        let mut blame = BTreeMap::new();
-        for row in &rows {
-            match written_key(row, key)? {
-                Some((name, writer)) => drop(blame.insert(name, writer)),
-                None => found = true,
-            }
-        }
-        Ok(found.then_some(blame))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, ToSql};
 
 use super::Postgres;
 use super::lease::Lease;
@@ -15,10 +16,11 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, described};
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-pub(crate) use scratchbook_database::{Attempt, RowRoom, yield_between_rows};
+pub(crate) use scratchbook_database::{Attempt, Reads, RowRoom, yield_between_rows};
 
-impl Postgres {
-    pub(super) async fn read_session(
+#[async_trait]
+impl Reads for Postgres {
+    async fn session(
         &self,
         key: &SessionKey,
         events: EventQuery,
@@ -27,7 +29,9 @@ impl Postgres {
     ) -> Attempt<Option<Session>> {
         self.read_session_on(&self.connections.lease_to_read().await?, key, events, state, room).await
     }
+}
 
+impl Postgres {
     /// The same on a connection that may be in a transaction.
     pub(super) async fn read_session_on(
         &self,
@@ -41,29 +45,14 @@ impl Postgres {
         let names = |scope| state.names(scope).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         let [of_session, of_user, of_app] = [Scope::Session, Scope::User, Scope::App].map(names);
         let keys = if of_session.is_some() { Keys::Some } else { Keys::All };
+        let [own, of_user, of_app] = [of_session, of_user, of_app].map(Option::unwrap_or_default);
         let Bounds { number, limit, seconds, many, far } = Bounds::new(events);
         let statement = self.statements.session(events, keys);
-        let rows = lease
-            .query_within(
-                statement,
-                &[
-                    &app,
-                    &user,
-                    &session,
-                    &number,
-                    &limit,
-                    &seconds,
-                    &many,
-                    &far,
-                    &of_session.unwrap_or_default(),
-                    &of_user.unwrap_or_default(),
-                    &of_app.unwrap_or_default(),
-                    &self.now(),
-                ],
-                room,
-                |row| row.try_get(0).is_ok_and(|kind: &str| kind == "event"),
-            )
-            .await?;
+        let now = self.now();
+        let params: [&(dyn ToSql + Sync); 12] =
+            [&app, &user, &session, &number, &limit, &seconds, &many, &far, &own, &of_user, &of_app, &now];
+        let is_event = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kind == "event");
+        let rows = lease.query_within(statement, &params, room, is_event).await?;
         Ok(assemble(key, &rows).await?)
     }
 }

@@ -1,5 +1,6 @@
 //! Removing sessions and users, and the records of removals for feeds.
 
+use async_trait::async_trait;
 use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
@@ -7,10 +8,11 @@ use super::Postgres;
 use super::lease::Lease;
 use super::read::{column, sql_limit};
 use scratchbook_core::session::{RemovalKind, SessionKey};
-pub(crate) use scratchbook_database::Attempt;
+pub(crate) use scratchbook_database::{Attempt, Removals};
 
-impl Postgres {
-    pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
+#[async_trait]
+impl Removals for Postgres {
+    async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let statements = &self.statements.delete;
         let lease = self.connections.lease().await?;
@@ -31,6 +33,39 @@ impl Postgres {
         lease.commit().await
     }
 
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        let lease = self.connections.lease().await?;
+        lease.begin().await?;
+        let was_there = self.remove_expired_on(&lease, key).await?;
+        lease.commit().await?;
+        Ok(was_there)
+    }
+
+    async fn delete_user(&self, app: &str, user: &str) -> Attempt<()> {
+        let statements = &self.statements.delete;
+        let lease = self.connections.lease().await?;
+        lease.begin().await?;
+        lease.query(&statements.lock_sessions, &[&app, &user]).await?;
+        // The row is inserted if it is missing: a user who is created concurrently would otherwise be removed without a
+        // lock.
+        let was_there = lease.query(&statements.lock_user, &[&app, &user]).await?.is_empty();
+        // Read under the lock: another call may have removed the user in the meantime, and its record has the number of
+        // sessions.
+        let has_more = was_there || !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
+        // Sessions that were created while we waited for the user's row are locked out of order. If one of them is in
+        // use, the transaction is rolled back and retried.
+        let sessions = sql_limit(lease.query(&statements.lock_new_sessions, &[&app, &user]).await?.len());
+        for statement in &statements.of_user {
+            lease.query(statement, &[&app, &user]).await?;
+        }
+        if sessions > 0 || has_more {
+            self.record(&lease, [app, user, ""], RemovalKind::Erased, sessions).await?;
+        }
+        lease.commit().await
+    }
+}
+
+impl Postgres {
     /// Removes a session whose row is locked and whose last event has this number.
     pub(super) async fn remove_locked(
         &self,
@@ -70,28 +105,5 @@ impl Postgres {
         let last = column(row, 0, || format!("the session {key}"))?;
         self.remove_locked(lease, [app, user, session], RemovalKind::Expired, last).await?;
         Ok(true)
-    }
-
-    pub(super) async fn remove_user(&self, app: &str, user: &str) -> Attempt<()> {
-        let statements = &self.statements.delete;
-        let lease = self.connections.lease().await?;
-        lease.begin().await?;
-        lease.query(&statements.lock_sessions, &[&app, &user]).await?;
-        // The row is inserted if it is missing: a user who is created concurrently would otherwise be removed without a
-        // lock.
-        let was_there = lease.query(&statements.lock_user, &[&app, &user]).await?.is_empty();
-        // Read under the lock: another call may have removed the user in the meantime, and its record has the number of
-        // sessions.
-        let has_more = was_there || !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
-        // Sessions that were created while we waited for the user's row are locked out of order. If one of them is in
-        // use, the transaction is rolled back and retried.
-        let sessions = sql_limit(lease.query(&statements.lock_new_sessions, &[&app, &user]).await?.len());
-        for statement in &statements.of_user {
-            lease.query(statement, &[&app, &user]).await?;
-        }
-        if sessions > 0 || has_more {
-            self.record(&lease, [app, user, ""], RemovalKind::Erased, sessions).await?;
-        }
-        lease.commit().await
     }
 }

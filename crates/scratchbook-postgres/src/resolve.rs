@@ -4,6 +4,7 @@
 //! that the values that were read do not change until the commit. The reads follow all locks, so they see the commits
 //! that the locks have waited for.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::growth::KeyLimit;
@@ -11,7 +12,6 @@ use super::lease::Step;
 use super::locks::{Owner, Wanted, param};
 use super::read::column;
 use super::state::StateWrite;
-use super::state::scope_of;
 use super::write::NewRow;
 use super::{Postgres, error};
 use scratchbook_core::error::{Error, Result};
@@ -22,21 +22,42 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{LogPositions, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, Unresolved};
+pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, ResolvedWrites, Unresolved};
 
-impl Postgres {
-    pub(super) async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+#[async_trait]
+impl ResolvedWrites for Postgres {
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_resolved_by(new, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => self.append_resolved_by(new, KeyLimit::Counted).await,
             done => done,
         }
     }
 
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+        match self.create_resolved_by(new, token, KeyLimit::Guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => {
+                self.create_resolved_by(new, token, KeyLimit::Counted).await
+            }
+            done => done,
+        }
+    }
+
+    async fn put_resolved(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        match self.put_resolved_by(of, new, author, time, KeyLimit::Guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => {
+                self.put_resolved_by(of, new, author, time, KeyLimit::Counted).await
+            }
+            done => done,
+        }
+    }
+}
+
+impl Postgres {
     pub(super) async fn append_resolved_by(&self, new: &Unresolved, limit: KeyLimit) -> Attempt<(AppendRow, Event)> {
         let Unresolved { key, prepared, options } = new;
         let (owner, event) = (Owner::of_session(key), &prepared.event);
-        let wanted = Wanted::new(prepared.reads(options).map(|change| (change.scope, change.name.as_str())));
-        let scopes: Vec<_> = prepared.reads_scopes(options).collect();
+        let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
+        let wanted = Wanted::new(reads, prepared.reads_scopes(options));
         let statements = &self.statements.resolve;
         let now = self.now();
         let lock = [param(&owner.app), &owner.user, &owner.session, &now];
@@ -44,15 +65,14 @@ impl Postgres {
         steps.extend(owner.locks(self, prepared.changes.iter().map(|change| change.scope)));
         let reads = steps.len();
         steps.push(Step::new(&statements.known, [param(&owner.app), &owner.user, &owner.session, &event.id]));
-        steps.push(wanted.step(&owner, statements));
-        steps.extend(scopes.iter().map(|scope| owner.all_of(*scope, statements)));
+        steps.extend(wanted.steps(&owner, statements));
         let lease = self.connections.lease().await?;
         let mut answers = lease.begin_with(&steps).await?;
         let read = answers.split_off(reads);
         let Some(row) = answers.first().and_then(|session| session.first()) else {
             return Ok((AppendRow::NoSession, event.clone()));
         };
-        let [known, keys, of_scopes @ ..] = read.as_slice() else {
+        let [known, read @ ..] = read.as_slice() else {
             return Err(Error::internal("a statement was not answered").into());
         };
         if let Some(row) = known.first() {
@@ -65,8 +85,7 @@ impl Postgres {
         let place = || format!("the session {key}");
         let mut found =
             Found::new(rows::number(column(row, 0, place)?, place)?).with_create_time(column(row, 1, place)?);
-        wanted.found(&owner, keys, &mut found)?;
-        owner.found_all(&scopes, of_scopes, &mut found)?;
+        wanted.found(&owner, read, &mut found)?;
         let resolved = match prepared.resolve(options, &found) {
             Ok(resolved) => resolved,
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
@@ -78,15 +97,6 @@ impl Postgres {
         let row = self.append_on(&lease, &[&append], limit).await?.pop();
         let row = row.ok_or_else(|| Error::internal("an append was not answered"))?;
         Ok((row, append.event.prepared.event))
-    }
-
-    pub(super) async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        match self.create_resolved_by(new, token, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {
-                self.create_resolved_by(new, token, KeyLimit::Counted).await
-            }
-            done => done,
-        }
     }
 
     async fn create_resolved_by(&self, new: &PreparedSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
@@ -101,19 +111,14 @@ impl Postgres {
             return self.created_before(&lease, key, scope, token).await;
         }
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
-        let wanted = Wanted::new(new.reads().into_iter());
-        let scopes: Vec<_> = new.reads_scopes().collect();
+        let wanted = Wanted::new(new.reads().into_iter(), new.reads_scopes());
         // A creation locks its user, whatever it writes.
         let mut steps = owner.locks(self, changes.map(|change| change.scope).chain([Scope::User]));
         let reads = steps.len();
-        steps.push(wanted.step(&owner, statements));
-        steps.extend(scopes.iter().map(|scope| owner.all_of(*scope, statements)));
+        steps.extend(wanted.steps(&owner, statements));
         let read = lease.all(&steps).await?.split_off(reads);
         let mut found = Found::new(0);
-        if let [keys, of_scopes @ ..] = read.as_slice() {
-            wanted.found(&owner, keys, &mut found)?;
-            owner.found_all(&scopes, of_scopes, &mut found)?;
-        }
+        wanted.found(&owner, &read, &mut found)?;
         let resolved = match new.clone().resolve(found) {
             Ok(resolved) => NewSession::new(resolved)?,
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
@@ -121,21 +126,6 @@ impl Postgres {
         self.fill(&lease, &resolved, limit).await?;
         lease.commit().await?;
         Ok(true)
-    }
-
-    pub(super) async fn put_resolved(
-        &self,
-        of: &StateOwner,
-        new: &PreparedState,
-        author: &str,
-        time: f64,
-    ) -> Attempt<u64> {
-        match self.put_resolved_by(of, new, author, time, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {
-                self.put_resolved_by(of, new, author, time, KeyLimit::Counted).await
-            }
-            done => done,
-        }
     }
 
     async fn put_resolved_by(
@@ -147,19 +137,15 @@ impl Postgres {
         limit: KeyLimit,
     ) -> Attempt<u64> {
         let (owner, statements) = (Owner::of_state(of), &self.statements.resolve);
-        let wanted = Wanted::new(new.reads().map(|change| (change.scope, change.name.as_str())));
-        let scopes: Vec<_> = new.reads_scopes().collect();
-        let mut steps = owner.locks(self, [scope_of(of)].into_iter());
+        let reads = new.reads().map(|change| (change.scope, change.name.as_str()));
+        let wanted = Wanted::new(reads, new.reads_scopes());
+        let mut steps = owner.locks(self, [of.scope()].into_iter());
         let reads = steps.len();
-        steps.push(wanted.step(&owner, statements));
-        steps.extend(scopes.iter().map(|scope| owner.all_of(*scope, statements)));
+        steps.extend(wanted.steps(&owner, statements));
         let lease = self.connections.lease().await?;
         let read = lease.begin_with(&steps).await?.split_off(reads);
         let mut found = Found::new(0);
-        if let [keys, of_scopes @ ..] = read.as_slice() {
-            wanted.found(&owner, keys, &mut found)?;
-            owner.found_all(&scopes, of_scopes, &mut found)?;
-        }
+        wanted.found(&owner, &read, &mut found)?;
         let resolved = match new.resolve(&found) {
             Ok(resolved) => TextChange::all(&resolved)?,
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),

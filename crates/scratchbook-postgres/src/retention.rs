@@ -1,5 +1,7 @@
 //! Expiry and pruning: expired sessions, old events and old changes of logs.
 
+use async_trait::async_trait;
+
 use super::Postgres;
 use super::lease::Step;
 use super::locks::param;
@@ -8,10 +10,11 @@ use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
-pub(crate) use scratchbook_database::{Attempt, PastScopes};
+pub(crate) use scratchbook_database::{Attempt, PastScopes, Retention};
 
-impl Postgres {
-    pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+#[async_trait]
+impl Retention for Postgres {
+    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let lease = self.connections.lease().await?;
         let statement = &self.statements.retention.set_expiry;
@@ -19,10 +22,8 @@ impl Postgres {
         Ok(!rows.is_empty())
     }
 
-    pub(super) async fn read_expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
-        let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.retention.expired, &[&self.now(), &sql_limit(limit)]).await?;
-        drop(lease);
+    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        let rows = self.read(&self.statements.retention.expired, &[&self.now(), &sql_limit(limit)]).await?;
         let key = |row| {
             let place = || "a row of the expired sessions".to_owned();
             rows::stored_key(column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?)
@@ -30,23 +31,7 @@ impl Postgres {
         Ok(rows.iter().map(key).collect::<Result<_>>()?)
     }
 
-    pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
-        let lease = self.connections.lease().await?;
-        lease.begin().await?;
-        let was_there = self.remove_expired_on(&lease, key).await?;
-        lease.commit().await?;
-        Ok(was_there)
-    }
-
-    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
-        let of = || "the removals that were let go".to_owned();
-        let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.retention.let_removals_go, &[&before, &sql_limit(limit)]).await?;
-        let row = rows.first().ok_or_else(|| rows::damaged(of()))?;
-        Ok(rows::number(column(row, 0, of)?, of)?)
-    }
-
-    pub(super) async fn prune(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let statements = &self.statements.retention;
         let (now, of) = (self.now(), || format!("the session {key}"));
@@ -85,7 +70,7 @@ impl Postgres {
         Ok(until - base)
     }
 
-    pub(super) async fn prune_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
         if limit == 0 {
             return Ok(0);
         }
@@ -114,5 +99,13 @@ impl Postgres {
         let gone = lease.query(&statements.prune_log, &[&app, &scope, &user, &before, &sql_limit(limit)]).await?;
         lease.commit().await?;
         Ok(gone.len() as u64)
+    }
+
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let of = || "the removals that were let go".to_owned();
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.retention.let_removals_go, &[&before, &sql_limit(limit)]).await?;
+        let row = rows.first().ok_or_else(|| rows::damaged(of()))?;
+        Ok(rows::number(column(row, 0, of)?, of)?)
     }
 }

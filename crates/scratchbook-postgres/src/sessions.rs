@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -18,10 +19,11 @@ use scratchbook_core::session::{
     ListSessionsResponse, LogPositions, Session, SessionKey, SessionMetadata, SessionUpdate,
 };
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-pub(crate) use scratchbook_database::{Attempt, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, RowRoom, Sessions};
 
-impl Postgres {
-    pub(super) async fn list(&self, app: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
+#[async_trait]
+impl Sessions for Postgres {
+    async fn list_sessions(&self, app: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
         let (after, limit, now) = (query.start(), sql_limit(query.scan_limit()), self.now());
         let ListPosition { micros, user_id, session_id } = &after;
         let statements = self.statements.list.of(query.user_id.as_deref(), query.order);
@@ -53,7 +55,13 @@ impl Postgres {
         Ok(response(page, token))
     }
 
-    pub(super) async fn write_metadata(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
+    async fn users_with(&self, app: &str, session: &str) -> Attempt<Vec<String>> {
+        let rows = self.read(&self.statements.users_with, &[&app, &self.now(), &session]).await?;
+        let user = |row| column(row, 0, || format!("the user of a session {session} of {app}"));
+        Ok(rows.iter().map(user).collect::<Result<_>>()?)
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let (statements, now) = (&self.statements.list, self.now());
         let lease = self.connections.lease().await?;

@@ -1,6 +1,8 @@
 //! The state of users and apps as it is now.
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::changes::{Changes, owner};
@@ -9,70 +11,26 @@ use super::lease::Lease;
 use super::locks::Owner;
 use super::read::{column, sql_limit};
 use super::{Postgres, error};
+use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
 use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
-use scratchbook_core::state::{MAX_KEY_BYTES, Scope};
-pub(crate) use scratchbook_database::{Attempt, RowRoom};
+use scratchbook_core::state::MAX_KEY_BYTES;
+pub(crate) use scratchbook_database::{Attempt, RowRoom, States};
 
-impl Postgres {
-    pub(super) async fn read_state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
+#[async_trait]
+impl States for Postgres {
+    async fn state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
         let [app, user, _] = owner(of);
-        let lease = self.connections.lease_to_read().await?;
         let rows = match of {
-            StateOwner::User { .. } => lease.query(&self.statements.user_state, &[&app, &user]).await?,
-            StateOwner::App { .. } => lease.query(&self.statements.app_state, &[&app]).await?,
+            StateOwner::User { .. } => self.read(&self.statements.user_state, &[&app, &user]).await?,
+            StateOwner::App { .. } => self.read(&self.statements.app_state, &[&app]).await?,
         };
-        drop(lease);
-        let scope = scope_of(of);
-        let mut values = Map::new();
-        for row in &rows {
-            let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
-            let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
-            let value = rows::json(column(row, 1, place)?, place)?;
-            values.insert(name, value);
-        }
-        Ok(values)
+        Ok(values(of, &rows)?)
     }
 
-    pub(super) async fn read_state_page(
-        &self,
-        of: &StateOwner,
-        config: &ListStateConfig,
-        room: RowRoom,
-    ) -> Attempt<StatePage> {
-        let [app, user, _] = owner(of);
-        let (prefix, after) = (config.prefix.as_str(), config.after.as_deref());
-        // Names with U+0000 are refused when they are written, so no name lies between this bound and the requested
-        // one.
-        let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
-        let (upper, limit) = (after_all(prefix), sql_limit(config.page_size + 1));
-        let lease = self.connections.lease_to_read().await?;
-        let (of_user, of_app) = (&self.statements.user_page, &self.statements.app_page);
-        let rows = match of {
-            StateOwner::User { .. } => {
-                let params: [&(dyn ToSql + Sync); 6] = [&app, &user, &from, &upper, &after, &limit];
-                lease.query_within(of_user, &params, room, |_| true).await?
-            }
-            StateOwner::App { .. } => {
-                let params: [&(dyn ToSql + Sync); 5] = [&app, &from, &upper, &after, &limit];
-                lease.query_within(of_app, &params, room, |_| true).await?
-            }
-        };
-        drop(lease);
-        let (scope, mut values) = (scope_of(of), Map::new());
-        for row in rows.iter().take(config.page_size) {
-            let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
-            let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
-            let value = rows::json(column(row, 1, place)?, place)?;
-            values.insert(name, value);
-        }
-        let next = if rows.len() > config.page_size { values.keys().next_back().cloned() } else { None };
-        Ok(StatePage::new(values, next))
-    }
-
-    pub(super) async fn put(
+    async fn put_state(
         &self,
         of: &StateOwner,
         changes: &[TextChange],
@@ -87,12 +45,37 @@ impl Postgres {
             done => return done,
         }
         let owner = Owner::of_state(of);
-        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
+        lease.begin_with(&owner.locks(self, [of.scope()].into_iter())).await?;
         self.check_growth(&lease, &owner, limits, &[changes]).await?;
         let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
         self.put_on(&lease, of, &counted).await
     }
 
+    async fn list_state(&self, of: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
+        let [app, user, _] = owner(of);
+        let (prefix, after) = (config.prefix.as_str(), config.after.as_deref());
+        // Names with U+0000 are refused when they are written, so no name lies between this bound and the requested
+        // one.
+        let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
+        let (upper, limit) = (prefix_end(prefix).unwrap_or_else(after_all_keys), sql_limit(config.page_size + 1));
+        let (of_user, of_app) = (&self.statements.user_page, &self.statements.app_page);
+        let rows = match of {
+            StateOwner::User { .. } => {
+                let params: [&(dyn ToSql + Sync); 6] = [&app, &user, &from, &upper, &after, &limit];
+                self.read_within(of_user, &params, room, |_| true).await?
+            }
+            StateOwner::App { .. } => {
+                let params: [&(dyn ToSql + Sync); 5] = [&app, &from, &upper, &after, &limit];
+                self.read_within(of_app, &params, room, |_| true).await?
+            }
+        };
+        let values = values(of, &rows[..rows.len().min(config.page_size)])?;
+        let next = if rows.len() > config.page_size { values.keys().next_back().cloned() } else { None };
+        Ok(StatePage::new(values, next))
+    }
+}
+
+impl Postgres {
     /// The same on a connection that may be in a transaction, which is committed.
     pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
         let StateWrite { changes, most_rows, author, time } = write;
@@ -113,20 +96,20 @@ impl Postgres {
     }
 }
 
-/// Returns a text that is greater, byte by byte, than all names with a prefix, and as small as possible.
-fn after_all(prefix: &str) -> String {
-    let mut rest = prefix.to_owned();
-    while let Some(last) = rest.pop() {
-        let next = match last {
-            '\u{d7ff}' => Some('\u{e000}'),
-            last => char::from_u32(u32::from(last) + 1),
-        };
-        if let Some(next) = next {
-            rest.push(next);
-            return rest;
-        }
-    }
-    // This is longer than any name that consists of the greatest character.
+/// Reads keys and their values.
+fn values(of: &StateOwner, rows: &[Row]) -> Result<Map<String, Value>> {
+    let ([app, user, _], scope) = (owner(of), of.scope());
+    let value = |row| {
+        let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
+        let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
+        let value = rows::json(column(row, 1, place)?, place)?;
+        Ok((name, value))
+    };
+    rows.iter().map(value).collect()
+}
+
+/// A text after all keys: longer than any that consists of the greatest character.
+fn after_all_keys() -> String {
     char::MAX.to_string().repeat(MAX_KEY_BYTES / char::MAX.len_utf8() + 1)
 }
 
@@ -136,28 +119,4 @@ pub(super) struct StateWrite<'a> {
     pub(super) most_rows: i64,
     pub(super) author: &'a str,
     pub(super) time: f64,
-}
-
-pub(super) fn scope_of(owner: &StateOwner) -> Scope {
-    match owner {
-        StateOwner::User { .. } => Scope::User,
-        StateOwner::App { .. } => Scope::App,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::after_all;
-
-    #[test]
-    fn names_with_a_prefix_stand_before_what_is_after_all_of_them() {
-        for prefix in ["", "a", "100%", "a\u{10ffff}", "\u{d7ff}", "\u{7f}", "\u{ffff}", "\u{10ffff}\u{10ffff}"] {
-            let end = after_all(prefix);
-            for rest in ["", "a", "\u{10ffff}", "\u{10ffff}\u{10ffff}a"] {
-                assert!(format!("{prefix}{rest}") < end, "{prefix:?} {rest:?}");
-            }
-        }
-        assert_eq!(after_all("ab"), "ac");
-        assert_eq!(after_all("a\u{10ffff}"), "b");
-    }
 }

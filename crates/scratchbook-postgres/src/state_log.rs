@@ -1,21 +1,22 @@
 //! The log of a user's or an app's state: its changes page by page, and the changes to one key.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::changes::owner;
 use super::read::{column, sql_limit};
-use super::state::scope_of;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
 use scratchbook_core::session::{StateChange, StateOwner};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, RowRoom, StateLogs};
 
-impl Postgres {
-    pub(super) async fn read_log(
+#[async_trait]
+impl StateLogs for Postgres {
+    async fn state_changes(
         &self,
         of: &StateOwner,
         after: u64,
@@ -25,16 +26,14 @@ impl Postgres {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let ([app, user, _], scope) = (owner(of), scope_of(of));
+        let ([app, user, _], scope) = (owner(of), of.scope());
         let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
-        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
-        let rows = lease.query_within(&self.statements.state_changes, &params, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&self.statements.state_changes, &params, room, |_| true).await?;
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
     }
 
-    pub(super) async fn read_key_changes(
+    async fn key_changes(
         &self,
         of: &StateOwner,
         name: &str,
@@ -42,15 +41,13 @@ impl Postgres {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
-        let ([app, user, _], scope) = (owner(of), scope_of(of));
+        let ([app, user, _], scope) = (owner(of), of.scope());
         let (before, limit) = (i64::try_from(before).unwrap_or(i64::MAX), sql_limit(limit));
         if name.contains('\0') {
             return Ok(Vec::new());
         }
-        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 6] = [&app, &scope.as_str(), &user, &name, &before, &limit];
-        let rows = lease.query_within(&self.statements.key_changes, &params, room, |_| true).await?;
-        drop(lease);
+        let rows = self.read_within(&self.statements.key_changes, &params, room, |_| true).await?;
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
     }
 }

@@ -1,5 +1,6 @@
 //! How much is stored.
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::Postgres;
@@ -9,33 +10,24 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
-use scratchbook_database::Attempt;
+use scratchbook_database::{Attempt, Usages};
 
-impl Postgres {
-    pub(super) async fn read_usage(&self, owner: &StateOwner) -> Attempt<Usage> {
+#[async_trait]
+impl Usages for Postgres {
+    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
         let (app, statements) = (owner.app_name(), &self.statements.usage);
-        let lease = self.connections.lease().await?;
         let rows = match owner.user_id() {
-            Some(user) => lease.query(&statements.of_user, &[&app, &user]).await?,
-            None => lease.query(&statements.of_app, &[&app]).await?,
+            Some(user) => self.read(&statements.of_user, &[&app, &user]).await?,
+            None => self.read(&statements.of_app, &[&app]).await?,
         };
-        drop(lease);
         Ok(usage(&rows)?)
     }
 
-    pub(super) async fn read_fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let at = at.and_then(|at| i64::try_from(at).ok()).unwrap_or(i64::MAX);
-        let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.usage.of_fork, &[&app, &user, &session, &at]).await?;
-        drop(lease);
+        let rows = self.read(&self.statements.usage.of_fork, &[&app, &user, &session, &at]).await?;
         Ok(usage(&rows)?)
-    }
-
-    pub(super) async fn knows_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease().await?;
-        Ok(!lease.query(&self.statements.resolve.known, &[&app, &user, &session, &id]).await?.is_empty())
     }
 }
 

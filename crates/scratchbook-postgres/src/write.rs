@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use async_trait::async_trait;
 use tokio_postgres::types::ToSql;
 
 use super::changes::Changes;
@@ -16,26 +17,22 @@ use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Creations, Failure};
 
 /// The number of positions that one value of the sequence stands for.
 const POSITIONS: usize = 1024;
 
-impl Postgres {
-    /// Writes a row in a transaction that is rolled back when the connection is returned.
-    pub(super) async fn write_nothing(&self) -> Attempt<()> {
-        let lease = self.connections.lease().await?;
-        let steps = self.statements.try_write.each_ref().map(|statement| Step::new(statement, []));
-        lease.begin_with(&steps).await.map(drop)
-    }
-
-    pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+#[async_trait]
+impl Creations for Postgres {
+    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         match self.create_by(new, token, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => self.create_by(new, token, KeyLimit::Counted).await,
             done => done,
         }
     }
+}
 
+impl Postgres {
     async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
         let events = new.events.iter().map(|event| &event.prepared);
@@ -145,35 +142,12 @@ impl Postgres {
         let writes_app = new.shared.iter().chain(of_events).any(|change| change.scope == Scope::App);
         let time = seconds_of_micros(new.created);
         let (initial, begins) = (new.initial.as_deref().unwrap_or_default(), new.initial.is_some());
-        let [ord, scope, slot, key, value] = changes.params();
-        let [ids, hashes, invocations, authors, timestamps, texts] = columns.params();
-        let rows = lease
-            .query(
-                &self.statements.create,
-                &[
-                    ord,
-                    scope,
-                    slot,
-                    key,
-                    value,
-                    &app,
-                    &user,
-                    &session,
-                    &time,
-                    ids,
-                    hashes,
-                    invocations,
-                    authors,
-                    timestamps,
-                    texts,
-                    &initial,
-                    &begins,
-                    &blocks,
-                    &writes_app,
-                    &limit.most_rows(&new.limits),
-                ],
-            )
-            .await?;
+        let most_rows = limit.most_rows(&new.limits);
+        let mut params = changes.params().to_vec();
+        params.extend([param(&app), &user, &session, &time]);
+        params.extend(columns.params());
+        params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows]);
+        let rows = lease.query(&self.statements.create, &params).await?;
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 0);
         }

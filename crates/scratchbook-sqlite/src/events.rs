@@ -72,8 +72,8 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
     for change in &new.changes {
         let was_there = match change.scope {
             Scope::Session => state::write_own(tx, key, seq, change)?,
-            Scope::User => state::write_user(tx, app, user, change, &origin)?,
-            Scope::App | Scope::Temp => state::write_app(tx, app, change, &origin)?,
+            Scope::User => state::write_shared(tx, app, Some(user), change, &origin)?,
+            Scope::App | Scope::Temp => state::write_shared(tx, app, None, change, &origin)?,
         };
         growth.add(change, was_there);
     }

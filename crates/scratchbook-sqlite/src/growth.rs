@@ -1,5 +1,7 @@
 //! Checks the limit on the number of keys of each scope that a commit adds keys to.
 
+use rusqlite::params_from_iter;
+
 use super::error::Fallible;
 use super::transaction::Tx;
 use scratchbook_core::plan::limits::Limits;
@@ -13,6 +15,18 @@ pub(super) struct Address<'a> {
     pub(super) app: &'a str,
     pub(super) user: &'a str,
     pub(super) session: &'a str,
+}
+
+impl<'a> Address<'a> {
+    /// The columns that identify the owner of keys in a scope.
+    pub(super) fn columns(self, scope: Scope) -> impl Iterator<Item = &'a str> {
+        let count = match scope {
+            Scope::Session => 3,
+            Scope::User => 2,
+            _ => 1,
+        };
+        [self.app, self.user, self.session].into_iter().take(count)
+    }
 }
 
 impl<'a> From<&'a SessionKey> for Address<'a> {
@@ -87,10 +101,6 @@ fn count(tx: &Tx<'_>, of: Address<'_>, scope: Scope) -> Fallible<u64> {
         Scope::User => "SELECT count(value) FROM user_states WHERE app_name = ?1 AND user_id = ?2",
         _ => "SELECT count(value) FROM app_states WHERE app_name = ?1",
     })?;
-    let count: i64 = match scope {
-        Scope::Session => statement.query_row([of.app, of.user, of.session], |row| row.get(0))?,
-        Scope::User => statement.query_row([of.app, of.user], |row| row.get(0))?,
-        _ => statement.query_row([of.app], |row| row.get(0))?,
-    };
+    let count: i64 = statement.query_row(params_from_iter(of.columns(scope)), |row| row.get(0))?;
     Ok(count.unsigned_abs())
 }

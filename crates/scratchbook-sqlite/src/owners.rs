@@ -1,7 +1,7 @@
 //! Lists apps and their users. Each is found through a primary key, so the cost of a page depends on its length
 //! alone.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params_from_iter};
 
 use super::error::Fallible;
 use super::row::named;
@@ -37,48 +37,30 @@ pub(super) fn after(connection: &Connection, after: Option<&StateOwner>, limit: 
 /// The first app after a given one, or the first of all.
 fn next_app(connection: &Connection, after: Option<&str>) -> Fallible<Option<String>> {
     // There are two statements because an app's name may be empty, and the empty name is greater than nothing.
-    let sql = match after {
-        None => {
-            "SELECT min(app_name) FROM (
-                 SELECT min(app_name) AS app_name FROM sessions UNION ALL SELECT min(app_name) FROM app_states
-                 UNION ALL SELECT min(app_name) FROM user_states UNION ALL SELECT min(app_name) FROM artifacts
-             )"
-        }
-        Some(_) => {
-            "SELECT min(app_name) FROM (
-                 SELECT min(app_name) AS app_name FROM sessions WHERE app_name > ?1
-                 UNION ALL SELECT min(app_name) FROM app_states WHERE app_name > ?1
-                 UNION ALL SELECT min(app_name) FROM user_states WHERE app_name > ?1
-                 UNION ALL SELECT min(app_name) FROM artifacts WHERE app_name > ?1
-             )"
-        }
-    };
-    let found = connection.prepare_cached(sql)?.query_row(rusqlite::params_from_iter(after), |row| row.get(0));
+    let above = if after.is_some() { "WHERE app_name > ?1" } else { "" };
+    let sql = format!(
+        "SELECT min(app_name) FROM (
+             SELECT min(app_name) AS app_name FROM sessions {above}
+             UNION ALL SELECT min(app_name) FROM app_states {above}
+             UNION ALL SELECT min(app_name) FROM user_states {above}
+             UNION ALL SELECT min(app_name) FROM artifacts {above}
+         )"
+    );
+    let found = connection.prepare_cached(&sql)?.query_row(params_from_iter(after), |row| row.get(0));
     named(found, || format!("the app after {after:?}"))
 }
 
 /// The first user of an app after a given one, or the first of all.
 fn next_user(connection: &Connection, app: &str, after: Option<&str>) -> Fallible<Option<String>> {
-    let sql = match after {
-        None => {
-            "SELECT min(user_id) FROM (
-                 SELECT min(user_id) AS user_id FROM sessions WHERE app_name = ?1
-                 UNION ALL SELECT min(user_id) FROM user_states WHERE app_name = ?1
-                 UNION ALL SELECT min(user_id) FROM artifacts WHERE app_name = ?1
-             )"
-        }
-        Some(_) => {
-            "SELECT min(user_id) FROM (
-                 SELECT min(user_id) AS user_id FROM sessions WHERE app_name = ?1 AND user_id > ?2
-                 UNION ALL SELECT min(user_id) FROM user_states WHERE app_name = ?1 AND user_id > ?2
-                 UNION ALL SELECT min(user_id) FROM artifacts WHERE app_name = ?1 AND user_id > ?2
-             )"
-        }
-    };
-    let mut statement = connection.prepare_cached(sql)?;
-    let found = match after {
-        None => statement.query_row(params![app], |row| row.get(0)),
-        Some(after) => statement.query_row(params![app, after], |row| row.get(0)),
-    };
+    let above = if after.is_some() { "AND user_id > ?2" } else { "" };
+    let sql = format!(
+        "SELECT min(user_id) FROM (
+             SELECT min(user_id) AS user_id FROM sessions WHERE app_name = ?1 {above}
+             UNION ALL SELECT min(user_id) FROM user_states WHERE app_name = ?1 {above}
+             UNION ALL SELECT min(user_id) FROM artifacts WHERE app_name = ?1 {above}
+         )"
+    );
+    let names = [Some(app), after].into_iter().flatten();
+    let found = connection.prepare_cached(&sql)?.query_row(params_from_iter(names), |row| row.get(0));
     named(found, || format!("the user of {app} after {after:?}"))
 }

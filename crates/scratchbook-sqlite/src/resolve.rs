@@ -1,10 +1,11 @@
 //! Writes that depend on stored data: they read it first, in the transaction that writes.
 
-use rusqlite::Row;
 use rusqlite::types::ValueRef;
+use rusqlite::{Row, params_from_iter};
 
 use super::error::Fallible;
 use super::events::{self, Appended};
+use super::growth::Address;
 use super::locate;
 use super::past;
 use super::row::{decode, named, number};
@@ -38,12 +39,8 @@ pub(super) fn append(
     {
         found = found.with_create_time(created);
     }
-    for change in prepared.reads(options) {
-        owner.find(tx, &mut found, change.scope, &change.name)?;
-    }
-    for scope in prepared.reads_scopes(options) {
-        owner.find_all(tx, &mut found, scope)?;
-    }
+    let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
+    owner.read(tx, &mut found, reads, prepared.reads_scopes(options))?;
     let resolved = match prepared.resolve(options, &found) {
         Ok(resolved) => resolved,
         Err(refusal) => return Err(owner.refused(tx, refusal)?.into()),
@@ -68,12 +65,7 @@ pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Falli
     }
     let owner = Owner::of(key);
     let mut found = Found::new(0);
-    for (scope, name) in prepared.reads() {
-        owner.find(tx, &mut found, scope, name)?;
-    }
-    for scope in prepared.reads_scopes() {
-        owner.find_all(tx, &mut found, scope)?;
-    }
+    owner.read(tx, &mut found, prepared.reads().into_iter(), prepared.reads_scopes())?;
     match prepared.clone().resolve(found) {
         Ok(resolved) => sessions::create(tx, &NewSession::new(resolved)?, now),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
@@ -88,14 +80,10 @@ pub(super) fn put_state(
     author: &str,
     time: f64,
 ) -> Fallible<u64> {
-    let owner = Owner { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
+    let owner = Owner { address: of.into(), session: None };
     let mut found = Found::new(0);
-    for change in prepared.reads() {
-        owner.find(tx, &mut found, change.scope, &change.name)?;
-    }
-    for scope in prepared.reads_scopes() {
-        owner.find_all(tx, &mut found, scope)?;
-    }
+    let reads = prepared.reads().map(|change| (change.scope, change.name.as_str()));
+    owner.read(tx, &mut found, reads, prepared.reads_scopes())?;
     match prepared.resolve(&found) {
         Ok(resolved) => state::put_state(tx, of, &TextChange::all(&resolved)?, &prepared.limits, author, time),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
@@ -104,26 +92,37 @@ pub(super) fn put_state(
 
 /// The owner of the keys.
 struct Owner<'a> {
-    app: &'a str,
-    user: &'a str,
+    address: Address<'a>,
     session: Option<&'a SessionKey>,
 }
 
 impl<'a> Owner<'a> {
     fn of(key: &'a SessionKey) -> Self {
-        Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
+        Self { address: key.into(), session: Some(key) }
+    }
+
+    /// Reads the named keys, and all keys of some scopes.
+    fn read<'k>(
+        &self,
+        tx: &Tx<'_>,
+        found: &mut Found,
+        keys: impl Iterator<Item = (Scope, &'k str)>,
+        mut scopes: impl Iterator<Item = Scope>,
+    ) -> Fallible<()> {
+        for (scope, name) in keys {
+            self.find(tx, found, scope, name)?;
+        }
+        scopes.try_for_each(|scope| self.find_all(tx, found, scope))
     }
 
     /// Reads a key: its value, and the place of its last write.
     fn find(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope, name: &str) -> Fallible<()> {
-        let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user);
+        let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.address.app, self.address.user);
         let read = |row: &Row<'_>| -> Fallible<_> {
             let text = row.get_ref(0)?;
             let value = if text == ValueRef::Null { None } else { Some(decode(text, place)?) };
             Ok((value, named(number(row, 1), place)?))
         };
-        let (app, user) = (self.app, self.user);
-        let session = self.session.map_or("", SessionKey::session_id);
         let mut statement = tx.prepare(match scope {
             Scope::Session => {
                 "SELECT value, seq FROM session_states
@@ -132,11 +131,7 @@ impl<'a> Owner<'a> {
             Scope::User => "SELECT value, position FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND key = ?3",
             _ => "SELECT value, position FROM app_states WHERE app_name = ?1 AND key = ?2",
         })?;
-        let mut rows = match scope {
-            Scope::Session => statement.query([app, user, session, name])?,
-            Scope::User => statement.query([app, user, name])?,
-            _ => statement.query([app, name])?,
-        };
+        let mut rows = statement.query(params_from_iter(self.address.columns(scope).chain([name])))?;
         if let Some(row) = rows.next()? {
             let (value, written) = read(row)?;
             found.insert(scope, name, value, written);
@@ -146,7 +141,7 @@ impl<'a> Owner<'a> {
 
     /// Reads all keys of a scope that have a value.
     fn find_all(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope) -> Fallible<()> {
-        let place = || format!("the {}'s state of {}/{}", scope.as_str(), self.app, self.user);
+        let place = || format!("the {}'s state of {}/{}", scope.as_str(), self.address.app, self.address.user);
         let mut statement = tx.prepare(match scope {
             Scope::Session => {
                 "SELECT key, value, seq FROM session_states
@@ -158,12 +153,7 @@ impl<'a> Owner<'a> {
             }
             _ => "SELECT key, value, position FROM app_states WHERE app_name = ?1 AND value IS NOT NULL",
         })?;
-        let session = self.session.map_or("", SessionKey::session_id);
-        let mut rows = match scope {
-            Scope::Session => statement.query([self.app, self.user, session])?,
-            Scope::User => statement.query([self.app, self.user])?,
-            _ => statement.query([self.app])?,
-        };
+        let mut rows = statement.query(params_from_iter(self.address.columns(scope)))?;
         while let Some(row) = rows.next()? {
             let name: String = named(row.get(0), place)?;
             let value = decode(row.get_ref(1)?, || format!("the value of key '{}' in {}", scope.key(&name), place()))?;
@@ -181,10 +171,12 @@ impl<'a> Owner<'a> {
     fn writer(&self, tx: &Tx<'_>, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
         match (self.session, written.scope) {
             (Some(key), _) => past::writer(tx.connection(), key, written),
-            (None, Scope::User) => {
-                past::writer_of_shared(tx.connection(), &StateOwner::user(self.app, self.user)?, written)
-            }
-            (None, _) => past::writer_of_shared(tx.connection(), &StateOwner::app(self.app)?, written),
+            (None, Scope::User) => past::writer_of_shared(
+                tx.connection(),
+                &StateOwner::user(self.address.app, self.address.user)?,
+                written,
+            ),
+            (None, _) => past::writer_of_shared(tx.connection(), &StateOwner::app(self.address.app)?, written),
         }
     }
 }

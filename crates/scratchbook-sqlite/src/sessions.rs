@@ -134,8 +134,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let mut growth = Growth::default();
     for change in &new.shared {
         let was_there = match change.scope {
-            Scope::User => state::write_user(tx, app, user, change, &origin)?,
-            _ => state::write_app(tx, app, change, &origin)?,
+            Scope::User => state::write_shared(tx, app, Some(user), change, &origin)?,
+            _ => state::write_shared(tx, app, None, change, &origin)?,
         };
         growth.add(change, was_there);
     }

@@ -12,7 +12,7 @@ use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::query::StateQuery;
 use scratchbook_core::plan::room::{Room, too_much};
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
 use scratchbook_core::session::{ListStateConfig, SessionKey, StateOwner, StatePage};
 use scratchbook_core::state::{Scope, ScopeMap};
 
@@ -74,18 +74,6 @@ pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListSta
     Ok(page)
 }
 
-/// The smallest text after all texts with a prefix; `None` if there is none. Texts are compared by their bytes,
-/// which gives the same order as comparing characters.
-fn prefix_end(prefix: &str) -> Option<String> {
-    let mut rest = prefix.chars();
-    while let Some(last) = rest.next_back() {
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            return Some(format!("{}{next}", rest.as_str()));
-        }
-    }
-    None
-}
-
 /// The values of one scope. `owner` has the app, user and session, as far as the scope needs them. The size of the
 /// values in bytes is subtracted from `left`; if they exceed it, the read is refused.
 pub(super) fn values(
@@ -139,10 +127,7 @@ pub(super) fn put_state(
     let origin = Origin { position, session: None, event_id: "", author, time };
     let mut growth = Growth::default();
     for change in changes {
-        let was_there = match owner.user_id() {
-            Some(user) => write_user(tx, owner.app_name(), user, change, &origin)?,
-            None => write_app(tx, owner.app_name(), change, &origin)?,
-        };
+        let was_there = write_shared(tx, owner.app_name(), owner.user_id(), change, &origin)?;
         growth.add(change, was_there);
     }
     growth.check(tx, owner.into(), limits)?;
@@ -173,77 +158,39 @@ pub(super) fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextC
     Ok(())
 }
 
-/// As [`write_own`], for a user's key, with an entry in the log.
-pub(super) fn write_user(
+/// As [`write_own`], for a key of a user or, without one, of an app, with an entry in the log.
+pub(super) fn write_shared(
     tx: &Tx<'_>,
     app: &str,
-    user: &str,
+    user: Option<&str>,
     change: &TextChange,
     origin: &Origin<'_>,
 ) -> Fallible<bool> {
+    let [update, insert] = if user.is_some() { WRITE_USER } else { WRITE_APP };
     let row = params![app, user, change.name, change.value, origin.position];
-    let known = tx.find_row(
-        "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
-         WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
-         RETURNING version",
-        row,
-        |row| row.get(0),
-    )?;
+    let known = tx.find_row(update, row, |row| row.get(0))?;
     let version = match known {
         Some(version) => version,
-        None => tx.query_row(
-            "INSERT INTO user_states (app_name, user_id, key, value, version, position) VALUES (?1, ?2, ?3, ?4, 1, ?5)
-             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
-             RETURNING version",
-            row,
-            |row| row.get(0),
-        )?,
+        None => tx.query_row(insert, row, |row| row.get(0))?,
     };
-    state_log::append(tx, app, Some(user), change, version, origin)?;
+    state_log::append(tx, app, user, change, version, origin)?;
     Ok(known.is_some())
 }
 
-/// As [`write_own`], for an app's key, with an entry in the log.
-pub(super) fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
-    let row = params![app, change.name, change.value, origin.position];
-    let known = tx.find_row(
-        "UPDATE app_states SET value = ?3, version = version + 1, position = ?4
-         WHERE app_name = ?1 AND key = ?2 AND value IS NOT NULL
-         RETURNING version",
-        row,
-        |row| row.get(0),
-    )?;
-    let version = match known {
-        Some(version) => version,
-        None => tx.query_row(
-            "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
-             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
-             RETURNING version",
-            row,
-            |row| row.get(0),
-        )?,
-    };
-    state_log::append(tx, app, None, change, version, origin)?;
-    Ok(known.is_some())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::prefix_end;
-
-    #[test]
-    fn a_prefix_ends_before_the_next_text_that_has_it_not() {
-        for (prefix, end) in [
-            ("", None),
-            ("a", Some("b")),
-            ("a\u{10ffff}", Some("b")),
-            ("\u{10ffff}", None),
-            ("x\u{d7ff}", Some("x\u{e000}")),
-            ("cart:", Some("cart;")),
-            ("\u{7f}", Some("\u{80}")),
-        ] {
-            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
-            assert!(end.is_none_or(|end| prefix < end), "{prefix:?}");
-        }
-    }
-}
+/// The statements that write a key that has a value, and any other.
+const WRITE_USER: [&str; 2] = [
+    "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
+     WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
+     RETURNING version",
+    "INSERT INTO user_states (app_name, user_id, key, value, version, position) VALUES (?1, ?2, ?3, ?4, 1, ?5)
+     ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+     RETURNING version",
+];
+const WRITE_APP: [&str; 2] = [
+    "UPDATE app_states SET value = ?4, version = version + 1, position = ?5
+     WHERE app_name = ?1 AND key = ?3 AND value IS NOT NULL
+     RETURNING version",
+    "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?3, ?4, 1, ?5)
+     ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+     RETURNING version",
+];

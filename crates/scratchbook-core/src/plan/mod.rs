@@ -17,6 +17,8 @@ pub mod folded;
 #[doc(hidden)]
 pub mod fork;
 #[doc(hidden)]
+pub mod growth;
+#[doc(hidden)]
 pub mod limits;
 #[doc(hidden)]
 pub mod locate;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::state::Scope;
 
 /// The maximum length of an app name, user id, session id or event id, in bytes of UTF-8.
 const MAX_ID_BYTES: usize = 512;
@@ -141,6 +142,12 @@ impl StateOwner {
             Self::User { user_id, .. } => Some(user_id),
             Self::App { .. } => None,
         }
+    }
+
+    /// Returns the scope of its keys.
+    #[doc(hidden)]
+    pub fn scope(&self) -> Scope {
+        if self.user_id().is_some() { Scope::User } else { Scope::App }
     }
 }
 

@@ -2,53 +2,43 @@
 
 use tokio_postgres::types::Type;
 
-use super::{Fill, NUMBER, NUMBERS, Statement, TEXT, TEXTS};
+use super::{FLAG, Fill, NUMBER, NUMBERS, Statement, TEXT, TEXTS};
 
 const SESSION_AND_NUMBER: &[Type] = &[TEXT, TEXT, TEXT, NUMBER];
+const PAST: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLAG, NUMBER];
 const COPY: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
 
-/// The statements that read a session's past.
-#[derive(Debug)]
-pub(in super::super) struct Pasts {
-    pub(in super::super) read: Statement,
-    pub(in super::super) keep: Statement,
-    pub(in super::super) initial: Statement,
-    pub(in super::super) blame: Statement,
-}
-
-impl Pasts {
-    pub(super) fn new(fill: &Fill<'_>) -> Self {
-        const PAST: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, Type::BOOL, NUMBER];
-        Self {
-            read: fill.statement(include_str!("../sql/past.sql"), PAST),
-            keep: fill.statement(
-                // The lock waits for a deletion, which then either finds the checkpoint or is visible here. It does not
-                // wait for appends.
-                "WITH session AS MATERIALIZED (
-                     SELECT 1 FROM {schema}.sessions
-                     WHERE
-                         app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                         AND token = $6 AND seq >= $4
-                     ORDER BY id LIMIT 1 FOR KEY SHARE
-                 )
-                 INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
-                 SELECT $1, $2, $3, $4, $5 FROM session
-                 ON CONFLICT (app_name, user_id, session_id, seq) DO NOTHING",
-                &[TEXT, TEXT, TEXT, NUMBER, TEXT, TEXT],
-            ),
-            initial: fill.statement(
-                "SELECT i.seq, i.state FROM {schema}.sessions AS s LEFT JOIN LATERAL (
-                     SELECT f.seq, f.state FROM {schema}.initial_states AS f
-                     WHERE f.app_name = $1 AND f.user_id = $2 AND f.session_id = $3 LIMIT 1
-                 ) AS i ON true
+statements! {
+    /// The statements that read a session's past.
+    Pasts(fill) {
+        read: Statement = fill.statement(include_str!("../sql/past.sql"), PAST),
+        keep: Statement = fill.statement(
+            // The lock waits for a deletion, which then either finds the checkpoint or is visible here. It does not
+            // wait for appends.
+            "WITH session AS MATERIALIZED (
+                 SELECT 1 FROM {schema}.sessions
                  WHERE
-                     s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3
-                     AND (s.expire_time IS NULL OR s.expire_time > $4)
-                 ORDER BY s.id LIMIT 1",
-                SESSION_AND_NUMBER,
-            ),
-            blame: fill.statement(include_str!("../sql/blame.sql"), SESSION_AND_NUMBER),
-        }
+                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                     AND token = $6 AND seq >= $4
+                 ORDER BY id LIMIT 1 FOR KEY SHARE
+             )
+             INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
+             SELECT $1, $2, $3, $4, $5 FROM session
+             ON CONFLICT (app_name, user_id, session_id, seq) DO NOTHING",
+            &[TEXT, TEXT, TEXT, NUMBER, TEXT, TEXT],
+        ),
+        initial: Statement = fill.statement(
+            "SELECT i.seq, i.state FROM {schema}.sessions AS s LEFT JOIN LATERAL (
+                 SELECT f.seq, f.state FROM {schema}.initial_states AS f
+                 WHERE f.app_name = $1 AND f.user_id = $2 AND f.session_id = $3 LIMIT 1
+             ) AS i ON true
+             WHERE
+                 s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3
+                 AND (s.expire_time IS NULL OR s.expire_time > $4)
+             ORDER BY s.id LIMIT 1",
+            SESSION_AND_NUMBER,
+        ),
+        blame: Statement = fill.statement(include_str!("../sql/blame.sql"), SESSION_AND_NUMBER),
     }
 }
 
@@ -61,68 +51,36 @@ pub(super) const STORED: &str = "(
         WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND state <> '{}'
     ), 0)";
 
-/// The statements that create a fork.
-#[derive(Debug)]
-pub(in super::super) struct Forks {
-    pub(in super::super) lock: Statement,
-    pub(in super::super) time: Statement,
-    /// Copies the session $3 to the session $4, up to the event $5.
-    pub(in super::super) copies: Vec<Statement>,
-    /// The keys that were written after the event, with their values at the event.
-    pub(in super::super) keys: Statement,
-    pub(in super::super) count: Statement,
-}
-
-impl Forks {
-    pub(super) fn new(fill: &Fill<'_>) -> Self {
-        let copies = [
-            include_str!("../sql/fork_initial.sql"),
-            include_str!("../sql/fork_events.sql"),
+statements! {
+    /// The statements that create a fork.
+    Forks(fill) {
+        lock: Statement = fill.locking("seq, position, title, labels", "NO KEY UPDATE"),
+        time: Statement = fill.statement(
+            "SELECT timestamp FROM {schema}.events
+             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
+             ORDER BY seq LIMIT 1",
+            SESSION_AND_NUMBER,
+        ),
+        /// Copies the session $3 to the session $4, up to the event $5.
+        copies: Vec<Statement> = fill.all(COPIES, COPY),
+        /// The keys that were written after the event, with their values at the event.
+        keys: Statement = fill.statement(
             "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-             SELECT app_name, user_id, $4, key, value, seq, seq FROM {schema}.session_states
-             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5 AND value IS NOT NULL",
-            "INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
-             SELECT app_name, user_id, $4, seq, state FROM {schema}.checkpoints
-             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5",
-            "INSERT INTO {schema}.artifacts (app_name, user_id, session_id, filename, version, mime_type,
-                 custom_metadata, create_time, artifact)
-             SELECT app_name, user_id, $4, filename, version, mime_type, custom_metadata, create_time, artifact
-             FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
-        ];
-        Self {
-            lock: fill.statement(
-                "SELECT seq, position, title, labels FROM {schema}.sessions
-                 WHERE
-                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                     AND (expire_time IS NULL OR expire_time > $4)
-                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
-                SESSION_AND_NUMBER,
+             SELECT $1, $2, $3, k.key, k.value, k.seq, k.seq
+             FROM unnest($4::text[], $5::text[], $6::bigint[]) AS k (key, value, seq)
+             ON CONFLICT (app_name, user_id, session_id, key) DO NOTHING",
+            &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
+        ),
+        count: Statement = fill.statement(
+            &format!(
+                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
+                     keys, bytes)
+                 SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*), {STORED} FROM {{schema}}.session_states
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys, bytes = excluded.bytes"
             ),
-            time: fill.statement(
-                "SELECT timestamp FROM {schema}.events
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
-                 ORDER BY seq LIMIT 1",
-                SESSION_AND_NUMBER,
-            ),
-            copies: copies.iter().map(|sql| fill.statement(sql, COPY)).collect(),
-            keys: fill.statement(
-                "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-                 SELECT $1, $2, $3, k.key, k.value, k.seq, k.seq
-                 FROM unnest($4::text[], $5::text[], $6::bigint[]) AS k (key, value, seq)
-                 ON CONFLICT (app_name, user_id, session_id, key) DO NOTHING",
-                &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
-            ),
-            count: fill.statement(
-                &format!(
-                    "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
-                         keys, bytes)
-                     SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*), {STORED} FROM {{schema}}.session_states
-                     WHERE app_name = $1 AND user_id = $2 AND session_id = $3
-                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys, bytes = excluded.bytes"
-                ),
-                SESSION_AND_NUMBER,
-            ),
-        }
+            SESSION_AND_NUMBER,
+        ),
     }
 }
 
@@ -209,124 +167,114 @@ impl Listens {
     }
 }
 
-/// The statements for expiry and pruning.
-#[derive(Debug)]
-pub(in super::super) struct Retention {
-    pub(in super::super) set_expiry: Statement,
-    pub(in super::super) expired: Statement,
-    pub(in super::super) lock: Statement,
-    pub(in super::super) base: Statement,
-    /// Subtracts the size of what is pruned up to the event $4. The fold then begins with a state of $5 bytes.
-    pub(in super::super) take_off: Statement,
-    /// Counts what is stored up to the event $4.
-    pub(in super::super) count: Statement,
-    pub(in super::super) set_base: Statement,
-    pub(in super::super) prune: Vec<Statement>,
-    pub(in super::super) lock_user: Statement,
-    pub(in super::super) lock_app: Statement,
-    pub(in super::super) last_position: Statement,
-    pub(in super::super) mark_user: Statement,
-    pub(in super::super) mark_app: Statement,
-    pub(in super::super) prune_log: Statement,
-    /// Drops at most $2 records of removals from before $1.
-    pub(in super::super) let_removals_go: Statement,
-}
-
-impl Retention {
-    pub(super) fn new(fill: &Fill<'_>) -> Self {
-        let prune = [
-            // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
-            "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
-             SELECT $1, $2, $3, 0, 0, 0, '', e.position FROM (
-                 SELECT position FROM {schema}.events
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
-                 ORDER BY seq LIMIT 1
-             ) AS e
-             ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position",
-            "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4",
-            "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4",
-        ];
-        Self {
-            set_expiry: fill.statement(
-                "WITH session AS MATERIALIZED (
-                     SELECT id FROM {schema}.sessions
-                     WHERE
-                         app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                         AND (expire_time IS NULL OR expire_time > $4)
-                     ORDER BY id LIMIT 1 FOR NO KEY UPDATE
-                 )
-                 INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
-                 SELECT $1, $2, id, 0, 0, 0, '', 0 FROM session
-                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET expire_time = $5
-                 RETURNING 1",
-                &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
-            ),
-            expired: fill.statement(
-                "SELECT app_name, user_id, id FROM {schema}.sessions
-                 WHERE expire_time <= $1 ORDER BY expire_time LIMIT $2",
-                &[NUMBER, NUMBER],
-            ),
-            // This lock is stronger than that of an append, so that no checkpoint is written in the meantime.
-            lock: fill.statement(
-                "SELECT seq FROM {schema}.sessions
+statements! {
+    /// The statements for expiry and pruning.
+    Retention(fill) {
+        set_expiry: Statement = fill.statement(
+            "WITH session AS MATERIALIZED (
+                 SELECT id FROM {schema}.sessions
                  WHERE
                      app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
                      AND (expire_time IS NULL OR expire_time > $4)
-                 ORDER BY id LIMIT 1 FOR UPDATE",
-                SESSION_AND_NUMBER,
+                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE
+             )
+             INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
+             SELECT $1, $2, id, 0, 0, 0, '', 0 FROM session
+             ON CONFLICT (app_name, user_id, id) DO UPDATE SET expire_time = $5
+             RETURNING 1",
+            &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
+        ),
+        expired: Statement = fill.statement(
+            "SELECT app_name, user_id, id FROM {schema}.sessions
+             WHERE expire_time <= $1 ORDER BY expire_time LIMIT $2",
+            &[NUMBER, NUMBER],
+        ),
+        // This lock is stronger than that of an append, so that no checkpoint is written in the meantime.
+        lock: Statement = fill.locking("seq", "UPDATE"),
+        base: Statement = fill.statement(
+            "SELECT seq FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+            &[TEXT, TEXT, TEXT],
+        ),
+        /// Subtracts the size of what is pruned up to the event $4. The fold then begins with a state of $5 bytes.
+        take_off: Statement = fill.statement(
+            &format!(
+                "INSERT INTO {{schema}}.sessions AS s (app_name, user_id, id, seq, create_time, update_time, token,
+                     position, bytes)
+                 SELECT $1, $2, $3, 0, 0, 0, '', 0, $5::bigint - ({STORED})
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = greatest(s.bytes + excluded.bytes, 0)"
             ),
-            base: fill.statement(
-                "SELECT seq FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
-                &[TEXT, TEXT, TEXT],
+            &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
+        ),
+        /// Counts what is stored up to the event $4.
+        count: Statement = fill.statement(
+            &format!(
+                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
+                     bytes)
+                 SELECT $1, $2, $3, 0, 0, 0, '', 0, {STORED}
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = excluded.bytes"
             ),
-            take_off: fill.statement(
-                &format!(
-                    "INSERT INTO {{schema}}.sessions AS s (app_name, user_id, id, seq, create_time, update_time, token,
-                         position, bytes)
-                     SELECT $1, $2, $3, 0, 0, 0, '', 0, $5::bigint - ({STORED})
-                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = greatest(s.bytes + excluded.bytes, 0)"
-                ),
-                &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
-            ),
-            count: fill.statement(
-                &format!(
-                    "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
-                         bytes)
-                     SELECT $1, $2, $3, 0, 0, 0, '', 0, {STORED}
-                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = excluded.bytes"
-                ),
-                SESSION_AND_NUMBER,
-            ),
-            set_base: fill.statement(
-                "INSERT INTO {schema}.initial_states (app_name, user_id, session_id, seq, state)
-                 VALUES ($1, $2, $3, $4, $5)
-                 ON CONFLICT (app_name, user_id, session_id)
-                     DO UPDATE SET seq = excluded.seq, state = excluded.state",
-                &[TEXT, TEXT, TEXT, NUMBER, TEXT],
-            ),
-            prune: prune.iter().map(|sql| fill.statement(sql, SESSION_AND_NUMBER)).collect(),
-            lock_user: fill.statement(
-                "SELECT 1 FROM {schema}.users WHERE app_name = $1 AND user_id = $2 FOR NO KEY UPDATE",
-                &[TEXT, TEXT],
-            ),
-            lock_app: fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR NO KEY UPDATE", &[TEXT]),
-            last_position: fill.statement(
-                "SELECT position FROM {schema}.state_log
-                 WHERE app_name = $1 AND scope = $2 AND user_id = $3 ORDER BY position DESC, key DESC LIMIT 1",
-                &[TEXT, TEXT, TEXT],
-            ),
-            mark_user: fill.statement(
-                "UPDATE {schema}.users SET pruned_position = greatest(pruned_position, $3)
-                 WHERE app_name = $1 AND user_id = $2 RETURNING 1",
-                &[TEXT, TEXT, NUMBER],
-            ),
-            mark_app: fill.statement(
-                "UPDATE {schema}.apps SET pruned_position = greatest(pruned_position, $2)
-                 WHERE app_name = $1 RETURNING 1",
-                &[TEXT, NUMBER],
-            ),
-            prune_log: fill.statement(include_str!("../sql/prune_log.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER]),
-            let_removals_go: fill.statement(include_str!("../sql/let_removals_go.sql"), &[NUMBER, NUMBER]),
-        }
+            SESSION_AND_NUMBER,
+        ),
+        set_base: Statement = fill.statement(
+            "INSERT INTO {schema}.initial_states (app_name, user_id, session_id, seq, state)
+             VALUES ($1, $2, $3, $4, $5)
+             ON CONFLICT (app_name, user_id, session_id)
+                 DO UPDATE SET seq = excluded.seq, state = excluded.state",
+            &[TEXT, TEXT, TEXT, NUMBER, TEXT],
+        ),
+        prune: Vec<Statement> = fill.all(PRUNE, SESSION_AND_NUMBER),
+        lock_user: Statement = fill.statement(
+            "SELECT 1 FROM {schema}.users WHERE app_name = $1 AND user_id = $2 FOR NO KEY UPDATE",
+            &[TEXT, TEXT],
+        ),
+        lock_app: Statement =
+            fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR NO KEY UPDATE", &[TEXT]),
+        last_position: Statement = fill.statement(
+            "SELECT position FROM {schema}.state_log
+             WHERE app_name = $1 AND scope = $2 AND user_id = $3 ORDER BY position DESC, key DESC LIMIT 1",
+            &[TEXT, TEXT, TEXT],
+        ),
+        mark_user: Statement = fill.statement(
+            "UPDATE {schema}.users SET pruned_position = greatest(pruned_position, $3)
+             WHERE app_name = $1 AND user_id = $2 RETURNING 1",
+            &[TEXT, TEXT, NUMBER],
+        ),
+        mark_app: Statement = fill.statement(
+            "UPDATE {schema}.apps SET pruned_position = greatest(pruned_position, $2)
+             WHERE app_name = $1 RETURNING 1",
+            &[TEXT, NUMBER],
+        ),
+        prune_log: Statement =
+            fill.statement(include_str!("../sql/prune_log.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER]),
+        /// Drops at most $2 records of removals from before $1.
+        let_removals_go: Statement = fill.statement(include_str!("../sql/let_removals_go.sql"), &[NUMBER, NUMBER]),
     }
 }
+
+const COPIES: &[&str] = &[
+    include_str!("../sql/fork_initial.sql"),
+    include_str!("../sql/fork_events.sql"),
+    "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
+     SELECT app_name, user_id, $4, key, value, seq, seq FROM {schema}.session_states
+     WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5 AND value IS NOT NULL",
+    "INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
+     SELECT app_name, user_id, $4, seq, state FROM {schema}.checkpoints
+     WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5",
+    "INSERT INTO {schema}.artifacts (app_name, user_id, session_id, filename, version, mime_type, custom_metadata,
+         create_time, artifact)
+     SELECT app_name, user_id, $4, filename, version, mime_type, custom_metadata, create_time, artifact
+     FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+];
+
+const PRUNE: &[&str] = &[
+    // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
+    "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
+     SELECT $1, $2, $3, 0, 0, 0, '', e.position FROM (
+         SELECT position FROM {schema}.events
+         WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
+         ORDER BY seq LIMIT 1
+     ) AS e
+     ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position",
+    "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4",
+    "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4",
+];

@@ -38,14 +38,7 @@ impl Lists {
                 &include_str!("../sql/list_of_keys.sql").replace("{page}", page),
                 &[TEXT, TEXTS, TEXTS, NUMBER],
             ),
-            lock: fill.statement(
-                "SELECT title, labels FROM {schema}.sessions
-                 WHERE
-                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                     AND (expire_time IS NULL OR expire_time > $4)
-                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
-                &[TEXT, TEXT, TEXT, NUMBER],
-            ),
+            lock: fill.locking("title, labels", "NO KEY UPDATE"),
             // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
             update: fill.statement(
                 "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::fold;
 use crate::error::Fallible;
+use crate::growth::Address;
 use crate::row::{lossy, named, number, sql_number};
 use crate::state::scope_and_user;
 use scratchbook_core::error::KeyWriter;
@@ -43,14 +44,9 @@ pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fall
         ),
         (Scope::App, "SELECT key, position FROM app_states WHERE app_name = ?1 AND value IS NOT NULL"),
     ] {
-        let address = [key.app_name(), key.user_id(), key.session_id()];
-        let names = &address[..match scope {
-            Scope::Session => 3,
-            Scope::User => 2,
-            _ => 1,
-        }];
+        let names: Vec<_> = Address::from(key).columns(scope).collect();
         let mut statement = connection.prepare_cached(sql)?;
-        let mut rows = statement.query(rusqlite::params_from_iter(names))?;
+        let mut rows = statement.query(rusqlite::params_from_iter(&names))?;
         while let Some(row) = rows.next()? {
             let place = || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), names.join("/"));
             let written = WrittenKey { scope, name: named(row.get(0), place)?, place: named(number(row, 1), place)? };

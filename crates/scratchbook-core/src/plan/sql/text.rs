@@ -117,3 +117,36 @@ impl NewSession {
         self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
     }
 }
+
+/// The smallest text after all texts with a prefix; `None` if there is none. Texts are compared by their bytes,
+/// which gives the same order as comparing characters.
+pub fn prefix_end(prefix: &str) -> Option<String> {
+    let mut rest = prefix.chars();
+    while let Some(last) = rest.next_back() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            return Some(format!("{}{next}", rest.as_str()));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix_end;
+
+    #[test]
+    fn a_prefix_ends_before_the_next_text_that_has_it_not() {
+        for (prefix, end) in [
+            ("", None),
+            ("a", Some("b")),
+            ("a\u{10ffff}", Some("b")),
+            ("\u{10ffff}", None),
+            ("x\u{d7ff}", Some("x\u{e000}")),
+            ("cart:", Some("cart;")),
+            ("\u{7f}", Some("\u{80}")),
+        ] {
+            assert_eq!(prefix_end(prefix).as_deref(), end, "{prefix:?}");
+            assert!(end.is_none_or(|end| prefix < end), "{prefix:?}");
+        }
+    }
+}

@@ -1,15 +1,13 @@
-//! Finding a session by its id alone, and ids that are unique within an app.
+//! Ids that are unique within an app.
 
 use mysql_async::Value;
 use sha2::{Digest, Sha256};
 
 use super::MySql;
 use super::lease::Lease;
-use super::row::Cells;
 use super::write::{Answer, Begun};
-use scratchbook_core::error::Result;
 use scratchbook_core::session::{IdScope, SessionKey};
-use scratchbook_database::{Attempt, Idempotency};
+use scratchbook_database::Attempt;
 
 /// The number of rows that creations with unique ids lock. Different ids that share a row wait for each other's
 /// commits.
@@ -31,18 +29,6 @@ pub(super) enum CreationStart {
 }
 
 impl MySql {
-    pub(super) async fn read_users_with(&self, app: &str, session: &str) -> Attempt<Vec<String>> {
-        let sql = self.sql(
-            "SELECT user_id FROM `{prefix}sessions` FORCE INDEX (sessions_by_id)
-             WHERE app_name = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) LIMIT 2",
-        );
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let rows = lease.rows(&sql, vec![app.into(), session.into(), self.now().into()]).await?;
-        drop(lease);
-        let user = |row| Cells::from(row).text(0, || format!("the user of a session {session} of {app}"));
-        Ok(rows.into_iter().map(user).collect::<Result<_>>()?)
-    }
-
     /// Starts a creation. If the id has to be unique within the app, this begins a transaction in which no other such
     /// creation can run, and looks for another user who has the id. The lock is the first of the transaction, and no
     /// other kind of writer takes it, so it can come before the locks of sessions.

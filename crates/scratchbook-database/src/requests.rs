@@ -1,0 +1,69 @@
+//! What the service asks of a database, and what it answers, where this is more than a plan of the core.
+
+use scratchbook_core::error::Error;
+use scratchbook_core::plan::commit::Prepared;
+use scratchbook_core::plan::sql::text::NewEvent;
+use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
+
+/// An event and the session that it is for.
+#[derive(Debug)]
+pub struct NewAppend {
+    #[doc(hidden)]
+    pub key: SessionKey,
+    #[doc(hidden)]
+    pub event: NewEvent,
+}
+
+/// An event whose operations or guards depend on what is stored.
+#[derive(Debug)]
+pub struct Unresolved {
+    #[doc(hidden)]
+    pub key: SessionKey,
+    #[doc(hidden)]
+    pub prepared: Prepared,
+    #[doc(hidden)]
+    pub options: AppendOptions,
+}
+
+/// A fork that is to be created from another session.
+#[derive(Debug)]
+pub struct NewFork {
+    #[doc(hidden)]
+    pub source: SessionKey,
+    /// The number of the last event that the fork copies; `None` copies all of them.
+    #[doc(hidden)]
+    pub at: Option<u64>,
+    #[doc(hidden)]
+    pub key: SessionKey,
+    /// The time of creation, in microseconds since 1970.
+    #[doc(hidden)]
+    pub created: i64,
+}
+
+/// The outcome of one append of a batch.
+#[derive(Debug)]
+pub enum AppendRow {
+    /// The event is stored.
+    Stored {
+        /// The event's number.
+        seq: i64,
+        /// The positions of its commit in the logs.
+        logs: LogPositions,
+    },
+    /// An event with this id was already in the session, and nothing was changed.
+    Duplicate {
+        /// The number of the stored event.
+        seq: i64,
+        /// The stored event as JSON.
+        text: String,
+        /// The hash of the request that stored it.
+        hash: Vec<u8>,
+        /// The positions of its commit in the logs.
+        logs: LogPositions,
+    },
+    /// The session does not exist.
+    NoSession,
+    /// The event cannot be stored, because the session already has the maximum number of events. Nothing has to be
+    /// rolled back.
+    Refused(Error),
+}
