@@ -1,6 +1,5 @@
 //! A deadline for every call of a service.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -9,14 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
-use crate::error::{Error, ErrorKind, KeyWriter, Result};
-use crate::event::Event;
-use crate::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
-};
-use crate::state::{StateDelta, StateMap};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{SessionKey, SessionService, forward_sessions};
 
 /// A service whose calls all end in time: with their result, or as `Unavailable`.
 ///
@@ -60,115 +53,13 @@ impl<S> WithDeadline<S> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for WithDeadline<S> {
-    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        self.bound(self.service.create_session(app_name, user_id, config)).await
-    }
+    forward_sessions!(self.bound(self.service) =>
+        create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
+        list_feed, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
+        locate_session, delete_session, append, get_state, put_state, list_state_changes, list_owners, delete_user,
+        check_writable, close);
 
-    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        self.bound(self.service.get_session(key, config)).await
-    }
-
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        self.bound(self.service.get_initial_state(key)).await
-    }
-
-    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
-        self.bound(self.service.get_state_at(key, seq)).await
-    }
-
-    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        self.bound(self.service.blame(key)).await
-    }
-
-    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
-        self.bound(self.service.fork_session(key, config)).await
-    }
-
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
-        self.bound(self.service.list_state(owner, config)).await
-    }
-
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        self.bound(self.service.list_key_changes(owner, name, before, limit)).await
-    }
-
-    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
-        self.bound(self.service.list_feed(owner, start, limit)).await
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        self.service.commits()
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        self.bound(self.service.set_expiry(key, expiry)).await
-    }
-
-    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        self.bound(self.service.update_session(key, update)).await
-    }
-
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        self.bound(self.service.delete_expired(limit)).await
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        self.bound(self.service.prune_events(key, before, limit)).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        self.bound(self.service.prune_state_log(owner, before, limit)).await
-    }
-
-    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
-        self.bound(self.service.list_sessions(app_name, config)).await
-    }
-
-    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
-        self.bound(self.service.locate_session(app_name, session_id)).await
-    }
-
-    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        self.bound(self.service.delete_session(key)).await
-    }
-
-    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
-        self.bound(self.service.append(key, event, options)).await
-    }
-
-    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        self.bound(self.service.get_state(owner)).await
-    }
-
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        self.bound(self.service.put_state(owner, delta, options)).await
-    }
-
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        self.bound(self.service.list_state_changes(owner, after, limit)).await
-    }
-
-    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
-        self.bound(self.service.list_owners(after, limit)).await
-    }
-
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
-        self.bound(self.service.delete_user(app_name, user_id)).await
-    }
-
-    async fn check_writable(&self) -> Result<()> {
-        self.bound(self.service.check_writable()).await
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.bound(self.service.close()).await
-    }
+    forward_sessions!(self.service => commits);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -3,6 +3,7 @@
 mod check;
 mod ext;
 mod feed;
+mod forward;
 mod history;
 mod key;
 mod metadata;
@@ -29,6 +30,7 @@ use serde::{Serialize, Serializer};
 use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
+pub use crate::forward_sessions;
 pub use check::{CheckedWrite, StateCheck};
 pub use ext::SessionServiceExt;
 pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Removal, RemovalKind};
@@ -53,6 +55,8 @@ pub use ext::no_session;
 #[doc(hidden)]
 pub use ext::temp_changes;
 pub(crate) use feed::feed_name;
+#[doc(hidden)]
+pub use forward::{JsonObject, ServiceFuture};
 pub(crate) use history::event_writer;
 pub use key::check_id;
 #[doc(hidden)]

@@ -14,9 +14,9 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
+    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions, Session, SessionKey,
+    SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -97,6 +97,8 @@ impl<S> WithMetrics<S> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for WithMetrics<S> {
+    forward_sessions!(self.service => commits);
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let call = self.call("create_session", app_name, Some(user_id));
         let keys = config.state.as_object().map_or(0, Map::len);
@@ -183,10 +185,6 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let call = self.on_owner("list_feed", owner);
         call.watch(self.service.list_feed(owner, start, limit), |page| page.entries.len()).await
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        self.service.commits()
     }
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
