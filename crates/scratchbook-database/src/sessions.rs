@@ -18,10 +18,10 @@ use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, reserve_fork, reserve_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES,
-    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
-    check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    AppendOptions, Capabilities, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PAGE_BYTES, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
+    StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::taken;
@@ -32,6 +32,10 @@ const MAX_FEED_PAGE: usize = 1000;
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<D: Backend> SessionService for DatabaseSessionService<D> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));

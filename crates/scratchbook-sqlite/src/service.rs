@@ -26,8 +26,8 @@ use scratchbook_core::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_f
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    AppendOptions, Capabilities, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
     PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
     check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
@@ -35,6 +35,10 @@ use scratchbook_core::state::{StateDelta, StateMap};
 
 #[async_trait]
 impl SessionService for SqliteSessionService {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));

@@ -12,10 +12,10 @@ use scratchbook_core::plan::{
     log_pruned, prepare_event, prepare_session, prepare_state,
 };
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedCommit, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
-    StatePage,
+    AppendOptions, Capabilities, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedCommit, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, Outcome, PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService,
+    SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use scratchbook_core::state::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};
@@ -34,6 +34,10 @@ fn bytes(value: &Value) -> u64 {
 
 #[async_trait]
 impl SessionService for MapStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment, &self.limits)?;
         let (key, mut inner) = (prepared.key.clone(), self.open()?);

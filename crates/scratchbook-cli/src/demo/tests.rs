@@ -46,7 +46,7 @@ impl WrongStore {
 #[async_trait]
 impl SessionService for WrongStore {
     forward_sessions!(self.store =>
-        create_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes, list_feed,
+        capabilities, create_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes, list_feed,
         commits, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
         locate_session, delete_session, append, get_state, put_state, list_state_changes, list_owners, delete_user,
         check_writable, close);

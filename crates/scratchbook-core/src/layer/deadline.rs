@@ -59,7 +59,7 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
         locate_session, delete_session, append, get_state, put_state, list_state_changes, list_owners, delete_user,
         check_writable, close);
 
-    forward_sessions!(self.service => commits);
+    forward_sessions!(self.service => capabilities, commits);
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -8,8 +8,8 @@ use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, Expiry, ForkConfig, Outcome, PutStateOptions, Session, SessionKey,
-    SessionService, SessionUpdate, StateOwner, forward_sessions,
+    AppendOptions, Capabilities, Capability, Committed, CreateSessionConfig, Expiry, ForkConfig, Outcome,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateOwner, forward_sessions,
 };
 use crate::state::StateDelta;
 
@@ -53,6 +53,11 @@ fn denied<T>(what: &str) -> Result<T> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for ReadOnly<S> {
+    fn capabilities(&self) -> Capabilities {
+        use Capability::{Checks, Conflicts, Operations, Replays, Retention, WholeCreation};
+        self.service.capabilities().without([Checks, Conflicts, Operations, Replays, Retention, WholeCreation])
+    }
+
     forward_sessions!(self.service =>
         get_session, get_initial_state, get_state_at, blame, list_sessions, locate_session, get_state, list_state,
         list_state_changes, list_key_changes, list_feed, commits, list_owners, close);

@@ -60,7 +60,7 @@ impl<S> WithSecretKeys<S> {
 #[async_trait]
 impl<S: SessionService> SessionService for WithSecretKeys<S> {
     forward_sessions!(self.service =>
-        get_initial_state, get_state_at, blame, locate_session, delete_session, append, get_state, list_state,
+        capabilities, get_initial_state, get_state_at, blame, locate_session, delete_session, append, get_state, list_state,
         put_state, list_state_changes, list_key_changes, commits, set_expiry, update_session, delete_expired,
         prune_events, prune_state_log, list_owners, delete_user, check_writable, close);
 

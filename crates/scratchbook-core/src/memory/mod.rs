@@ -35,11 +35,11 @@ use crate::plan::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 use crate::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
 use crate::plan::room::{Room, Users, bytes_of_values};
 use crate::session::{
-    AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService,
-    SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session,
-    seconds_of_micros,
+    AppendOptions, Capabilities, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry,
+    FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig,
+    ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Removal, RemovalKind, Session,
+    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner,
+    micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;
@@ -192,6 +192,10 @@ fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
 
 #[async_trait]
 impl SessionService for InMemorySessionService {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let held = reserve_session(self, &prepared).await?;

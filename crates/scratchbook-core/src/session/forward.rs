@@ -1,14 +1,20 @@
-//! Macros that write methods of [`SessionService`](super::SessionService): for layers, which pass most calls on.
+//! Macros that write methods of [`SessionService`](super::SessionService): for layers, which pass most calls on, and for
+//! stores that lack some.
 
 use std::pin::Pin;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// What an `async` method of a service returns, as `async_trait` writes it.
 pub type ServiceFuture<'f, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'f>>;
 
 /// The type of [`get_state`](super::SessionService::get_state).
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;
+
+/// The error of a method that a store does not support.
+pub fn unsupported(method: &str, instead: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("the store does not support {method}; {instead}"))
+}
 
 /// Passes methods of a [`SessionService`](crate::session::SessionService) on to the service within, inside of the
 /// `impl` of a layer.
@@ -31,7 +37,7 @@ pub type JsonObject = serde_json::Map<String, serde_json::Value>;
 /// #[async_trait]
 /// impl<S: SessionService> SessionService for Undeletable<S> {
 ///     forward_sessions!(self.service =>
-///         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
+///         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
 ///         locate_session, append, get_state, list_state, put_state, list_state_changes, list_key_changes, list_feed,
 ///         commits, set_expiry, update_session, prune_events, prune_state_log, list_owners, check_writable, close);
 ///
@@ -73,10 +79,57 @@ macro_rules! forward_sessions {
     };
 }
 
+/// Refuses methods of a [`SessionService`](crate::session::SessionService) as `Unsupported`, inside of the `impl` of a
+/// store whose [`capabilities`](crate::session::SessionService::capabilities) do not include them.
+///
+/// The error names the method and says what to do instead:
+///
+/// ```
+/// use async_trait::async_trait;
+/// use scratchbook::prelude::*;
+/// use scratchbook::session::{Capabilities, Capability, forward_sessions, unsupported_sessions};
+///
+/// /// A store without a feed.
+/// #[derive(Debug)]
+/// struct Quiet {
+///     service: InMemorySessionService,
+/// }
+///
+/// #[async_trait]
+/// impl SessionService for Quiet {
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::all().without([Capability::Feed, Capability::Removals])
+///     }
+///
+///     unsupported_sessions!("read the session again" => list_feed, commits);
+///
+///     forward_sessions!(self.service =>
+///         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
+///         locate_session, delete_session, append, get_state, list_state, put_state, list_state_changes,
+///         list_key_changes, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_owners,
+///         delete_user, check_writable, close);
+/// }
+///
+/// # fn main() {
+/// let error = Quiet { service: InMemorySessionService::new() }.commits().unwrap_err();
+/// assert_eq!(error.to_string(), "the store does not support commits; read the session again");
+/// # }
+/// ```
+#[macro_export]
+macro_rules! unsupported_sessions {
+    ($instead:expr => $($method:ident),+ $(,)?) => {
+        $($crate::__session_method! { $method { refuse ($instead) } })+
+    };
+}
+
 /// Finds the signature of a method by its name. A method of the trait that is not here cannot be forwarded.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __session_method {
+    (capabilities $how:tt) => {
+        $crate::__session_fn! { $how
+        sync capabilities() -> $crate::session::Capabilities }
+    };
     (create_session $how:tt) => {
         $crate::__session_fn! { $how
         create_session<'a, 'b>(
@@ -218,6 +271,21 @@ macro_rules! __session_fn {
         fn $name<'s, $($life,)* 'f>(&'s $this, $($argument: $type),*) -> $crate::session::ServiceFuture<'f, $answer>
         where 's: 'f, $($life: 'f,)* Self: 'f {
             $service.$name($($argument),*)
+        }
+    };
+    ({ refuse $instead:tt } sync $name:ident() -> $answer:ty) => {
+        fn $name(&self) -> $answer {
+            ::core::result::Result::Err($crate::session::unsupported(::core::stringify!($name), $instead))
+        }
+    };
+    (
+        { refuse $instead:tt }
+        $name:ident<$($life:lifetime),*>($($argument:ident: $type:ty),*) -> $answer:ty
+    ) => {
+        fn $name<'s, $($life,)* 'f>(&'s self, $(_: $type),*) -> $crate::session::ServiceFuture<'f, $answer>
+        where 's: 'f, $($life: 'f,)* Self: 'f {
+            let error = $crate::session::unsupported(::core::stringify!($name), $instead);
+            ::std::boxed::Box::pin(::core::future::ready(::core::result::Result::Err(error)))
         }
     };
     (

@@ -1,5 +1,6 @@
 //! Sessions: the trait of every store, the session it returns, and the options and results of its methods.
 
+mod capability;
 mod check;
 mod ext;
 mod feed;
@@ -30,7 +31,8 @@ use serde::{Serialize, Serializer};
 use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
-pub use crate::forward_sessions;
+pub use crate::{forward_sessions, unsupported_sessions};
+pub use capability::{Capabilities, Capability};
 pub use check::{CheckedWrite, StateCheck};
 pub use ext::SessionServiceExt;
 pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Removal, RemovalKind};
@@ -56,7 +58,7 @@ pub use ext::no_session;
 pub use ext::temp_changes;
 pub(crate) use feed::feed_name;
 #[doc(hidden)]
-pub use forward::{JsonObject, ServiceFuture};
+pub use forward::{JsonObject, ServiceFuture, unsupported};
 pub(crate) use history::event_writer;
 pub use key::check_id;
 #[doc(hidden)]

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, Capabilities, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
@@ -38,10 +38,18 @@ use crate::state::{StateDelta, StateMap};
 /// - **Dropping the future** of a write neither cancels nor halves the write; its outcome is unknown, and a retry with
 ///   the same ids is safe.
 ///
-/// Implementors write every method; no method has a default that fails. [`SessionServiceExt`](super::SessionServiceExt)
-/// adds conveniences.
+/// A store in front of a service may not be able to do everything: [`capabilities`](Self::capabilities) says what it can.
+///
+/// Implementors write every method; no method has a default that fails. Layers name the methods that they pass on to
+/// [`forward_sessions!`], stores that lack methods name these to [`unsupported_sessions!`](crate::unsupported_sessions).
+/// [`SessionServiceExt`](super::SessionServiceExt) adds conveniences.
 #[async_trait]
 pub trait SessionService: fmt::Debug + Send + Sync + 'static {
+    /// Returns what the service can do beyond keeping sessions, events and the state in them. It does not change.
+    ///
+    /// A call that needs a missing capability is refused as `Unsupported`.
+    fn capabilities(&self) -> Capabilities;
+
     /// Creates a session. Its state is split by prefix: `user:` and `app:` keys go to the user and the app.
     ///
     /// # Errors
@@ -306,7 +314,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
 #[async_trait]
 impl<S: SessionService + ?Sized> SessionService for Arc<S> {
     forward_sessions!(**self =>
-        create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
+        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
         list_feed, commits, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
         locate_session, delete_session, append, get_state, put_state, list_state_changes, list_owners, delete_user,
         check_writable, close);

@@ -17,7 +17,7 @@ use scratchbook_core::state::{StateDelta, StateMap};
 #[async_trait]
 impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     forward_sessions!(self.service =>
-        blame, locate_session, delete_session, commits, set_expiry, delete_expired, prune_events, prune_state_log,
+        capabilities, blame, locate_session, delete_session, commits, set_expiry, delete_expired, prune_events, prune_state_log,
         list_owners, delete_user, check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {

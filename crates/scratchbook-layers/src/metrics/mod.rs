@@ -97,7 +97,7 @@ impl<S> WithMetrics<S> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for WithMetrics<S> {
-    forward_sessions!(self.service => commits);
+    forward_sessions!(self.service => capabilities, commits);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let call = self.call("create_session", app_name, Some(user_id));

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::VertexAiSessionService;
+use super::unsupported::unsupported;
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
@@ -11,7 +12,8 @@ use scratchbook_core::session::SessionKey;
 
 impl VertexAiSessionService {
     fn no_artifacts<T>(&self) -> Result<T> {
-        self.without("no artifacts", "keep them in another store, with Store::of(sessions, artifacts)")
+        self.check_open()?;
+        Err(unsupported("no artifacts", "keep them in another store, with Store::of(sessions, artifacts)"))
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use scratchbook::agent::{FunctionAgent, InvocationContext};
 use scratchbook::layer::WithDeadline;
 use scratchbook::prelude::*;
@@ -22,7 +23,7 @@ struct Slow {
 #[async_trait]
 impl SessionService for Slow {
     forward_sessions!(self.store =>
-        create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
+        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
         list_feed, commits, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
         locate_session, delete_session, get_state, put_state, list_state_changes, list_owners, delete_user,
         check_writable, close);

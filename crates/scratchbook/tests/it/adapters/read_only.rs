@@ -3,7 +3,7 @@
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::layer::ReadOnly;
-use scratchbook::session::{FeedStart, ForkConfig, SessionUpdate};
+use scratchbook::session::{Capability, FeedStart, ForkConfig, SessionUpdate};
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, Result, SessionService};
 use serde_json::{Map, json};
 
@@ -39,6 +39,8 @@ async fn every_write_is_denied_and_every_read_passes() {
         assert!(error.to_string().contains("read-only"), "{error}");
     }
     assert_eq!(viewer.delete_artifact(key, "f").await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    let capabilities = viewer.capabilities();
+    assert!(capabilities.has(Capability::History) && !capabilities.has(Capability::Conflicts), "{capabilities:?}");
 
     let seen = read(&viewer, key).await;
     assert_eq!((seen.events().len(), seen.state().get("user:n")), (1, Some(&json!(1))));
