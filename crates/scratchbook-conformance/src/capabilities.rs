@@ -9,8 +9,8 @@ use super::support::{TestApp, assert_refused, changing, saying};
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, Capability, CheckedWrite, CreateSessionConfig, Expiry, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, ListStateConfig, StateCheck,
+    AppendOptions, Capability, ChangeQuery, CheckedWrite, CreateSessionConfig, Expiry, FeedStart, ForkConfig,
+    GetSessionConfig, ListSessionsConfig, ListStateConfig, Prune, StateCheck,
 };
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
@@ -65,9 +65,9 @@ async fn is_refused(store: &Store, capability: Capability) {
                 refused(sessions.get_state(&owner).await);
                 refused(sessions.list_state(&owner, &ListStateConfig::default()).await);
                 refused(sessions.put_state(&owner, StateDelta::new().with("a", 1).unwrap(), "test".into()).await);
-                refused(sessions.list_state_changes(&owner, 0, 10).await);
-                refused(sessions.list_key_changes(&owner, "a", u64::MAX, 10).await);
-                refused(sessions.prune_state_log(&owner, 1, 10).await);
+                refused(sessions.list_state_changes(&owner, &ChangeQuery::After(0), 10).await);
+                refused(sessions.list_state_changes(&owner, &ChangeQuery::of_key("a", u64::MAX), 10).await);
+                refused(sessions.prune(Prune::state_log(&owner, 1), 10).await);
             }
         }
         Capability::History => {
@@ -83,7 +83,7 @@ async fn is_refused(store: &Store, capability: Capability) {
         // Without a feed nothing can show removals.
         Capability::Removals => refused(sessions.list_feed(&test.app(), &FeedStart::Beginning, 10).await),
         Capability::Retention => {
-            refused(sessions.prune_events(key, 1, 10).await);
+            refused(sessions.prune(Prune::events(key, 1), 10).await);
             assert_refused(
                 sessions.set_expiry(key, Some(Expiry::At(1.0))).await,
                 ErrorKind::InvalidArgument,

@@ -8,8 +8,8 @@ use serde_json::{Map, json};
 use super::support::{TestApp, assert_refused, delta, saying};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::session::{
-    Capabilities, CreateSessionConfig, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig,
-    SessionUpdate,
+    Capabilities, ChangeQuery, CreateSessionConfig, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig,
+    ListStateConfig, Prune, SessionUpdate,
 };
 use scratchbook_core::store::Store;
 
@@ -53,7 +53,10 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     closed.refused(sessions.blame(&key).await, "blame");
     closed.refused(sessions.fork_session(&key, ForkConfig::default()).await, "fork_session");
     closed.refused(sessions.list_state(&test.app(), &ListStateConfig::default()).await, "list_state");
-    closed.refused(sessions.list_key_changes(&test.app(), "k", 9, 9).await, "list_key_changes");
+    closed.refused(
+        sessions.list_state_changes(&test.app(), &ChangeQuery::of_key("k", 9), 9).await,
+        "list_state_changes of a key",
+    );
     closed.refused(sessions.list_feed(&test.app(), &FeedStart::Now, 9).await.map(drop), "list_feed");
     closed.refused(sessions.commits().map(drop), "commits");
     if let Ok(mut notices) = notices {
@@ -61,9 +64,9 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     }
     closed.refused(sessions.set_expiry(&key, None).await, "set_expiry");
     closed.refused(sessions.update_session(&key, SessionUpdate::default()).await, "update_session");
-    closed.refused(sessions.delete_expired(9).await, "delete_expired");
-    closed.refused(sessions.prune_events(&key, 9, 9).await, "prune_events");
-    closed.refused(sessions.prune_state_log(&test.app(), 9, 9).await, "prune_state_log");
+    closed.refused(sessions.prune(Prune::Expired, 9).await, "prune expired sessions");
+    closed.refused(sessions.prune(Prune::events(&key, 9), 9).await, "prune events");
+    closed.refused(sessions.prune(Prune::state_log(&test.app(), 9), 9).await, "prune a log");
     closed.refused(sessions.list_owners(None, 1).await, "list_owners");
     closed.refused(sessions.list_sessions(&test.app, &ListSessionsConfig::default()).await, "list_sessions");
     closed.refused(sessions.locate_session(&test.app, "s").await, "locate_session");
@@ -75,7 +78,7 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     for owner in [test.user("alice"), test.app()] {
         closed.refused(sessions.get_state(&owner).await, "get_state");
         closed.refused(sessions.put_state(&owner, delta(json!({"a": 1})), "test".into()).await, "put_state");
-        closed.refused(sessions.list_state_changes(&owner, 0, 1).await, "list_state_changes");
+        closed.refused(sessions.list_state_changes(&owner, &ChangeQuery::After(0), 1).await, "list_state_changes");
     }
     closed.refused(sessions.delete_user(&test.app, "alice").await, "delete_user");
     let error = closed.refused(sessions.check_writable().await, "check_writable");

@@ -46,10 +46,9 @@ impl WrongStore {
 #[async_trait]
 impl SessionService for WrongStore {
     forward_sessions!(self.store =>
-        capabilities, create_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes, list_feed,
-        commits, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
-        locate_session, delete_session, append, get_state, put_state, list_state_changes, list_owners, delete_user,
-        check_writable, close);
+        capabilities, create_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed,
+        commits, set_expiry, update_session, prune, list_sessions, locate_session, delete_session, append, get_state,
+        put_state, list_state_changes, list_owners, delete_user, check_writable, close);
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         match self.store.get_session(key, config).await? {

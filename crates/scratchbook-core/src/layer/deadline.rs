@@ -3,13 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use serde_json::{Map, Value};
-
-use crate::artifact::{ArtifactService, ArtifactVersion};
-use crate::content::Part;
+use crate::artifact::{ArtifactService, forward_artifacts};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{SessionKey, SessionService, forward_sessions};
+use crate::session::{SessionService, forward_sessions};
 
 /// A service whose calls all end in time: with their result, or as `Unavailable`.
 ///
@@ -50,44 +46,16 @@ impl<S> WithDeadline<S> {
     }
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
 impl<S: SessionService> SessionService for WithDeadline<S> {
     forward_sessions!(self.bound(self.service) =>
-        create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
-        list_feed, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
-        locate_session, delete_session, append, get_state, put_state, list_state_changes, list_owners, delete_user,
-        check_writable, close);
+        create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed,
+        set_expiry, update_session, prune, list_sessions, locate_session, delete_session, append, get_state, put_state,
+        list_state_changes, list_owners, delete_user, check_writable, close);
 
     forward_sessions!(self.service => capabilities, commits);
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
 impl<S: ArtifactService> ArtifactService for WithDeadline<S> {
-    async fn save_artifact(
-        &self,
-        session: &SessionKey,
-        filename: &str,
-        artifact: Part,
-        custom_metadata: Map<String, Value>,
-    ) -> Result<u64> {
-        self.bound(self.service.save_artifact(session, filename, artifact, custom_metadata)).await
-    }
-
-    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
-        self.bound(self.service.load_artifact(session, filename, version)).await
-    }
-
-    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        self.bound(self.service.list_artifacts(session)).await
-    }
-
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        self.bound(self.service.list_artifact_versions(session, filename)).await
-    }
-
-    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
-        self.bound(self.service.delete_artifact(session, filename)).await
-    }
+    forward_artifacts!(self.bound(self.service) =>
+        save_artifact, load_artifact, list_artifacts, list_artifact_versions, delete_artifact);
 }

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::artifact::{ArtifactService, ArtifactVersion};
+use crate::artifact::{ArtifactService, forward_artifacts};
 use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Capabilities, Capability, Committed, CreateSessionConfig, Expiry, ForkConfig, Outcome,
+    AppendOptions, Capabilities, Capability, Committed, CreateSessionConfig, Expiry, ForkConfig, Outcome, Prune,
     PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateOwner, forward_sessions,
 };
 use crate::state::StateDelta;
@@ -60,7 +60,7 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
 
     forward_sessions!(self.service =>
         get_session, get_initial_state, get_state_at, blame, list_sessions, locate_session, get_state, list_state,
-        list_state_changes, list_key_changes, list_feed, commits, list_owners, close);
+        list_state_changes, list_feed, commits, list_owners, close);
 
     async fn create_session(&self, _: &str, _: &str, _: CreateSessionConfig) -> Result<Session> {
         denied("create a session")
@@ -94,16 +94,8 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
         denied("change a session's title and labels")
     }
 
-    async fn delete_expired(&self, _: usize) -> Result<u64> {
-        denied("delete expired sessions")
-    }
-
-    async fn prune_events(&self, _: &SessionKey, _: u64, _: usize) -> Result<u64> {
-        denied("prune events")
-    }
-
-    async fn prune_state_log(&self, _: &StateOwner, _: u64, _: usize) -> Result<u64> {
-        denied("prune a log")
+    async fn prune(&self, _: Prune, _: usize) -> Result<u64> {
+        denied("remove old data")
     }
 
     async fn delete_user(&self, _: &str, _: &str) -> Result<()> {
@@ -119,20 +111,10 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: ArtifactService> ArtifactService for ReadOnly<S> {
+    forward_artifacts!(self.service => load_artifact, list_artifacts, list_artifact_versions);
+
     async fn save_artifact(&self, _: &SessionKey, _: &str, _: Part, _: Map<String, Value>) -> Result<u64> {
         denied("save an artifact")
-    }
-
-    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
-        self.service.load_artifact(session, filename, version).await
-    }
-
-    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        self.service.list_artifacts(session).await
-    }
-
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        self.service.list_artifact_versions(session, filename).await
     }
 
     async fn delete_artifact(&self, _: &SessionKey, _: &str) -> Result<()> {

@@ -60,9 +60,9 @@ impl<S> WithSecretKeys<S> {
 #[async_trait]
 impl<S: SessionService> SessionService for WithSecretKeys<S> {
     forward_sessions!(self.service =>
-        capabilities, get_initial_state, get_state_at, blame, locate_session, delete_session, append, get_state, list_state,
-        put_state, list_state_changes, list_key_changes, commits, set_expiry, update_session, delete_expired,
-        prune_events, prune_state_log, list_owners, delete_user, check_writable, close);
+        capabilities, get_initial_state, get_state_at, blame, locate_session, delete_session, append, get_state,
+        list_state, put_state, list_state_changes, commits, set_expiry, update_session, prune, list_owners, delete_user,
+        check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         Ok(self.mark(self.service.create_session(app_name, user_id, config).await?))

@@ -1,15 +1,8 @@
-//! Macros that write methods of [`SessionService`](super::SessionService): for layers, which pass most calls on, and for
-//! stores that lack some.
+//! Macros that write methods of [`SessionService`](super::SessionService) and
+//! [`ArtifactService`](crate::artifact::ArtifactService): for layers, which pass most calls on, and for stores that lack
+//! some.
 
-use std::pin::Pin;
-
-use crate::error::{Error, ErrorKind, Result};
-
-/// What an `async` method of a service returns, as `async_trait` writes it.
-pub type ServiceFuture<'f, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'f>>;
-
-/// The type of [`get_state`](super::SessionService::get_state).
-pub type JsonObject = serde_json::Map<String, serde_json::Value>;
+use crate::error::{Error, ErrorKind};
 
 /// The error of a method that a store does not support.
 pub fn unsupported(method: &str, instead: &str) -> Error {
@@ -26,7 +19,7 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 /// use async_trait::async_trait;
 /// use scratchbook::error::{Error, ErrorKind};
 /// use scratchbook::prelude::*;
-/// use scratchbook::session::forward_sessions;
+/// use scratchbook::session::{Prune, forward_sessions};
 ///
 /// /// A service whose sessions stay.
 /// #[derive(Debug)]
@@ -38,15 +31,15 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 /// impl<S: SessionService> SessionService for Undeletable<S> {
 ///     forward_sessions!(self.service =>
 ///         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
-///         locate_session, append, get_state, list_state, put_state, list_state_changes, list_key_changes, list_feed,
-///         commits, set_expiry, update_session, prune_events, prune_state_log, list_owners, check_writable, close);
+///         locate_session, append, get_state, list_state, put_state, list_state_changes, list_feed,
+///         commits, set_expiry, update_session, list_owners, check_writable, close);
 ///
 ///     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
 ///         Err(Error::new(ErrorKind::PermissionDenied, format!("{key} stays")))
 ///     }
 ///
-///     async fn delete_expired(&self, _: usize) -> Result<u64> {
-///         Ok(0)
+///     async fn prune(&self, what: Prune, limit: usize) -> Result<u64> {
+///         if what == Prune::Expired { Ok(0) } else { self.service.prune(what, limit).await }
 ///     }
 ///
 ///     async fn delete_user(&self, _: &str, user_id: &str) -> Result<()> {
@@ -69,13 +62,13 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 #[macro_export]
 macro_rules! forward_sessions {
     (**$this:ident => $($method:ident),+ $(,)?) => {
-        $($crate::__session_method! { $method { pass $this (**$this) } })+
+        $($crate::__signature! { $method { pass $this (**$this) } })+
     };
     ($this:ident.$service:ident => $($method:ident),+ $(,)?) => {
-        $($crate::__session_method! { $method { pass $this ($this.$service) } })+
+        $($crate::__signature! { $method { pass $this ($this.$service) } })+
     };
     ($this:ident.$around:ident($that:ident.$service:ident) => $($method:ident),+ $(,)?) => {
-        $($crate::__session_method! { $method { around $this ($this.$around) ($that.$service) } })+
+        $($crate::__signature! { $method { around $this ($this.$around) ($that.$service) } })+
     };
 }
 
@@ -106,7 +99,7 @@ macro_rules! forward_sessions {
 ///     forward_sessions!(self.service =>
 ///         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
 ///         locate_session, delete_session, append, get_state, list_state, put_state, list_state_changes,
-///         list_key_changes, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_owners,
+///         set_expiry, update_session, prune, list_owners,
 ///         delete_user, check_writable, close);
 /// }
 ///
@@ -118,147 +111,106 @@ macro_rules! forward_sessions {
 #[macro_export]
 macro_rules! unsupported_sessions {
     ($instead:expr => $($method:ident),+ $(,)?) => {
-        $($crate::__session_method! { $method { refuse ($instead) } })+
+        $($crate::__signature! { $method { refuse ($instead) } })+
     };
+}
+
+/// [`forward_sessions!`](crate::forward_sessions) for an [`ArtifactService`](crate::artifact::ArtifactService).
+///
+/// ```text
+/// forward_artifacts!(self.service => load_artifact, list_artifacts, list_artifact_versions);
+/// ```
+#[macro_export]
+macro_rules! forward_artifacts {
+    ($($call:tt)+) => { $crate::forward_sessions! { $($call)+ } };
+}
+
+/// [`unsupported_sessions!`](crate::unsupported_sessions) for an [`ArtifactService`](crate::artifact::ArtifactService).
+///
+/// ```text
+/// unsupported_artifacts!("keep them elsewhere" => save_artifact, delete_artifact);
+/// ```
+#[macro_export]
+macro_rules! unsupported_artifacts {
+    ($($call:tt)+) => { $crate::unsupported_sessions! { $($call)+ } };
 }
 
 /// Finds the signature of a method by its name. A method of the trait that is not here cannot be forwarded.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __session_method {
-    (capabilities $how:tt) => {
-        $crate::__session_fn! { $how
-        sync capabilities() -> $crate::session::Capabilities }
-    };
-    (create_session $how:tt) => {
-        $crate::__session_fn! { $how
-        create_session<'a, 'b>(
-            app_name: &'a str, user_id: &'b str, config: $crate::session::CreateSessionConfig
-        ) -> $crate::session::Session }
-    };
-    (get_session $how:tt) => {
-        $crate::__session_fn! { $how
-        get_session<'a, 'b>(key: &'a $crate::session::SessionKey, config: &'b $crate::session::GetSessionConfig)
-            -> ::core::option::Option<$crate::session::Session> }
-    };
-    (get_initial_state $how:tt) => {
-        $crate::__session_fn! { $how
-        get_initial_state<'a>(key: &'a $crate::session::SessionKey)
-            -> ::core::option::Option<$crate::session::InitialState> }
-    };
-    (get_state_at $how:tt) => {
-        $crate::__session_fn! { $how
-        get_state_at<'a>(key: &'a $crate::session::SessionKey, seq: u64) -> $crate::state::StateMap }
-    };
-    (blame $how:tt) => {
-        $crate::__session_fn! { $how
-        blame<'a>(key: &'a $crate::session::SessionKey)
-            -> ::std::collections::BTreeMap<::std::string::String, $crate::error::KeyWriter> }
-    };
-    (fork_session $how:tt) => {
-        $crate::__session_fn! { $how
-        fork_session<'a>(key: &'a $crate::session::SessionKey, config: $crate::session::ForkConfig)
-            -> $crate::session::Session }
-    };
-    (list_sessions $how:tt) => {
-        $crate::__session_fn! { $how
-        list_sessions<'a, 'b>(app_name: &'a str, config: &'b $crate::session::ListSessionsConfig)
-            -> $crate::session::ListSessionsResponse }
-    };
-    (locate_session $how:tt) => {
-        $crate::__session_fn! { $how
-        locate_session<'a, 'b>(app_name: &'a str, session_id: &'b str)
-            -> ::core::option::Option<$crate::session::SessionKey> }
-    };
-    (delete_session $how:tt) => {
-        $crate::__session_fn! { $how
-        delete_session<'a>(key: &'a $crate::session::SessionKey) -> () }
-    };
-    (append $how:tt) => {
-        $crate::__session_fn! { $how
-        append<'a>(
-            key: &'a $crate::session::SessionKey, event: $crate::event::Event, options: $crate::session::AppendOptions
-        ) -> $crate::session::Committed }
-    };
-    (get_state $how:tt) => {
-        $crate::__session_fn! { $how
-        get_state<'a>(owner: &'a $crate::session::StateOwner) -> $crate::session::JsonObject }
-    };
-    (list_state $how:tt) => {
-        $crate::__session_fn! { $how
-        list_state<'a, 'b>(owner: &'a $crate::session::StateOwner, config: &'b $crate::session::ListStateConfig)
-            -> $crate::session::StatePage }
-    };
-    (put_state $how:tt) => {
-        $crate::__session_fn! { $how
-        put_state<'a>(
-            owner: &'a $crate::session::StateOwner,
-            delta: $crate::state::StateDelta,
-            options: $crate::session::PutStateOptions
-        ) -> u64 }
-    };
-    (list_state_changes $how:tt) => {
-        $crate::__session_fn! { $how
-        list_state_changes<'a>(owner: &'a $crate::session::StateOwner, after: u64, limit: usize)
-            -> ::std::vec::Vec<$crate::session::StateChange> }
-    };
-    (list_key_changes $how:tt) => {
-        $crate::__session_fn! { $how
-        list_key_changes<'a, 'b>(owner: &'a $crate::session::StateOwner, name: &'b str, before: u64, limit: usize)
-            -> ::std::vec::Vec<$crate::session::StateChange> }
-    };
-    (list_feed $how:tt) => {
-        $crate::__session_fn! { $how
-        list_feed<'a, 'b>(owner: &'a $crate::session::StateOwner, start: &'b $crate::session::FeedStart, limit: usize)
-            -> $crate::session::FeedPage }
-    };
-    (commits $how:tt) => {
-        $crate::__session_fn! { $how
-        sync commits() -> $crate::error::Result<$crate::session::CommitNotices> }
-    };
-    (set_expiry $how:tt) => {
-        $crate::__session_fn! { $how
-        set_expiry<'a>(
-            key: &'a $crate::session::SessionKey, expiry: ::core::option::Option<$crate::session::Expiry>
-        ) -> () }
-    };
-    (update_session $how:tt) => {
-        $crate::__session_fn! { $how
-        update_session<'a>(key: &'a $crate::session::SessionKey, update: $crate::session::SessionUpdate) -> () }
-    };
-    (delete_expired $how:tt) => {
-        $crate::__session_fn! { $how
-        delete_expired<>(limit: usize) -> u64 }
-    };
-    (prune_events $how:tt) => {
-        $crate::__session_fn! { $how
-        prune_events<'a>(key: &'a $crate::session::SessionKey, before: u64, limit: usize) -> u64 }
-    };
-    (prune_state_log $how:tt) => {
-        $crate::__session_fn! { $how
-        prune_state_log<'a>(owner: &'a $crate::session::StateOwner, before: u64, limit: usize) -> u64 }
-    };
-    (list_owners $how:tt) => {
-        $crate::__session_fn! { $how
-        list_owners<'a>(after: ::core::option::Option<&'a $crate::session::StateOwner>, limit: usize)
-            -> ::std::vec::Vec<$crate::session::StateOwner> }
-    };
-    (delete_user $how:tt) => {
-        $crate::__session_fn! { $how
-        delete_user<'a, 'b>(app_name: &'a str, user_id: &'b str) -> () }
-    };
-    (check_writable $how:tt) => {
-        $crate::__session_fn! { $how check_writable<>() -> () }
-    };
-    (close $how:tt) => {
-        $crate::__session_fn! { $how close<>() -> () }
-    };
+#[cfg_attr(rustfmt, rustfmt::skip)]
+macro_rules! __signature {
+    (capabilities $how:tt) => { $crate::__method! { $how sync capabilities() -> $crate::sig::Capabilities } };
+    (create_session $how:tt) => { $crate::__method! { $how
+        create_session<'a, 'b>(app_name: &'a str, user_id: &'b str, config: $crate::sig::CreateSessionConfig)
+            -> $crate::sig::Session } };
+    (get_session $how:tt) => { $crate::__method! { $how
+        get_session<'a, 'b>(key: &'a $crate::sig::SessionKey, config: &'b $crate::sig::GetSessionConfig)
+            -> Option<$crate::sig::Session> } };
+    (get_initial_state $how:tt) => { $crate::__method! { $how
+        get_initial_state<'a>(key: &'a $crate::sig::SessionKey) -> Option<$crate::sig::InitialState> } };
+    (get_state_at $how:tt) => { $crate::__method! { $how
+        get_state_at<'a>(key: &'a $crate::sig::SessionKey, seq: u64) -> $crate::sig::StateMap } };
+    (blame $how:tt) => { $crate::__method! { $how
+        blame<'a>(key: &'a $crate::sig::SessionKey) -> $crate::sig::BTreeMap<String, $crate::sig::KeyWriter> } };
+    (fork_session $how:tt) => { $crate::__method! { $how
+        fork_session<'a>(key: &'a $crate::sig::SessionKey, config: $crate::sig::ForkConfig) -> $crate::sig::Session } };
+    (list_sessions $how:tt) => { $crate::__method! { $how
+        list_sessions<'a, 'b>(app_name: &'a str, config: &'b $crate::sig::ListSessionsConfig)
+            -> $crate::sig::ListSessionsResponse } };
+    (locate_session $how:tt) => { $crate::__method! { $how
+        locate_session<'a, 'b>(app_name: &'a str, session_id: &'b str) -> Option<$crate::sig::SessionKey> } };
+    (delete_session $how:tt) => { $crate::__method! { $how
+        delete_session<'a>(key: &'a $crate::sig::SessionKey) -> () } };
+    (append $how:tt) => { $crate::__method! { $how
+        append<'a>(key: &'a $crate::sig::SessionKey, event: $crate::sig::Event, options: $crate::sig::AppendOptions)
+            -> $crate::sig::Committed } };
+    (get_state $how:tt) => { $crate::__method! { $how
+        get_state<'a>(owner: &'a $crate::sig::StateOwner) -> $crate::sig::JsonObject } };
+    (list_state $how:tt) => { $crate::__method! { $how
+        list_state<'a, 'b>(owner: &'a $crate::sig::StateOwner, config: &'b $crate::sig::ListStateConfig)
+            -> $crate::sig::StatePage } };
+    (put_state $how:tt) => { $crate::__method! { $how
+        put_state<'a>(owner: &'a $crate::sig::StateOwner, delta: $crate::sig::StateDelta,
+            options: $crate::sig::PutStateOptions) -> u64 } };
+    (list_state_changes $how:tt) => { $crate::__method! { $how
+        list_state_changes<'a, 'b>(owner: &'a $crate::sig::StateOwner, query: &'b $crate::sig::ChangeQuery,
+            limit: usize) -> Vec<$crate::sig::StateChange> } };
+    (list_feed $how:tt) => { $crate::__method! { $how
+        list_feed<'a, 'b>(owner: &'a $crate::sig::StateOwner, start: &'b $crate::sig::FeedStart, limit: usize)
+            -> $crate::sig::FeedPage } };
+    (commits $how:tt) => { $crate::__method! { $how
+        sync commits() -> $crate::sig::Result<$crate::sig::CommitNotices> } };
+    (set_expiry $how:tt) => { $crate::__method! { $how
+        set_expiry<'a>(key: &'a $crate::sig::SessionKey, expiry: Option<$crate::sig::Expiry>) -> () } };
+    (update_session $how:tt) => { $crate::__method! { $how
+        update_session<'a>(key: &'a $crate::sig::SessionKey, update: $crate::sig::SessionUpdate) -> () } };
+    (prune $how:tt) => { $crate::__method! { $how prune<>(what: $crate::sig::Prune, limit: usize) -> u64 } };
+    (list_owners $how:tt) => { $crate::__method! { $how
+        list_owners<'a>(after: Option<&'a $crate::sig::StateOwner>, limit: usize) -> Vec<$crate::sig::StateOwner> } };
+    (delete_user $how:tt) => { $crate::__method! { $how
+        delete_user<'a, 'b>(app_name: &'a str, user_id: &'b str) -> () } };
+    (check_writable $how:tt) => { $crate::__method! { $how check_writable<>() -> () } };
+    (close $how:tt) => { $crate::__method! { $how close<>() -> () } };
+    (save_artifact $how:tt) => { $crate::__method! { $how
+        save_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str, artifact: $crate::sig::Part,
+            custom_metadata: $crate::sig::JsonObject) -> u64 } };
+    (load_artifact $how:tt) => { $crate::__method! { $how
+        load_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str, version: Option<u64>)
+            -> Option<$crate::sig::Part> } };
+    (list_artifacts $how:tt) => { $crate::__method! { $how
+        list_artifacts<'a>(session: &'a $crate::sig::SessionKey) -> Vec<String> } };
+    (list_artifact_versions $how:tt) => { $crate::__method! { $how
+        list_artifact_versions<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str)
+            -> Vec<$crate::sig::ArtifactVersion> } };
+    (delete_artifact $how:tt) => { $crate::__method! { $how
+        delete_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str) -> () } };
 }
 
 /// Writes a method as `async_trait` would, so that the future of the service within is returned as it is.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __session_fn {
+macro_rules! __method {
     ({ pass $this:ident $service:tt } sync $name:ident() -> $answer:ty) => {
         fn $name(&$this) -> $answer {
             $service.$name()
@@ -268,33 +220,33 @@ macro_rules! __session_fn {
         { pass $this:ident $service:tt }
         $name:ident<$($life:lifetime),*>($($argument:ident: $type:ty),*) -> $answer:ty
     ) => {
-        fn $name<'s, $($life,)* 'f>(&'s $this, $($argument: $type),*) -> $crate::session::ServiceFuture<'f, $answer>
+        fn $name<'s, $($life,)* 'f>(&'s $this, $($argument: $type),*) -> $crate::sig::ServiceFuture<'f, $answer>
         where 's: 'f, $($life: 'f,)* Self: 'f {
             $service.$name($($argument),*)
         }
     };
     ({ refuse $instead:tt } sync $name:ident() -> $answer:ty) => {
         fn $name(&self) -> $answer {
-            ::core::result::Result::Err($crate::session::unsupported(::core::stringify!($name), $instead))
+            Err($crate::session::unsupported(stringify!($name), $instead))
         }
     };
     (
         { refuse $instead:tt }
         $name:ident<$($life:lifetime),*>($($argument:ident: $type:ty),*) -> $answer:ty
     ) => {
-        fn $name<'s, $($life,)* 'f>(&'s self, $(_: $type),*) -> $crate::session::ServiceFuture<'f, $answer>
+        fn $name<'s, $($life,)* 'f>(&'s self, $(_: $type),*) -> $crate::sig::ServiceFuture<'f, $answer>
         where 's: 'f, $($life: 'f,)* Self: 'f {
-            let error = $crate::session::unsupported(::core::stringify!($name), $instead);
-            ::std::boxed::Box::pin(::core::future::ready(::core::result::Result::Err(error)))
+            let error = $crate::session::unsupported(stringify!($name), $instead);
+            Box::pin(::std::future::ready(Err(error)))
         }
     };
     (
         { around $this:ident ($($around:tt)+) $service:tt }
         $name:ident<$($life:lifetime),*>($($argument:ident: $type:ty),*) -> $answer:ty
     ) => {
-        fn $name<'s, $($life,)* 'f>(&'s $this, $($argument: $type),*) -> $crate::session::ServiceFuture<'f, $answer>
+        fn $name<'s, $($life,)* 'f>(&'s $this, $($argument: $type),*) -> $crate::sig::ServiceFuture<'f, $answer>
         where 's: 'f, $($life: 'f,)* Self: 'f {
-            ::std::boxed::Box::pin($($around)+($service.$name($($argument),*)))
+            Box::pin($($around)+($service.$name($($argument),*)))
         }
     };
 }

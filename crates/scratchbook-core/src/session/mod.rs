@@ -41,9 +41,9 @@ pub use key::{SessionKey, StateOwner};
 pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
 pub use notices::{CommitNotices, CommitNotifier};
 pub use options::{
-    AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
-    IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
+    AppendOptions, ChangeQuery, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig,
+    GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Outcome, Prune, PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
 };
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
@@ -58,7 +58,7 @@ pub use ext::no_session;
 pub use ext::temp_changes;
 pub(crate) use feed::feed_name;
 #[doc(hidden)]
-pub use forward::{JsonObject, ServiceFuture, unsupported};
+pub use forward::unsupported;
 pub(crate) use history::event_writer;
 pub use key::check_id;
 #[doc(hidden)]

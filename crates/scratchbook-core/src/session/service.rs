@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, Capabilities, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
@@ -188,27 +188,18 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
-    /// Returns the log of a user's or an app's state after a position, in order, about `limit` changes. A page contains
-    /// whole commits, so that continuing after the last position returns every change once. A page has fewer changes if
-    /// they exceed 16 MiB; it is empty only at the end of the log. The state is the fold of this log.
+    /// Returns changes in the log of a user's or an app's state: all after a position, or those of one key. The state is
+    /// the fold of this log.
+    ///
+    /// A page has about `limit` changes, and fewer if they exceed 16 MiB; it is empty only at the end of the log.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
-
-    /// Returns the changes to one key of a user or an app before a position in the log, the latest first: at most
-    /// `limit` changes, and fewer if they exceed 16 MiB. `u64::MAX` returns the latest changes. The name is without
-    /// prefix.
-    ///
-    /// # Errors
-    ///
-    /// `DataCorrupted` names a row that cannot be read.
-    async fn list_key_changes(
+    async fn list_state_changes(
         &self,
         owner: &StateOwner,
-        name: &str,
-        before: u64,
+        query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>>;
 
@@ -248,34 +239,13 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `NotFound` if the session does not exist; `InvalidArgument` for a title or labels that no session can have.
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()>;
 
-    /// Permanently deletes expired sessions, at most `limit` of them, in any order, and returns how many. If it returns
-    /// `limit`, there may be more.
+    /// Removes old data: expired sessions, a session's oldest events, or overwritten values in a log of state. Removes at
+    /// most `limit` of them and returns how many. If it returns `limit`, there may be more.
     ///
     /// # Errors
     ///
     /// None of its own.
-    async fn delete_expired(&self, limit: usize) -> Result<u64>;
-
-    /// Removes the oldest events of a session, those with a number below `before`, at most `limit` of them, in one
-    /// commit; the state up to there becomes the initial state. Returns how many were removed; fewer than `limit` means
-    /// it is done. The current state, and the numbers of later events, do not change. Does nothing if the session does
-    /// not exist.
-    ///
-    /// Ids of removed events are forgotten: a retried append of a pruned event appends a new event.
-    ///
-    /// # Errors
-    ///
-    /// None of its own.
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64>;
-
-    /// Removes overwritten values from the log of a user's or an app's state before a position, at most `limit`
-    /// changes. The last change of each key before the position stays, so that the state is still the fold of the log.
-    /// Returns how many were removed; fewer than `limit` means it is done.
-    ///
-    /// # Errors
-    ///
-    /// None of its own.
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64>;
+    async fn prune(&self, what: Prune, limit: usize) -> Result<u64>;
 
     /// Lists all owners of data: each app, followed by each of its users, in byte order; at most `limit` of them, after
     /// an owner or from the beginning. An owner is listed if it has a session, state with its log, or an artifact; an
@@ -310,12 +280,9 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn close(&self) -> Result<()>;
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
 impl<S: SessionService + ?Sized> SessionService for Arc<S> {
     forward_sessions!(**self =>
-        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
-        list_feed, commits, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
-        locate_session, delete_session, append, get_state, put_state, list_state_changes, list_owners, delete_user,
-        check_writable, close);
+        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
+        list_feed, commits, set_expiry, update_session, prune, list_sessions, locate_session, delete_session, append,
+        get_state, put_state, list_state_changes, list_owners, delete_user, check_writable, close);
 }

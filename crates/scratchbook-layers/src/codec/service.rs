@@ -7,9 +7,9 @@ use super::{Codec, Coded};
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, Committed, CreateSessionConfig, FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState,
-    ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions, Session, SessionKey, SessionService,
-    SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
+    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions, Session, SessionKey,
+    SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -17,8 +17,8 @@ use scratchbook_core::state::{StateDelta, StateMap};
 #[async_trait]
 impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     forward_sessions!(self.service =>
-        capabilities, blame, locate_session, delete_session, commits, set_expiry, delete_expired, prune_events, prune_state_log,
-        list_owners, delete_user, check_writable, close);
+        capabilities, blame, locate_session, delete_session, commits, set_expiry, prune, list_owners, delete_user,
+        check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         self.create_coded(app_name, user_id, config).await
@@ -66,18 +66,13 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
         self.put_coded(owner, delta, options).await
     }
 
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        self.coder.open_changes(owner, self.service.list_state_changes(owner, after, limit).await?)
-    }
-
-    async fn list_key_changes(
+    async fn list_state_changes(
         &self,
         owner: &StateOwner,
-        name: &str,
-        before: u64,
+        query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
-        self.coder.open_changes(owner, self.service.list_key_changes(owner, name, before, limit).await?)
+        self.coder.open_changes(owner, self.service.list_state_changes(owner, query, limit).await?)
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::session::{KeyWrite, StateOwner};
+use scratchbook::session::{ChangeQuery, KeyWrite, StateOwner};
 use scratchbook::{GetSessionConfig, Result, Scope, SessionKey, SessionServiceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -245,13 +245,14 @@ pub(super) async fn log_of_user(
 
 async fn log_history(app_state: &AppState, owner: &StateOwner, query: ReadLogHistory) -> Result<Response, ApiError> {
     let (limit, before) = (page_size("limit", query.limit)?, query.before.unwrap_or(u64::MAX));
-    let changes = app_state.store.sessions.list_key_changes(owner, &query.key, before, limit).await?;
+    let changes =
+        app_state.store.sessions.list_state_changes(owner, &ChangeQuery::of_key(&query.key, before), limit).await?;
     Ok(json(History { key: query.key, writes: changes.into_iter().map(Write::from).collect() }).await?)
 }
 
 async fn log(app_state: &AppState, owner: &StateOwner, query: ReadLog) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let changes = app_state.store.sessions.list_state_changes(owner, query.after, limit).await?;
+    let changes = app_state.store.sessions.list_state_changes(owner, &ChangeQuery::After(query.after), limit).await?;
     let position = changes.last().map_or(query.after, |last| last.position);
     Ok(json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }).await?)
 }

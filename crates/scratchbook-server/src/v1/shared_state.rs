@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::session::{ListStateConfig, PutStateOptions, StateOwner};
+use scratchbook::session::{ChangeQuery, ListStateConfig, PutStateOptions, StateOwner};
 use scratchbook::state::Change;
 use scratchbook::{Error, Result, Scope, StateDelta};
 use serde::{Deserialize, Serialize};
@@ -244,7 +244,9 @@ fn check_bare(key: &str) -> Result<()> {
 /// What operations came to, as the log has it.
 async fn logged(app_state: &AppState, owner: &StateOwner, position: u64) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
-    for change in app_state.store.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
+    for change in
+        app_state.store.sessions.list_state_changes(owner, &ChangeQuery::After(position.saturating_sub(1)), 1).await?
+    {
         // Where guards alone were asked for, others may come next.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::session::{StateOwner, Verified};
+use scratchbook::session::{Prune, StateOwner, Verified};
 use scratchbook::{Result, SessionServiceExt};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,8 +28,8 @@ pub(super) struct VerifiedBody {
 /// The request to prune a session's events or a log.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schema(example = json!({"before": 1001, "limit": 500}))]
-pub(super) struct Prune {
+#[schema(as = Prune, example = json!({"before": 1001, "limit": 500}))]
+pub(super) struct PruneRequest {
     /// Of a session: events with a number below this one. Of a log: what was overwritten before this position.
     before: u64,
     /// How many at most in this commit, 1 to 1,000.
@@ -38,7 +38,7 @@ pub(super) struct Prune {
     limit: usize,
 }
 
-impl Sent for Prune {}
+impl Sent for PruneRequest {}
 
 /// The request to delete expired sessions.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -117,7 +117,7 @@ pub(super) async fn user(
 /// Takes the right `admin`. The state shown, and the numbers of later events, stay as they are.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/prune", operation_id = "pruneSession", tag = UPKEEP,
-    params(SessionPath), request_body = Prune,
+    params(SessionPath), request_body = PruneRequest,
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_session(
@@ -125,17 +125,18 @@ pub(super) async fn prune_session(
     scope: SessionScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
-    Body(body): Body<Prune>,
+    Body(body): Body<PruneRequest>,
 ) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::events(&scope.key, body.before), limit).await? }))
 }
 
 /// Remove from the log of an app's state what was overwritten.
 ///
 /// Takes the right `admin`. The last change of each key stays.
 #[utoipa::path(
-    post, path = "/apps/{app}/prune", operation_id = "pruneApp", tag = UPKEEP, params(AppPath), request_body = Prune,
+    post, path = "/apps/{app}/prune", operation_id = "pruneApp", tag = UPKEEP, params(AppPath),
+    request_body = PruneRequest,
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_app(
@@ -143,7 +144,7 @@ pub(super) async fn prune_app(
     scope: AppScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
-    Body(body): Body<Prune>,
+    Body(body): Body<PruneRequest>,
 ) -> Result<Json<Pruned>, ApiError> {
     prune_log(&app_state, &scope.owner()?, &body).await
 }
@@ -153,7 +154,7 @@ pub(super) async fn prune_app(
 /// Takes the right `admin`. The last change of each key stays.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/prune", operation_id = "pruneUser", tag = UPKEEP, params(UserPath),
-    request_body = Prune,
+    request_body = PruneRequest,
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_user(
@@ -161,7 +162,7 @@ pub(super) async fn prune_user(
     scope: UserScope<ApiError>,
     _: Needs<Admin, ApiError>,
     _: NoQuery,
-    Body(body): Body<Prune>,
+    Body(body): Body<PruneRequest>,
 ) -> Result<Json<Pruned>, ApiError> {
     prune_log(&app_state, &scope.owner()?, &body).await
 }
@@ -180,12 +181,12 @@ pub(super) async fn prune_expired(
     Body(body): Body<PruneExpired>,
 ) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: app_state.store.sessions.delete_expired(limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::Expired, limit).await? }))
 }
 
-async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
+async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &PruneRequest) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_state_log(owner, body.before, limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::state_log(owner, body.before), limit).await? }))
 }
 
 impl From<Verified> for VerifiedBody {

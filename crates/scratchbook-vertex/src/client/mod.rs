@@ -28,13 +28,13 @@ use google_cloud_aiplatform_v1::client::SessionService as GoogleClient;
 use self::names::ResourceNames;
 use self::owners::Owners;
 use self::retry::Patience;
-use self::unsupported::{IN_SESSION, OTHER_STORE};
+use self::unsupported::{IN_SESSION, OTHER_STORE, unsupported};
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
     AppendOptions, Capabilities, Committed, CreateSessionConfig, Expiry, GetSessionConfig, ListSessionsConfig,
-    ListSessionsResponse, Session, SessionKey, SessionService, SessionUpdate, unsupported_sessions,
+    ListSessionsResponse, Prune, Session, SessionKey, SessionService, SessionUpdate, unsupported_sessions,
 };
 use scratchbook_core::store::closed;
 
@@ -122,9 +122,8 @@ impl SessionService for VertexAiSessionService {
 
     unsupported_sessions!(IN_SESSION => get_state, list_state, put_state);
     unsupported_sessions!(OTHER_STORE =>
-        get_initial_state, get_state_at, blame, list_state_changes, list_key_changes, list_feed, commits, prune_state_log);
+        get_initial_state, get_state_at, blame, list_state_changes, list_feed, commits);
     unsupported_sessions!("create a session with the state, and append the events to it" => fork_session);
-    unsupported_sessions!("let sessions expire, or delete them" => prune_events);
     unsupported_sessions!("list the sessions of each engine" => list_owners);
     unsupported_sessions!("delete the user's sessions one by one" => delete_user);
 
@@ -169,9 +168,13 @@ impl SessionService for VertexAiSessionService {
     }
 
     /// The server deletes expired sessions itself, so there are never any left.
-    async fn delete_expired(&self, _: usize) -> Result<u64> {
+    async fn prune(&self, what: Prune, _: usize) -> Result<u64> {
         self.check_open()?;
-        Ok(0)
+        match what {
+            Prune::Expired => Ok(0),
+            Prune::Events { .. } => Err(unsupported("no pruning of events", "let sessions expire, or delete them")),
+            Prune::StateLog { .. } => Err(unsupported("no log of state", OTHER_STORE)),
+        }
     }
 
     async fn check_writable(&self) -> Result<()> {

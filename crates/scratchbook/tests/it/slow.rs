@@ -23,10 +23,9 @@ struct Slow {
 #[async_trait]
 impl SessionService for Slow {
     forward_sessions!(self.store =>
-        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes,
-        list_feed, commits, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
-        locate_session, delete_session, get_state, put_state, list_state_changes, list_owners, delete_user,
-        check_writable, close);
+        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
+        list_feed, commits, set_expiry, update_session, prune, list_sessions, locate_session, delete_session, get_state,
+        put_state, list_state_changes, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         tokio::time::sleep(self.pause).await;
