@@ -8,7 +8,7 @@ use scratchbook::session::{StateOwner, forward_sessions};
 use scratchbook::{GetSessionConfig, InMemorySessionService, Result, Session, SessionKey, SessionService};
 use serde_json::{Map, Value, json};
 
-use super::scenario_run::{RunRecord, ScenarioRun};
+use super::record::{Recorder, Step};
 use super::{play, play_one};
 use crate::args::Scenario;
 use crate::failure::Failure;
@@ -64,12 +64,13 @@ fn store(wrong: Wrong) -> Arc<dyn SessionService> {
 
 /// The failing checks of a scenario.
 async fn failing(scenario: Scenario, wrong: Wrong) -> Vec<String> {
-    let (sessions, mut out) = (store(wrong), Output::new(true));
-    let mut run = ScenarioRun::new(&sessions, &mut out);
-    play_one(scenario, &mut run).await.unwrap();
-    let RunRecord { checks, .. } = run.finish();
-    let failing = checks.iter().filter(|check| check["ok"] == false);
-    failing.map(|check| check["what"].as_str().unwrap().to_owned()).collect()
+    let recorder = Arc::new(Recorder::new(&store(wrong)));
+    play_one(scenario, &recorder).await.unwrap();
+    let what = |step: Step| match step {
+        Step::Check { ref what, .. } if step.is_different() => Some(what.clone()),
+        _ => None,
+    };
+    recorder.take_steps().into_iter().filter_map(what).collect()
 }
 
 fn leak_between_users(key: &SessionKey, state: &mut Map<String, Value>, of_alice: &Map<String, Value>) {
