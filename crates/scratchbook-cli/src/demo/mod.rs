@@ -3,27 +3,10 @@
 //! Each scenario is an example of this package, in `examples/`; here it is played on a store that records it.
 
 mod record;
+#[expect(dead_code, reason = "each story has a `main`, for it is an example")]
+mod stories;
 #[cfg(test)]
 mod tests;
-
-/// The scenarios, which are examples of this package.
-#[expect(dead_code, reason = "as examples they have a `main`")]
-mod stories {
-    #[path = "../../../examples/callback_and_tool.rs"]
-    pub(super) mod callback_and_tool;
-    #[path = "../../../examples/delta_flow.rs"]
-    pub(super) mod delta_flow;
-    #[path = "../../../examples/game_leaderboard.rs"]
-    pub(super) mod game_leaderboard;
-    #[path = "../../../examples/greeting_output_key.rs"]
-    pub(super) mod greeting_output_key;
-    #[path = "../../../examples/manual_state_delta.rs"]
-    pub(super) mod manual_state_delta;
-    #[path = "../../../examples/shopping_cart.rs"]
-    pub(super) mod shopping_cart;
-    #[path = "../../../examples/support_chat.rs"]
-    pub(super) mod support_chat;
-}
 
 use std::sync::Arc;
 
@@ -34,7 +17,10 @@ use crate::args::Scenario;
 use crate::failure::Failure;
 use crate::output::{BOLD, Format, GOOD, Output, styled, visible};
 use record::{Recorder, Step, as_json};
-use stories::{callback_and_tool, delta_flow, game_leaderboard, greeting_output_key, manual_state_delta, shopping_cart, support_chat};
+use stories::{
+    callback_and_tool, delta_flow, game_leaderboard, greeting_output_key, manual_state_delta, shopping_cart,
+    support_chat,
+};
 
 /// Lists the scenarios.
 pub(crate) fn list(out: &mut Output) -> Result<(), Failure> {
