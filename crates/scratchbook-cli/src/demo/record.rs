@@ -81,10 +81,9 @@ impl Recorder {
 #[async_trait]
 impl SessionService for Recorder {
     forward_sessions!(self.sessions =>
-        get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_key_changes, list_feed,
-        commits, set_expiry, update_session, delete_expired, prune_events, prune_state_log, list_sessions,
-        locate_session, delete_session, get_state, put_state, list_state_changes, list_owners, delete_user,
-        check_writable, close);
+        capabilities, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed, commits,
+        set_expiry, update_session, prune, list_sessions, locate_session, delete_session, get_state, put_state,
+        list_state_changes, list_owners, delete_user, check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let session = self.sessions.create_session(app_name, user_id, config).await?;
