@@ -129,12 +129,11 @@ pub(super) struct EventPage {
 pub(super) async fn append(scope: SessionScope, _: NoQuery, Body(body): Body<Append>) -> Answer<Appended> {
     let mut event = body.event.into_event()?;
     event.actions.state_delta = body.operations.with(std::mem::take(&mut event.actions.state_delta))?;
-    commit(&scope.app_state, &scope, event, body.conflict, body.seen).await
+    commit(&scope, event, body.conflict, body.seen).await
 }
 
 /// Appends an event for a caller.
 pub(super) async fn commit(
-    app_state: &AppState,
     scope: &SessionScope,
     event: scratchbook::Event,
     conflict: Conflict,
@@ -142,7 +141,7 @@ pub(super) async fn commit(
 ) -> Answer<Appended> {
     scope.caller.check_delta(&event.actions.state_delta)?;
     let options = conflict.options(seen)?;
-    let committed = app_state.store.sessions.append(&scope.key, event, options).await;
+    let committed = scope.app_state.store.sessions.append(&scope.key, event, options).await;
     let Committed { event, outcome, logs, .. } =
         committed.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };

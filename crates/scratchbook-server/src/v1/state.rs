@@ -167,5 +167,5 @@ pub(super) async fn patch(scope: SessionScope, _: NoQuery, Body(body): Body<Patc
     }
     let mut event = Event::new(body.author).with_state_delta(delta);
     event.id = body.event_id.unwrap_or_default();
-    commit(&scope.app_state, &scope, event, body.conflict, body.seen).await
+    commit(&scope, event, body.conflict, body.seen).await
 }
