@@ -7,13 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use scratchbook::session::{Committed, forward_sessions};
 use scratchbook::state::apply;
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, Result, Scope, Session, SessionKey, SessionService, SessionServiceExt,
-    StateDelta,
-};
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, Result, Session, SessionKey, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
 
 use crate::output::{BAD, DIM, GOOD, Output, styled, visible};
+use crate::shared_state::shared_state;
 use crate::show;
 
 /// A store that notes what a scenario does.
@@ -51,11 +49,7 @@ impl Recorder {
 
     /// Notes the state that an earlier run left, if there is any.
     pub(super) async fn carry_on(&self, app_name: &str, user_id: &str) -> Result<()> {
-        let user = self.sessions.get_user_state(app_name, user_id).await?;
-        let app = self.sessions.get_app_state(app_name).await?;
-        let prefixed = |scope: Scope| move |(name, value): (String, _)| (scope.key(&name).into_owned(), value);
-        let state: Map<_, _> =
-            user.into_iter().map(prefixed(Scope::User)).chain(app.into_iter().map(prefixed(Scope::App))).collect();
+        let state = shared_state(&self.sessions, app_name, user_id).await?;
         if !state.is_empty() {
             let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
             self.record().steps.push(Step::CarriedOn { app_name, user_id, state });
