@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use scratchbook::session::{ForkConfig, ListSessionsConfig, Outcome, PutStateOptions, StateOwner};
+use scratchbook::session::{ChangeQuery, ForkConfig, ListSessionsConfig, Outcome, PutStateOptions, StateOwner};
 use scratchbook::{
     AppendOptions, Error, Event, GetSessionConfig, Result, SessionKey, SessionService, SessionServiceExt, json,
 };
@@ -244,7 +244,7 @@ impl Store {
         self.call(py, |opened| async move {
             let owner = owner(&app_name, user_id.as_deref())?;
             let sessions = &opened.store().await?.sessions;
-            let changes = sessions.list_key_changes(&owner, &name, u64::MAX, 1).await?;
+            let changes = sessions.list_state_changes(&owner, &ChangeQuery::of_key(&name, u64::MAX), 1).await?;
             Ok(Answer::Number(changes.len() as u64))
         })
     }

@@ -24,6 +24,7 @@ mod reseal;
 mod schema;
 mod serve;
 mod sessions;
+mod shared_state;
 mod shell;
 mod show;
 mod state;

@@ -4,6 +4,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use scratchbook::session::{ListSessionsConfig, StateOwner};
 use scratchbook::{Error, ErrorKind, Session, SessionKey};
 
+use crate::args::WalkArgs;
 use crate::database::Database;
 use crate::failure::{Failure, no_session};
 
@@ -29,6 +30,11 @@ impl Selection {
             (Some(app), None, _) => Self::App(StateOwner::app(app)?),
             (None, ..) => Self::Everything,
         })
+    }
+
+    /// Selects what the options of a command name.
+    pub(crate) fn of(args: &WalkArgs) -> Result<Self, Error> {
+        Self::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())
     }
 
     /// The error if the selection does not exist.

@@ -10,8 +10,8 @@ use super::support::{TestApp, assert_refused, changing, delta, removal, seqs, st
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, CheckedWrite, Committed, CreateSessionConfig, Outcome, PutStateOptions, Session, SessionKey,
-    StateCheck,
+    AppendOptions, ChangeQuery, CheckedWrite, Committed, CreateSessionConfig, Outcome, PutStateOptions, Session,
+    SessionKey, StateCheck,
 };
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
@@ -186,7 +186,10 @@ pub async fn put_state_is_checked(store: &Store) {
         assert_by_rule(put(owner.clone(), by(1), Rule::of_keys(small)).await);
         let state = test.sessions().get_state(&owner).await.expect("get_state");
         assert_eq!(Value::from(state), json!({"a": 9, "b": 1}));
-        assert_eq!(test.sessions().list_state_changes(&owner, 0, 100).await.expect("the log").len(), 3);
+        assert_eq!(
+            test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), 100).await.expect("the log").len(),
+            3
+        );
     }
 }
 

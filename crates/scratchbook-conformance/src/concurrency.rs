@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::support::{TestApp, changing, saying, seqs};
-use scratchbook_core::session::{GetSessionConfig, ListSessionsConfig, SessionKey};
+use scratchbook_core::session::{ChangeQuery, GetSessionConfig, ListSessionsConfig, SessionKey};
 use scratchbook_core::store::Store;
 
 const WRITERS: usize = 8;
@@ -25,7 +25,7 @@ async fn write<F: Future<Output = ()> + Send + 'static>(writers: impl IntoIterat
 
 /// Checks that each key has every version from 1 on, and that the last one is in the state.
 async fn assert_log_is_whole(test: &TestApp, owner: &scratchbook_core::session::StateOwner, changes: usize) {
-    let log = test.sessions().list_state_changes(owner, 0, usize::MAX).await.unwrap();
+    let log = test.sessions().list_state_changes(owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     assert_eq!(log.len(), changes, "changes in the log");
     let mut last = std::collections::HashMap::new();
     for change in &log {

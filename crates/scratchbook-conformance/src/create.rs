@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::support::{TestApp, assert_refused, changing, removal, saying, seqs, state};
 use scratchbook_core::error::ErrorKind;
-use scratchbook_core::session::{CreateSessionConfig, ForkConfig, GetSessionConfig, SessionServiceExt};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, ForkConfig, GetSessionConfig, SessionServiceExt};
 use scratchbook_core::store::Store;
 
 fn with_id(id: &str) -> CreateSessionConfig {
@@ -73,7 +73,7 @@ pub async fn a_taken_id_is_refused_and_nothing_changes(store: &Store) {
     assert_eq!((state(&after), after.events()), (state(&before), before.events()));
     assert_eq!(test.user_state("alice").await, json!({"a": 1}));
     assert_eq!(test.app_state().await, json!({"a": 1}));
-    let log = test.sessions().list_state_changes(&test.user("alice"), 0, 100).await.unwrap();
+    let log = test.sessions().list_state_changes(&test.user("alice"), &ChangeQuery::After(0), 100).await.unwrap();
     assert_eq!(log.len(), 1, "the log holds what was committed and nothing else: {log:?}");
 }
 
@@ -154,7 +154,11 @@ pub async fn events_from_elsewhere_leave_the_keys_of_user_and_app(store: &Store)
         assert_eq!(deltas.collect::<Vec<_>>(), whole);
     }
     for owner in [test.user("alice"), created.key().app()] {
-        assert_eq!(test.sessions().list_state_changes(&owner, 0, 100).await.unwrap().len(), 1, "{owner:?}");
+        assert_eq!(
+            test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), 100).await.unwrap().len(),
+            1,
+            "{owner:?}"
+        );
         test.sessions().verify_state(&owner).await.unwrap();
     }
     assert_eq!(test.sessions().verify_session(created.key()).await.unwrap().map(|verified| verified.events), Some(2));

@@ -5,7 +5,7 @@ use serde_json::{Map, json};
 use super::support::{TestApp, changing, delta, ids, saying, state};
 use scratchbook_core::content::Part;
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, GetSessionConfig};
 use scratchbook_core::store::Store;
 
 async fn is_there(test: &TestApp, user: &str, id: &str) -> bool {
@@ -31,7 +31,7 @@ pub async fn a_deleted_session_is_gone_and_shared_state_stays(store: &Store) {
     assert_eq!(test.app_state().await, json!({"c": 3}));
     let other = test.get(&test.key("alice", "other")).await;
     assert_eq!(state(&other), json!({"a": 4, "user:b": 2, "user:d": 5, "app:c": 3}));
-    let log = test.sessions().list_state_changes(&test.user("alice"), 0, 10).await.unwrap();
+    let log = test.sessions().list_state_changes(&test.user("alice"), &ChangeQuery::After(0), 10).await.unwrap();
     assert_eq!(log.len(), 2, "the user's log stays too");
 }
 
@@ -80,7 +80,7 @@ pub async fn an_erased_user_is_gone_wholly(store: &Store) {
         assert!(!is_there(&test, "alice", "1").await && !is_there(&test, "alice", "2").await);
         assert!(test.list(None).await.is_empty() && test.list(Some("alice")).await.is_empty());
         assert_eq!(test.user_state("alice").await, json!({}));
-        let log = test.sessions().list_state_changes(&test.user("alice"), 0, 10).await.unwrap();
+        let log = test.sessions().list_state_changes(&test.user("alice"), &ChangeQuery::After(0), 10).await.unwrap();
         assert_eq!(log, [], "the user's log");
         let artifacts = store.artifacts.list_artifacts(&test.key("alice", "1")).await.unwrap();
         assert_eq!(artifacts, [""; 0], "the user's artifacts");
@@ -116,7 +116,7 @@ pub async fn an_erased_users_app_writes_stay_without_the_name(store: &Store) {
     test.sessions().delete_user(&test.app, "alice").await.unwrap();
     assert_eq!(test.app_state().await, json!({"a": 2, "b": 1}));
     assert_eq!(state(&test.get(bob.key()).await), json!({"app:a": 2, "app:b": 1}));
-    let log = test.sessions().list_state_changes(&test.app(), 0, 10).await.unwrap();
+    let log = test.sessions().list_state_changes(&test.app(), &ChangeQuery::After(0), 10).await.unwrap();
     let values: Vec<_> = log.iter().map(|change| (change.name.as_str(), change.value.clone())).collect();
     assert_eq!(values, [("a", Some(json!(1))), ("b", Some(json!(1))), ("a", Some(json!(2)))]);
     assert!(!format!("{log:?}").contains("alice"), "the log names the erased user: {log:?}");
@@ -132,7 +132,7 @@ pub async fn an_erased_user_is_no_author_in_the_apps_log(store: &Store) {
         test.append(key, Event::new(author).with_state_delta(delta(json!({"app:a": 1})))).await;
     }
     test.sessions().delete_user(&test.app, "alice").await.unwrap();
-    let log = test.sessions().list_state_changes(&test.app(), 0, 10).await.unwrap();
+    let log = test.sessions().list_state_changes(&test.app(), &ChangeQuery::After(0), 10).await.unwrap();
     let authors: Vec<_> = log.iter().map(|change| change.author.as_str()).collect();
     assert_eq!(authors, ["", "", "bob", "agent"]);
     assert!(!format!("{log:?}").contains("alice"), "the log names the erased user: {log:?}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
-    CreateSessionConfig, FeedCommit, FeedCursor, FeedEntry, FeedStart, ForkConfig, Session, StateOwner,
+    CreateSessionConfig, FeedCommit, FeedCursor, FeedEntry, FeedStart, ForkConfig, Prune, Session, StateOwner,
 };
 use scratchbook_core::store::Store;
 
@@ -239,7 +239,7 @@ pub async fn a_page_that_ends_within_a_commit_goes_on_there(store: &Store) {
     let list = async |start| test.sessions().list_feed(&test.app(), &start, 1).await.unwrap();
     let first = list(FeedStart::Beginning).await;
     assert_eq!(first.entries[0].keys(), ["user:k"]);
-    assert_eq!(test.sessions().prune_state_log(&test.user("alice"), u64::MAX, 10).await.unwrap(), 1);
+    assert_eq!(test.sessions().prune(Prune::state_log(&test.user("alice"), u64::MAX), 10).await.unwrap(), 1);
     let (mut cursor, mut keys) = (first.cursor, Vec::new());
     loop {
         let page = list(FeedStart::After(cursor)).await;

@@ -11,8 +11,8 @@ use super::support::{TestApp, changing, delta};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    CreateSessionConfig, Expiry, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, Removal,
-    RemovalKind, SessionKey, StateOwner,
+    CreateSessionConfig, Expiry, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, Prune,
+    Removal, RemovalKind, SessionKey, StateOwner,
 };
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::Store;
@@ -63,9 +63,9 @@ impl Script {
                 0 => sessions.delete_user(&test.app, user).await,
                 _ => Ok(()),
             },
-            7 => sessions.prune_events(&key, self.below(6) as u64, 1 + self.below(3)).await.map(drop),
+            7 => sessions.prune(Prune::events(&key, self.below(6) as u64), 1 + self.below(3)).await.map(drop),
             8 => sessions.set_expiry(&key, Some(PAST)).await,
-            9 => sessions.delete_expired(100).await.map(drop),
+            9 => sessions.prune(Prune::Expired, 100).await.map(drop),
             10 => {
                 let owner = if self.below(2) == 0 { test.app() } else { test.user(user) };
                 let value = json!({"p": self.below(1000), "u": self.below(1000)});
@@ -284,7 +284,7 @@ pub async fn many_writers_are_followed(stores: &[Store]) {
         writer.await.expect("a writer");
     }
     // Removes expired sessions.
-    while first.sessions().delete_expired(100).await.expect("delete_expired") > 0 {}
+    while first.sessions().prune(Prune::Expired, 100).await.expect("prune") > 0 {}
     is_quiet.store(true, Ordering::Relaxed);
     for follower in followers {
         follower.await.expect("a follower");

@@ -7,7 +7,7 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    CreateSessionConfig, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, Outcome, SessionKey,
+    CreateSessionConfig, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, Outcome, Prune, SessionKey,
 };
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
@@ -166,7 +166,7 @@ pub async fn a_fork_that_goes_takes_nothing_with_it(store: &Store) {
     let fork = test.sessions().fork_session(&key, ForkConfig::default()).await.unwrap();
     for step in ["pruned", "deleted"] {
         match step {
-            "pruned" => assert_eq!(test.sessions().prune_events(fork.key(), 3, 10).await.unwrap(), 2),
+            "pruned" => assert_eq!(test.sessions().prune(Prune::events(fork.key(), 3), 10).await.unwrap(), 2),
             _ => test.sessions().delete_session(fork.key()).await.unwrap(),
         }
         let feed = test.sessions().list_feed(&test.app(), &FeedStart::Beginning, 100).await.unwrap();

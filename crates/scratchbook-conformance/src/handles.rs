@@ -8,7 +8,7 @@ use serde_json::json;
 use super::support::{TestApp, changing, delta, state};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::layer::deadline::WithDeadline;
-use scratchbook_core::session::{AppendOptions, GetSessionConfig, SessionService};
+use scratchbook_core::session::{AppendOptions, ChangeQuery, GetSessionConfig, SessionService};
 use scratchbook_core::store::Store;
 
 /// With a long enough deadline every call works as without one.
@@ -23,7 +23,7 @@ pub async fn a_deadline_that_is_met_changes_nothing(store: &Store) {
     assert_eq!(state(&test.get(session.key()).await), json!({"a": 2, "user:b": 1, "app:c": 3}));
     assert_eq!(behind.list(None).await.len(), 1);
     assert_eq!(behind.app_state().await, json!({"c": 3}));
-    assert_eq!(behind.sessions().list_state_changes(&test.app(), 0, 9).await.unwrap().len(), 1);
+    assert_eq!(behind.sessions().list_state_changes(&test.app(), &ChangeQuery::After(0), 9).await.unwrap().len(), 1);
     behind.sessions().delete_session(session.key()).await.unwrap();
     behind.sessions().delete_user(&test.app, "alice").await.unwrap();
     assert!(test.list(None).await.is_empty());

@@ -36,9 +36,11 @@
 //!
 //! # Stores without some capabilities
 //!
-//! A store in front of a service may lack features of that service. It declares the [`Capability`] values that it lacks.
-//! It then has to keep the promises that do not [need](Promise::needs) them, and [`lacks`] tests that it refuses the
-//! other calls as `Unsupported`.
+//! A store in front of a service may lack features of that service. Its
+//! [`capabilities`](scratchbook_core::session::SessionService::capabilities) say what it can do. Promises that
+//! [need](Promise::needs) others are not expected of it; instead,
+//! [`what_a_store_lacks_is_refused`](capabilities::what_a_store_lacks_is_refused) tests that it refuses such calls as
+//! `Unsupported`.
 //!
 //! # Adding a promise
 //!
@@ -47,14 +49,14 @@
 // A broken promise is reported by a panic, as in any test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod capability;
 mod feed_copy;
-mod lacking;
+mod needs;
 mod promises;
 mod support;
 
 pub mod append;
 pub mod artifacts;
+pub mod capabilities;
 pub mod checks;
 pub mod closing;
 pub mod concurrency;
@@ -90,21 +92,19 @@ pub mod values;
 pub mod watch;
 pub mod watches;
 
-pub use capability::Capability;
 #[doc(hidden)]
 pub use feed_copy::many_writers_are_followed;
-pub use lacking::lacks;
 pub use promises::{PROMISES, Promise};
 
 use scratchbook_core::store::Store;
 
-/// Checks every promise on one store, one after the other, and closes it.
+/// Checks every promise that is [expected](Promise::is_expected_of) of a store, one after the other, and closes it.
 ///
 /// # Panics
 ///
 /// At the first promise that is broken, with the reason.
 pub async fn all(store: &Store) {
-    for promise in PROMISES {
+    for promise in PROMISES.iter().filter(|promise| promise.is_expected_of(store)) {
         (promise.run)(store.clone()).await;
     }
 }

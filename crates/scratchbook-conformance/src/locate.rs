@@ -8,7 +8,7 @@ use super::races::race;
 use super::support::{NAMES, TestApp, assert_refused, changing, saying, state};
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, Expiry, ForkConfig, SessionKey};
+use scratchbook_core::session::{CreateSessionConfig, Expiry, ForkConfig, Prune, SessionKey};
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
@@ -60,7 +60,7 @@ pub async fn a_session_that_is_written_to_is_found(store: &Store) {
         test.append(&key, changing(json!({"n": n, "user:n": n}))).await;
     }
     test.sessions().set_expiry(&key, Some(Expiry::After(Duration::from_secs(3600)))).await.unwrap();
-    test.sessions().prune_events(&key, 2, 9).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 2), 9).await.unwrap();
     test.sessions().fork_session(&key, ForkConfig::default().with_session_id("fork")).await.unwrap();
     assert_eq!(locate(&test, "s").await.unwrap(), Some(key));
     assert_eq!(locate(&test, "fork").await.unwrap(), Some(test.key("alice", "fork")));

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, PutStateOptions, StateChange, StateOwner};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, PutStateOptions, StateChange, StateOwner};
 use scratchbook_core::store::Store;
 
 async fn whole_log(store: &Store, owner: &StateOwner) -> Vec<StateChange> {
-    store.sessions.list_state_changes(owner, 0, usize::MAX).await.expect("list_state_changes")
+    store.sessions.list_state_changes(owner, &ChangeQuery::After(0), usize::MAX).await.expect("list_state_changes")
 }
 
 /// Writes to the state of a user and an app in every possible way.
@@ -119,7 +119,7 @@ pub async fn pages_of_the_log_hold_every_change_once(store: &Store) {
         for limit in 1..=whole.len() + 1 {
             let (mut seen, mut after): (Vec<StateChange>, u64) = (Vec::new(), 0);
             loop {
-                let page = test.sessions().list_state_changes(&owner, after, limit).await.unwrap();
+                let page = test.sessions().list_state_changes(&owner, &ChangeQuery::After(after), limit).await.unwrap();
                 let Some(last) = page.last() else { break };
                 after = last.position;
                 seen.extend(page);
@@ -127,9 +127,9 @@ pub async fn pages_of_the_log_hold_every_change_once(store: &Store) {
             }
             assert_eq!(seen, whole, "pages of {limit}");
         }
-        let none = test.sessions().list_state_changes(&owner, 0, 0).await.unwrap();
+        let none = test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), 0).await.unwrap();
         assert_eq!(none, [], "a limit of 0");
-        let none = test.sessions().list_state_changes(&owner, u64::MAX, 10).await.unwrap();
+        let none = test.sessions().list_state_changes(&owner, &ChangeQuery::After(u64::MAX), 10).await.unwrap();
         assert_eq!(none, [], "after the end");
     }
 }

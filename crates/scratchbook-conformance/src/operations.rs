@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use super::support::{TestApp, assert_refused, assert_same, changing, delta, removal, seqs, state};
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, Outcome, Session, SessionKey, SessionServiceExt};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, Outcome, Session, SessionKey, SessionServiceExt};
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
@@ -262,7 +262,7 @@ pub async fn stored_events_hold_values_alone(store: &Store) {
     let read = test.get(session.key()).await;
     assert_eq!(read.events().last(), Some(&committed.event));
     assert_eq!(state(&read), expected);
-    let log = test.sessions().list_state_changes(&test.user("alice"), 0, 10).await.unwrap();
+    let log = test.sessions().list_state_changes(&test.user("alice"), &ChangeQuery::After(0), 10).await.unwrap();
     let last = log.last().unwrap();
     assert_eq!((last.version, &last.value, last.event_id.as_str()), (2, &Some(json!(11)), "e"));
     let folded = scratchbook_core::state::fold(
@@ -353,7 +353,7 @@ pub async fn put_state_carries_operations_out(store: &Store) {
         let position = put(delta.with_append("list", 1).unwrap().with("plain", 0).unwrap()).await.unwrap();
         let expected = json!({"n": 3, "open": true, "list": [1], "plain": 0});
         assert_eq!(Value::from(test.sessions().get_state(&owner).await.unwrap()), expected);
-        let log = test.sessions().list_state_changes(&owner, position - 1, 10).await.unwrap();
+        let log = test.sessions().list_state_changes(&owner, &ChangeQuery::After(position - 1), 10).await.unwrap();
         let log: Vec<_> = log.into_iter().map(|change| (change.name, change.version, change.value)).collect();
         let logged = [("list", 1, json!([1])), ("n", 2, json!(3)), ("plain", 1, json!(0))];
         assert_eq!(log, logged.map(|(name, version, value)| (name.to_owned(), version, Some(value))));

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::support::{TestApp, changing, delta, saying, seqs};
 use scratchbook_core::session::{
-    CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig, PutStateOptions, Session, SessionKey,
-    StateOwner,
+    ChangeQuery, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig, PutStateOptions, Session,
+    SessionKey, StateOwner,
 };
 use scratchbook_core::store::Store;
 
@@ -149,7 +149,11 @@ pub async fn a_log_ends_by_its_bytes(store: &Store) {
     }
     let (mut after, mut versions) = (0, Vec::new());
     loop {
-        let page = test.sessions().list_state_changes(&owner, after, 100).await.expect("list_state_changes");
+        let page = test
+            .sessions()
+            .list_state_changes(&owner, &ChangeQuery::After(after), 100)
+            .await
+            .expect("list_state_changes");
         assert!(page.len() <= 6, "{} changes of 2.5 MiB each", page.len());
         let Some(last) = page.last() else { break };
         after = last.position;
@@ -158,7 +162,11 @@ pub async fn a_log_ends_by_its_bytes(store: &Store) {
     assert_eq!(versions, (1..=7).collect::<Vec<_>>());
     let (mut before, mut versions) = (u64::MAX, Vec::new());
     loop {
-        let page = test.sessions().list_key_changes(&owner, "note", before, 100).await.expect("list_key_changes");
+        let page = test
+            .sessions()
+            .list_state_changes(&owner, &ChangeQuery::of_key("note", before), 100)
+            .await
+            .expect("list_state_changes");
         assert!(page.len() <= 6, "{} changes of 2.5 MiB each", page.len());
         let Some(last) = page.last() else { break };
         before = last.position;

@@ -1,6 +1,8 @@
 //! The list of promises, and the macros that turn it into tests.
 
-use super::Capability;
+use super::needs::needed;
+use scratchbook_core::session::Capability;
+use scratchbook_core::store::Store;
 
 /// Passes every promise of the suite, by theme, to a macro of your own.
 ///
@@ -383,6 +385,9 @@ macro_rules! for_each_promise {
                 a_deadline_that_is_missed_is_unavailable
                 handles_share_the_store
             }
+            capabilities {
+                what_a_store_lacks_is_refused
+            }
             closing {
                 closing_finishes_what_was_accepted
                 a_closed_service_refuses_every_call
@@ -425,7 +430,7 @@ macro_rules! __conformance_tests {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $promise() {
                 let (store, _guard) = $open().await;
-                $crate::$theme::$promise(&store).await;
+                $crate::Promise::check(stringify!($theme), stringify!($promise), &store).await;
             })*
         })*
     };
@@ -440,7 +445,7 @@ pub struct Promise {
     /// The name of its function.
     pub name: &'static str,
     /// Runs it, and panics if the promise is broken.
-    pub run: fn(scratchbook_core::store::Store) -> futures_util::future::BoxFuture<'static, ()>,
+    pub run: fn(Store) -> futures_util::future::BoxFuture<'static, ()>,
 }
 
 impl Promise {
@@ -448,7 +453,23 @@ impl Promise {
     /// them.
     #[must_use]
     pub fn needs(&self) -> Vec<Capability> {
-        Capability::needed(self.theme, self.name)
+        needed(self.theme, self.name)
+    }
+
+    /// Whether a store has the capabilities that this promise needs.
+    #[must_use]
+    pub fn is_expected_of(&self, store: &Store) -> bool {
+        let capabilities = store.sessions.capabilities();
+        self.needs().into_iter().all(|needed| capabilities.has(needed))
+    }
+
+    /// Checks the promise of this name, if it is expected of a store.
+    #[doc(hidden)]
+    pub async fn check(theme: &str, name: &str, store: &Store) {
+        let mut named = PROMISES.iter().filter(|promise| promise.theme == theme && promise.name == name);
+        if let Some(promise) = named.find(|promise| promise.is_expected_of(store)) {
+            (promise.run)(store.clone()).await;
+        }
     }
 }
 

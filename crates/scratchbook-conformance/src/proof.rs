@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionServiceExt};
+use scratchbook_core::session::{CreateSessionConfig, ForkConfig, Prune, SessionServiceExt};
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
@@ -25,8 +25,8 @@ pub async fn what_is_shown_verifies(store: &Store) {
     sessions.put_state(&test.user("alice"), delta(json!({"put": 1})), "admin".into()).await.unwrap();
     let fork = sessions.fork_session(&key, ForkConfig::at(31)).await.unwrap().key().clone();
     test.set(&fork, json!({"own": "way"})).await;
-    sessions.prune_events(&key, 17, 100).await.unwrap();
-    sessions.prune_state_log(&test.app(), u64::MAX, 5).await.unwrap();
+    sessions.prune(Prune::events(&key, 17), 100).await.unwrap();
+    sessions.prune(Prune::state_log(&test.app(), u64::MAX), 5).await.unwrap();
     let of_key = sessions.verify_session(&key).await.unwrap().unwrap();
     assert_eq!((of_key.events, of_key.keys), (60 - 16, 8));
     let of_fork = sessions.verify_session(&fork).await.unwrap().unwrap();
@@ -119,7 +119,7 @@ pub async fn a_history_has_each_write(store: &Store) {
     assert_eq!((writes[0].writer.author.as_str(), writes[1].writer.invocation_id.as_str()), ("tidy", "i"));
     assert_refused(sessions.history(&key, "temp:k", 1).await, ErrorKind::InvalidArgument, "a temp: key");
     assert_refused(sessions.history(&test.key("alice", "no"), "k", 1).await, ErrorKind::NotFound, "no session");
-    sessions.prune_events(&key, 4, 10).await.unwrap();
+    sessions.prune(Prune::events(&key, 4), 10).await.unwrap();
     let pruned = told("k", 10).await;
     assert_eq!(
         pruned[1..],
@@ -136,7 +136,7 @@ pub async fn what_was_let_go_verifies(store: &Store) {
     let event = |n: u64| changing(json!({"n": n, "user:n": n})).with_id(format!("e{n}"));
     let config = |events| CreateSessionConfig::default().with_session_id("s").with_events(events);
     let key = test.create_as("alice", config((1..=520).map(event).collect())).await.key().clone();
-    assert!(sessions.prune_state_log(&test.user("alice"), u64::MAX, 1000).await.unwrap() > 500);
+    assert!(sessions.prune(Prune::state_log(&test.user("alice"), u64::MAX), 1000).await.unwrap() > 500);
     assert_eq!(sessions.verify_session(&key).await.unwrap().unwrap().events, 520);
     sessions.delete_session(&key).await.unwrap();
     let other = Event::new("agent").with_id("e520").with_state_delta(delta(json!({"user:n": "other"})));

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::support::{TestApp, changing, saying, seqs, state};
 use scratchbook_core::error::{ErrorKind, Result};
-use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, Outcome, SessionServiceExt};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, GetSessionConfig, Outcome, SessionServiceExt};
 use scratchbook_core::store::Store;
 
 /// Starts the calls together, each on a task of its own, and returns their results.
@@ -73,7 +73,7 @@ pub async fn racing_retries_are_stored_once(store: &Store) {
         assert_eq!(results[0].event.seq, Some(round));
     }
     assert_eq!(seqs(&test.get(&key).await), (1..=10).collect::<Vec<_>>());
-    let log = test.sessions().list_state_changes(&test.user("alice"), 0, 100).await.unwrap();
+    let log = test.sessions().list_state_changes(&test.user("alice"), &ChangeQuery::After(0), 100).await.unwrap();
     assert_eq!(log.len(), 10, "a retry applied its changes again");
 }
 

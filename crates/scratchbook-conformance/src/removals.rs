@@ -7,7 +7,7 @@ use super::support::{TestApp, changing};
 use scratchbook_core::content::Part;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::session::{
-    CreateSessionConfig, Expiry, FeedCommit, FeedEntry, FeedStart, Removal, RemovalKind, StateOwner,
+    CreateSessionConfig, Expiry, FeedCommit, FeedEntry, FeedStart, Prune, Removal, RemovalKind, StateOwner,
 };
 use scratchbook_core::store::Store;
 
@@ -62,8 +62,8 @@ pub async fn what_is_removed_is_in_the_feed(store: &Store) {
     let begun = SystemEnvironment.now();
     test.sessions().delete_session(&test.key("alice", "deleted")).await.unwrap();
     test.sessions().set_expiry(&test.key("alice", "expired"), Some(PAST)).await.unwrap();
-    while test.sessions().delete_expired(100).await.unwrap() > 0 {}
-    assert_eq!(test.sessions().prune_events(&test.key("alice", "pruned"), 3, 100).await.unwrap(), 2);
+    while test.sessions().prune(Prune::Expired, 100).await.unwrap() > 0 {}
+    assert_eq!(test.sessions().prune(Prune::events(&test.key("alice", "pruned"), 3), 100).await.unwrap(), 2);
     let expected = [
         (RemovalKind::Deleted, Some("deleted"), 3),
         (RemovalKind::Expired, Some("expired"), 3),
@@ -172,8 +172,8 @@ pub async fn what_was_not_removed_is_no_entry(store: &Store) {
     assert_eq!(read(&test, &test.app(), &mut start, 10).await.len(), 0);
     test.sessions().delete_session(&test.key("alice", "none")).await.unwrap();
     test.sessions().delete_user(&test.app, "nobody").await.unwrap();
-    assert_eq!(test.sessions().prune_events(session.key(), 1, 10).await.unwrap(), 0);
-    assert_eq!(test.sessions().prune_events(&test.key("alice", "none"), 9, 10).await.unwrap(), 0);
+    assert_eq!(test.sessions().prune(Prune::events(session.key(), 1), 10).await.unwrap(), 0);
+    assert_eq!(test.sessions().prune(Prune::events(&test.key("alice", "none"), 9), 10).await.unwrap(), 0);
     store.artifacts.delete_artifact(session.key(), "photo").await.unwrap();
     assert_eq!(read(&test, &test.app(), &mut start, 10).await.len(), 0);
 }
@@ -195,7 +195,7 @@ pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
             }
         }
         // Removes expired sessions.
-        while test.sessions().delete_expired(100).await.unwrap() > 0 {}
+        while test.sessions().prune(Prune::Expired, 100).await.unwrap() > 0 {}
         followers.extend(owners.map(|owner| (0, Copy::new(owner))));
         for (pause, mut copy) in followers {
             copy.follow(&test, 3, usize::MAX).await;

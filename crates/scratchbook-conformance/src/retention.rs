@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::support::{TestApp, assert_refused, changing, delta, seqs};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::ErrorKind;
-use scratchbook_core::session::{CreateSessionConfig, Expiry, FeedStart, ForkConfig, GetSessionConfig, SessionKey};
+use scratchbook_core::session::{
+    ChangeQuery, CreateSessionConfig, Expiry, FeedStart, ForkConfig, GetSessionConfig, Prune, SessionKey,
+};
 use scratchbook_core::store::Store;
 
 /// In the past, whatever the clock of the machine under test says.
@@ -56,7 +58,7 @@ pub async fn an_expired_session_is_not_there(store: &Store) {
     let fork = sessions.fork_session(key, ForkConfig::default()).await;
     assert_refused(fork.map(drop), ErrorKind::NotFound, "fork_session");
     assert_refused(sessions.set_expiry(key, None).await, ErrorKind::NotFound, "set_expiry");
-    assert_eq!(sessions.prune_events(key, 9, 9).await.unwrap(), 0);
+    assert_eq!(sessions.prune(Prune::events(key, 9), 9).await.unwrap(), 0);
     assert_eq!(json!(sessions.get_state(&test.user("alice")).await.unwrap()), json!({"u": 1}));
 }
 
@@ -92,7 +94,7 @@ pub async fn expired_sessions_are_deleted_in_steps(store: &Store) {
     }
     let mut deleted = 0;
     loop {
-        let now = test.sessions().delete_expired(2).await.unwrap();
+        let now = test.sessions().prune(Prune::Expired, 2).await.unwrap();
         assert!(now <= 2, "{now}");
         deleted += now;
         if now < 2 {
@@ -120,10 +122,10 @@ pub async fn pruning_keeps_the_state_and_the_rest(store: &Store) {
     let test = TestApp::new(store);
     let (key, shown) = long_session(&test).await;
     let before = test.get(&key).await;
-    assert_eq!(test.sessions().prune_events(&key, 1, 100).await.unwrap(), 0, "nothing is before the first");
-    assert_eq!(test.sessions().prune_events(&key, 7, 4).await.unwrap(), 4, "in steps");
-    assert_eq!(test.sessions().prune_events(&key, 7, 4).await.unwrap(), 2);
-    assert_eq!(test.sessions().prune_events(&key, 7, 4).await.unwrap(), 0);
+    assert_eq!(test.sessions().prune(Prune::events(&key, 1), 100).await.unwrap(), 0, "nothing is before the first");
+    assert_eq!(test.sessions().prune(Prune::events(&key, 7), 4).await.unwrap(), 4, "in steps");
+    assert_eq!(test.sessions().prune(Prune::events(&key, 7), 4).await.unwrap(), 2);
+    assert_eq!(test.sessions().prune(Prune::events(&key, 7), 4).await.unwrap(), 0);
     let after = test.get(&key).await;
     assert_eq!((json!(after.state()), after.seq()), (json!(before.state()), 10));
     assert!(after.events().iter().eq(before.events().iter().skip(6)));
@@ -153,7 +155,7 @@ pub async fn pruning_keeps_the_state_and_the_rest(store: &Store) {
 pub async fn a_session_without_its_events_goes_on(store: &Store) {
     let test = TestApp::new(store);
     let (key, shown) = long_session(&test).await;
-    assert_eq!(test.sessions().prune_events(&key, u64::MAX, 1000).await.unwrap(), 10);
+    assert_eq!(test.sessions().prune(Prune::events(&key, u64::MAX), 1000).await.unwrap(), 10);
     let session = test.get(&key).await;
     assert_eq!((json!(session.state()), session.seq(), session.events().len()), (shown[10].clone(), 10, 0));
     let blame = test.sessions().blame(&key).await.unwrap();
@@ -162,7 +164,7 @@ pub async fn a_session_without_its_events_goes_on(store: &Store) {
     assert_eq!(test.append(&key, changing(json!({"a": 1}))).await.event.seq, Some(11));
     assert_eq!(json!(test.sessions().get_state_at(&key, 10).await.unwrap()), shown[10]);
     let (missing, none) = (test.key("alice", "missing"), test.sessions());
-    assert_eq!(none.prune_events(&missing, 5, 5).await.unwrap(), 0);
+    assert_eq!(none.prune(Prune::events(&missing, 5), 5).await.unwrap(), 0);
 }
 
 /// Pruning a log removes overwritten values; the state is still its fold, and point-in-time states before that are
@@ -172,20 +174,20 @@ pub async fn pruning_a_log_keeps_its_fold(store: &Store) {
     let (key, shown) = long_session(&test).await;
     let owner = test.user("alice");
     test.sessions().put_state(&owner, delta(json!({"once": 1})), "admin".into()).await.unwrap();
-    let log = test.sessions().list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+    let log = test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     // u: 0, 2, 4, 6, 8, 10, then once. There are four changes before the one to 8.
     let before = log[4].position;
-    assert_eq!(test.sessions().prune_state_log(&owner, before, 2).await.unwrap(), 2, "in steps");
-    assert_eq!(test.sessions().prune_state_log(&owner, before, 2).await.unwrap(), 1);
-    assert_eq!(test.sessions().prune_state_log(&owner, before, 2).await.unwrap(), 0);
-    let kept = test.sessions().list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+    assert_eq!(test.sessions().prune(Prune::state_log(&owner, before), 2).await.unwrap(), 2, "in steps");
+    assert_eq!(test.sessions().prune(Prune::state_log(&owner, before), 2).await.unwrap(), 1);
+    assert_eq!(test.sessions().prune(Prune::state_log(&owner, before), 2).await.unwrap(), 0);
+    let kept = test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     assert_eq!(kept, log[3..], "the last change before the point stays");
     assert_eq!(json!(test.sessions().get_state(&owner).await.unwrap()), json!({"u": 10, "once": 1}));
     assert_eq!(json!(test.sessions().get_state_at(&key, 8).await.unwrap()), shown[8]);
     assert_eq!(json!(test.sessions().get_state_at(&key, 10).await.unwrap()), shown[10]);
     let refused = test.sessions().get_state_at(&key, 3).await;
     assert_refused(refused, ErrorKind::FailedPrecondition, "state of a time whose log is gone");
-    assert_eq!(test.sessions().prune_state_log(&test.user("nobody"), 5, 5).await.unwrap(), 0);
+    assert_eq!(test.sessions().prune(Prune::state_log(&test.user("nobody"), 5), 5).await.unwrap(), 0);
 }
 
 /// Pruned and deleted entries are not in the feed; a reader continues with the remaining ones.
@@ -193,7 +195,7 @@ pub async fn a_feed_goes_on_over_what_was_pruned(store: &Store) {
     let test = TestApp::new(store);
     let (key, _) = long_session(&test).await;
     let start = test.sessions().list_feed(&test.app(), &FeedStart::Beginning, 3).await.unwrap();
-    test.sessions().prune_events(&key, 9, 100).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 9), 100).await.unwrap();
     let rest = test.sessions().list_feed(&test.app(), &FeedStart::After(start.cursor), 100).await.unwrap();
     let numbers = rest.entries.iter().filter_map(|entry| match &entry.commit {
         scratchbook_core::session::FeedCommit::Event { event, .. } => event.seq,
@@ -208,7 +210,7 @@ pub async fn what_comes_after_a_pruned_log_is_known(store: &Store) {
     let key = test.create("alice", json!({})).await.key().clone();
     test.set(&key, json!({"user:u": 1})).await;
     test.set(&key, json!({"user:u": 2})).await;
-    assert_eq!(test.sessions().prune_state_log(&test.user("alice"), u64::MAX, 10).await.unwrap(), 1);
+    assert_eq!(test.sessions().prune(Prune::state_log(&test.user("alice"), u64::MAX), 10).await.unwrap(), 1);
     for n in 3..=5 {
         test.set(&key, json!({"user:u": n})).await;
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{TestApp, assert_refused, changing, removal, saying, seqs, state};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
-use scratchbook_core::session::Outcome;
+use scratchbook_core::session::{ChangeQuery, Outcome};
 use scratchbook_core::store::Store;
 
 /// An event whose id and content are already in the session is answered with the stored one; nothing changes.
@@ -22,7 +22,7 @@ pub async fn the_same_event_is_stored_once(store: &Store) {
         assert_eq!((seqs(&read), read.last_update_time()), (vec![1, 2], 200.0));
         assert_eq!(state(&read), json!({"a": 2, "user:a": 2, "app:a": 2}), "a retry applied its changes again");
     }
-    let log = test.sessions().list_state_changes(&test.user("alice"), 0, 10).await.unwrap();
+    let log = test.sessions().list_state_changes(&test.user("alice"), &ChangeQuery::After(0), 10).await.unwrap();
     assert_eq!(log.len(), 2, "{log:?}");
 }
 

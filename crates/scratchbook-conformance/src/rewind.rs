@@ -6,7 +6,7 @@ use super::support::{TestApp, assert_refused, changing, removal};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, SessionKey, SessionServiceExt};
+use scratchbook_core::session::{CreateSessionConfig, Prune, SessionKey, SessionServiceExt};
 use scratchbook_core::store::Store;
 
 async fn with_invocations(test: &TestApp) -> SessionKey {
@@ -79,7 +79,7 @@ pub async fn a_rewind_that_cannot_be_is_refused(store: &Store) {
     let rewind = async |key: &SessionKey, to: &str| store.rewind(key, to).await;
     assert_refused(rewind(&key, "never").await, ErrorKind::NotFound, "an invocation that is not there");
     assert_refused(rewind(&test.key("alice", "no"), "first").await, ErrorKind::NotFound, "no session");
-    test.sessions().prune_events(&key, 3, 10).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 3), 10).await.unwrap();
     assert_refused(rewind(&key, "first").await, ErrorKind::NotFound, "an invocation that was pruned");
     assert_eq!(test.get(&key).await.seq(), 4);
     assert_eq!(rewind(&key, "third").await.unwrap().seq, Some(5));
@@ -123,18 +123,18 @@ pub async fn a_rewind_goes_by_the_events_that_are_left(store: &Store) {
     test.append(&key, changing(json!({"user:u": 3})).with_invocation_id("fourth")).await;
     save("fourth").await;
     for owner in [test.user("alice"), test.app()] {
-        test.sessions().prune_state_log(&owner, u64::MAX, 100).await.unwrap();
+        test.sessions().prune(Prune::state_log(&owner, u64::MAX), 100).await.unwrap();
     }
-    test.sessions().prune_events(&key, 3, 10).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 3), 10).await.unwrap();
     assert_refused(rewind("second").await, ErrorKind::FailedPrecondition, "an invocation whose beginning may be gone");
     let own = test.state(&key).await;
-    test.sessions().prune_events(&key, shown + 1, 10).await.unwrap();
+    test.sessions().prune(Prune::events(&key, shown + 1), 10).await.unwrap();
     test.append(&key, changing(json!({"last": 1})).with_invocation_id("fifth")).await;
     assert_eq!(rewind("fifth").await.unwrap().seq, Some(9));
     assert_eq!(test.state(&key).await, own);
     save("sixth").await;
     save("seventh").await;
-    test.sessions().prune_events(&key, 10, 10).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 10), 10).await.unwrap();
     test.append(&key, changing(json!({"last": 2})).with_invocation_id("seventh")).await;
     rewind("seventh").await.unwrap();
     let load = async || artifacts.load_artifact(&key, "a.txt", None).await.unwrap().unwrap();
@@ -142,7 +142,7 @@ pub async fn a_rewind_goes_by_the_events_that_are_left(store: &Store) {
     let seq = test.get(&key).await.seq();
     test.append(&key, changing(json!({"last": 3})).with_invocation_id("eighth")).await;
     save("ninth").await;
-    test.sessions().prune_events(&key, seq + 1, 100).await.unwrap();
+    test.sessions().prune(Prune::events(&key, seq + 1), 100).await.unwrap();
     let refused = rewind("ninth").await;
     assert_refused(refused, ErrorKind::FailedPrecondition, "an artifact of which it is not known what it was");
     assert_eq!(load().await, Part::text("ninth"), "nothing was saved over it");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::support::{TestApp, changing};
-use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionKey};
+use scratchbook_core::session::{CreateSessionConfig, ForkConfig, Prune, SessionKey};
 use scratchbook_core::store::Store;
 
 /// The stored size of a session, the same in a read and in a list.
@@ -70,10 +70,10 @@ pub async fn what_is_pruned_is_not_stored_any_more(store: &Store) {
     let Some(all) = stored(&test, &key).await else {
         return;
     };
-    assert_eq!(test.sessions().prune_events(&key, 6, 9).await.unwrap(), 5);
+    assert_eq!(test.sessions().prune(Prune::events(&key, 6), 9).await.unwrap(), 5);
     let half = stored(&test, &key).await.expect("it counts");
     assert!(half < all && half > all / 3, "{half} of {all}");
-    assert_eq!(test.sessions().prune_events(&key, 11, 9).await.unwrap(), 5);
+    assert_eq!(test.sessions().prune(Prune::events(&key, 11), 9).await.unwrap(), 5);
     let state = stored(&test, &key).await.expect("it counts");
     assert!(state > 0 && state < all / 5, "one value is left: {state} of {all}");
     test.set(&key, json!({"n": 1})).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, SessionKey};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
 /// The state of a session as read after each of its events; many changes follow before it is read again by number.
@@ -146,24 +146,27 @@ pub async fn the_changes_of_one_key_are_listed(store: &Store) {
     }
     test.append(&key, Event::new("agent").with_state_delta(removal(&["user:k"]))).await;
     let owner = test.user("alice");
-    let all = test.sessions().list_key_changes(&owner, "k", u64::MAX, 100).await.unwrap();
+    let all = test.sessions().list_state_changes(&owner, &ChangeQuery::of_key("k", u64::MAX), 100).await.unwrap();
     let values: Vec<_> = all.iter().map(|change| change.value.clone()).collect();
     let expected = [None, Some(5), Some(4), Some(3), Some(2), Some(1), Some(0)];
     assert_eq!(values, expected.map(|n| n.map(|n| json!(n))));
     assert!(all.iter().all(|change| change.name == "k"));
     let (mut paged, mut before) = (Vec::new(), u64::MAX);
     loop {
-        let page = test.sessions().list_key_changes(&owner, "k", before, 2).await.unwrap();
+        let page = test.sessions().list_state_changes(&owner, &ChangeQuery::of_key("k", before), 2).await.unwrap();
         let Some(last) = page.last() else { break };
         before = last.position;
         paged.extend(page);
     }
     assert_eq!(paged, all);
-    let log = test.sessions().list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+    let log = test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     let mut of_key: Vec<_> = log.into_iter().filter(|change| change.name == "k").collect();
     of_key.reverse();
     assert_eq!(of_key, all, "as the log has it");
-    assert_eq!(test.sessions().list_key_changes(&owner, "never", u64::MAX, 9).await.unwrap(), []);
+    assert_eq!(
+        test.sessions().list_state_changes(&owner, &ChangeQuery::of_key("never", u64::MAX), 9).await.unwrap(),
+        []
+    );
 }
 
 /// A user's or an app's state is listed in byte order, by prefix, in pages that have every key once.

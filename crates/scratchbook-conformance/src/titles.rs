@@ -9,7 +9,7 @@ use super::support::{NAMES, TestApp, assert_refused, ids, saying, state};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
     CreateSessionConfig, Expiry, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse,
-    Session, SessionKey, SessionUpdate,
+    Prune, Session, SessionKey, SessionUpdate,
 };
 use scratchbook_core::store::Store;
 
@@ -205,7 +205,7 @@ pub async fn pruning_leaves_title_and_labels(store: &Store) {
     let test = TestApp::new(store);
     let config = titled("s", "kept").with_label("a", "1").with_events(vec![saying("1"), saying("2")]);
     let key = test.create_as("alice", config).await.key().clone();
-    test.sessions().prune_events(&key, 2, 10).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 2), 10).await.unwrap();
     let session = test.read(&key, GetSessionConfig::state_only()).await;
     assert_eq!((session.title(), session.labels()), (Some("kept"), &labels(&[("a", "1")])));
 }

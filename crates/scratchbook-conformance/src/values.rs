@@ -6,7 +6,7 @@ use super::support::{TestApp, assert_refused, assert_same, changing, delta, remo
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::json::MAX_DEPTH;
-use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, GetSessionConfig};
 use scratchbook_core::state::{REMOVED, StateDelta};
 use scratchbook_core::store::Store;
 
@@ -62,7 +62,7 @@ pub async fn put_values_come_back(store: &Store) {
         let put = delta(json!({ "v": value }));
         for owner in [test.user("carol"), test.app()] {
             test.sessions().put_state(&owner, put.clone(), "test".into()).await.expect("put_state");
-            let log = test.sessions().list_state_changes(&owner, 0, 10).await.unwrap();
+            let log = test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), 10).await.unwrap();
             assert_same(log[n].value.as_ref(), &value, "in the log");
         }
         assert_same(test.user_state("carol").await.get("v"), &value, "the user's");

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
-    CreateSessionConfig, FeedCommit, FeedCursor, FeedEntry, FeedStart, SessionService, SessionServiceExt, Watch,
+    CreateSessionConfig, FeedCommit, FeedCursor, FeedEntry, FeedStart, Prune, SessionService, SessionServiceExt, Watch,
     Watched,
 };
 use scratchbook_core::store::Store;
@@ -184,9 +184,9 @@ pub async fn a_cursor_that_leads_nowhere_is_refused(store: &Store) {
     let other = test.create("alice", json!({})).await.key().clone();
     assert_refused(watch(&other, &second).await, ErrorKind::InvalidArgument, "a cursor of another session");
     assert_refused(watch(&key, &FeedCursor::new("x")).await, ErrorKind::InvalidArgument, "no cursor at all");
-    test.sessions().prune_events(&key, 3, 10).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 3), 10).await.unwrap();
     watch(&key, &second).await.expect("nothing that was not read is gone");
-    test.sessions().prune_events(&key, 4, 10).await.unwrap();
+    test.sessions().prune(Prune::events(&key, 4), 10).await.unwrap();
     assert_refused(watch(&key, &second).await, ErrorKind::FailedPrecondition, "unread events that were pruned");
     test.sessions().delete_session(&key).await.unwrap();
     test.create_as("alice", config()).await;

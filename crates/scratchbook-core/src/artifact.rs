@@ -11,6 +11,8 @@ use crate::content::Part;
 use crate::error::{Error, Result};
 use crate::session::{SessionKey, check_id};
 
+pub use crate::{forward_artifacts, unsupported_artifacts};
+
 /// Stores artifacts. Versions count from 0; nothing is overwritten.
 ///
 /// A name that starts with `user:` belongs to the user and is visible in all of the user's sessions in the app; any
@@ -61,34 +63,9 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()>;
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
 impl<A: ArtifactService + ?Sized> ArtifactService for Arc<A> {
-    async fn save_artifact(
-        &self,
-        session: &SessionKey,
-        filename: &str,
-        artifact: Part,
-        custom_metadata: Map<String, Value>,
-    ) -> Result<u64> {
-        (**self).save_artifact(session, filename, artifact, custom_metadata).await
-    }
-
-    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
-        (**self).load_artifact(session, filename, version).await
-    }
-
-    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        (**self).list_artifacts(session).await
-    }
-
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        (**self).list_artifact_versions(session, filename).await
-    }
-
-    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
-        (**self).delete_artifact(session, filename).await
-    }
+    forward_artifacts!(**self =>
+        save_artifact, load_artifact, list_artifacts, list_artifact_versions, delete_artifact);
 }
 
 /// The metadata of one version of an artifact. In JSON it is ADK's `ArtifactVersion`.

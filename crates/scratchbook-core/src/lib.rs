@@ -66,5 +66,7 @@ pub mod layer;
 pub mod memory;
 pub mod plan;
 pub mod session;
+#[doc(hidden)]
+pub mod sig;
 pub mod state;
 pub mod store;

@@ -19,10 +19,10 @@ use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, reserve_fork, reserve_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES,
-    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
-    check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Outcome, PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
+    StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::taken;
@@ -33,6 +33,10 @@ const MAX_FEED_PAGE: usize = 1000;
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<D: Backend> SessionService for DatabaseSessionService<D> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
@@ -103,17 +107,6 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         self.read_page(config.page_size, config.page_bytes, read).await
     }
 
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        let read = |limit, room: RowRoom| self.backend.key_changes(owner, name, before, limit, room.or_one(limit));
-        self.read_page(limit, PAGE_BYTES, read).await
-    }
-
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let limit = limit.clamp(1, MAX_FEED_PAGE);
         let read = |limit, room: RowRoom| self.backend.feed(owner, start, limit, room.or_one(limit));
@@ -142,34 +135,12 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         if change.await? { Ok(()) } else { Err(no_session(key)) }
     }
 
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        let deleted = self.remove_expired(limit).await?;
-        let before = micros_of_seconds(self.environment().now() - REMOVALS_KEPT.as_secs_f64());
-        let step = limit.clamp(1, LET_GO_AT_ONCE);
-        loop {
-            let let_go = self.write(Whose::Nobody, Idempotency::Idempotent, (), move |backend, ()| {
-                backend.let_removals_go(before, step)
-            });
-            if let_go.await? < step as u64 {
-                return Ok(deleted);
-            }
+    async fn prune(&self, what: Prune, limit: usize) -> Result<u64> {
+        match what {
+            Prune::Expired => self.prune_expired(limit).await,
+            Prune::Events { session, before } => self.prune_events(&session, before, limit).await,
+            Prune::StateLog { owner, before } => self.prune_state_log(&owner, before, limit).await,
         }
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let prune = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), move |backend, key| {
-            backend.prune_events(key, before, limit)
-        });
-        let pruned = prune.await?;
-        self.quotas.forget(&key.user());
-        Ok(pruned)
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        self.write(Whose::owner(owner), Idempotency::Idempotent, owner.clone(), move |backend, owner| {
-            backend.prune_state_log(owner, before, limit)
-        })
-        .await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -232,8 +203,21 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         .await
     }
 
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        let read = |limit, room: RowRoom| self.backend.state_changes(owner, after, limit, room.or_one(limit));
+    async fn list_state_changes(
+        &self,
+        owner: &StateOwner,
+        query: &ChangeQuery,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        let read = async |limit, room: RowRoom| {
+            let room = room.or_one(limit);
+            match query {
+                ChangeQuery::After(after) => self.backend.state_changes(owner, *after, limit, room).await,
+                ChangeQuery::OfKey { name, before } => {
+                    self.backend.key_changes(owner, name, *before, limit, room).await
+                }
+            }
+        };
         self.read_page(limit, PAGE_BYTES, read).await
     }
 
@@ -262,6 +246,38 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         self.listeners.close();
         self.backend.close().await;
         Ok(())
+    }
+}
+
+impl<D: Backend> DatabaseSessionService<D> {
+    async fn prune_expired(&self, limit: usize) -> Result<u64> {
+        let deleted = self.remove_expired(limit).await?;
+        let before = micros_of_seconds(self.environment().now() - REMOVALS_KEPT.as_secs_f64());
+        let step = limit.clamp(1, LET_GO_AT_ONCE);
+        loop {
+            let let_go = self.write(Whose::Nobody, Idempotency::Idempotent, (), move |backend, ()| {
+                backend.let_removals_go(before, step)
+            });
+            if let_go.await? < step as u64 {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let prune = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), move |backend, key| {
+            backend.prune_events(key, before, limit)
+        });
+        let pruned = prune.await?;
+        self.quotas.forget(&key.user());
+        Ok(pruned)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        self.write(Whose::owner(owner), Idempotency::Idempotent, owner.clone(), move |backend, owner| {
+            backend.prune_state_log(owner, before, limit)
+        })
+        .await
     }
 }
 

@@ -32,17 +32,19 @@ pub(crate) trait SurfaceError: From<Error> + IntoResponse {
 
 /// An app named by a path, all of which is within the caller's reach; `R` is the form of refusals.
 #[derive(Debug)]
-pub(crate) struct AppScope<R> {
+pub(crate) struct AppScope<S, R> {
     pub(crate) app_name: String,
     pub(crate) caller: Caller,
+    pub(crate) app_state: S,
     refusal: PhantomData<R>,
 }
 
 /// An app named by a path, of which the caller reaches all, or only the data of its user.
 #[derive(Debug)]
-pub(crate) struct AppPart<R> {
+pub(crate) struct AppPart<S, R> {
     pub(crate) app_name: String,
     pub(crate) caller: Caller,
+    pub(crate) app_state: S,
     refusal: PhantomData<R>,
 }
 
@@ -55,38 +57,40 @@ pub(crate) struct AppName<R> {
 
 /// A user of an app named by a path.
 #[derive(Debug)]
-pub(crate) struct UserScope<R> {
+pub(crate) struct UserScope<S, R> {
     pub(crate) app_name: String,
     pub(crate) user_id: String,
     pub(crate) caller: Caller,
+    pub(crate) app_state: S,
     refusal: PhantomData<R>,
 }
 
 /// A session named by a path.
 #[derive(Debug)]
-pub(crate) struct SessionScope<R> {
+pub(crate) struct SessionScope<S, R> {
     pub(crate) key: SessionKey,
     pub(crate) caller: Caller,
+    pub(crate) app_state: S,
     refusal: PhantomData<R>,
 }
 
-impl<R> AppScope<R> {
+impl<S, R> AppScope<S, R> {
     /// The owner of the app's state.
     pub(crate) fn owner(&self) -> Result<StateOwner> {
         StateOwner::app(&self.app_name)
     }
 }
 
-impl<R> UserScope<R> {
+impl<S, R> UserScope<S, R> {
     /// The owner of the user's state.
     pub(crate) fn owner(&self) -> Result<StateOwner> {
         StateOwner::user(&self.app_name, &self.user_id)
     }
 }
 
-impl<S, R: SurfaceError> FromRequestParts<S> for AppScope<R>
+impl<S, R: SurfaceError> FromRequestParts<S> for AppScope<S, R>
 where
-    S: Send + Sync,
+    S: Clone + Send + Sync,
     StoreProbe: FromRef<S>,
 {
     type Rejection = R;
@@ -95,13 +99,13 @@ where
         let caller = caller(parts)?;
         let [app_name] = named::<R, _>(parts, ["app"])?;
         within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, None).await?;
-        Ok(Self { app_name, caller, refusal: PhantomData })
+        Ok(Self { app_name, caller, app_state: state.clone(), refusal: PhantomData })
     }
 }
 
-impl<S, R: SurfaceError> FromRequestParts<S> for AppPart<R>
+impl<S, R: SurfaceError> FromRequestParts<S> for AppPart<S, R>
 where
-    S: Send + Sync,
+    S: Clone + Send + Sync,
     StoreProbe: FromRef<S>,
 {
     type Rejection = R;
@@ -110,7 +114,7 @@ where
         let caller = caller(parts)?;
         let [app_name] = named::<R, _>(parts, ["app"])?;
         within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, caller.user()).await?;
-        Ok(Self { app_name, caller, refusal: PhantomData })
+        Ok(Self { app_name, caller, app_state: state.clone(), refusal: PhantomData })
     }
 }
 
@@ -123,9 +127,9 @@ impl<S: Sync, R: SurfaceError> FromRequestParts<S> for AppName<R> {
     }
 }
 
-impl<S, R: SurfaceError> FromRequestParts<S> for UserScope<R>
+impl<S, R: SurfaceError> FromRequestParts<S> for UserScope<S, R>
 where
-    S: Send + Sync,
+    S: Clone + Send + Sync,
     StoreProbe: FromRef<S>,
 {
     type Rejection = R;
@@ -134,13 +138,13 @@ where
         let caller = caller(parts)?;
         let [app_name, user_id] = named::<R, _>(parts, ["app", "user"])?;
         within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, Some(&user_id)).await?;
-        Ok(Self { app_name, user_id, caller, refusal: PhantomData })
+        Ok(Self { app_name, user_id, caller, app_state: state.clone(), refusal: PhantomData })
     }
 }
 
-impl<S, R: SurfaceError> FromRequestParts<S> for SessionScope<R>
+impl<S, R: SurfaceError> FromRequestParts<S> for SessionScope<S, R>
 where
-    S: Send + Sync,
+    S: Clone + Send + Sync,
     StoreProbe: FromRef<S>,
 {
     type Rejection = R;
@@ -150,7 +154,7 @@ where
         let [app_name, user_id, session_id] = named::<R, _>(parts, ["app", "user", "session"])?;
         within_reach(parts, &StoreProbe::from_ref(state), &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
-        Ok(Self { key, caller, refusal: PhantomData })
+        Ok(Self { key, caller, app_state: state.clone(), refusal: PhantomData })
     }
 }
 

@@ -26,15 +26,19 @@ use scratchbook_core::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_f
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
-    check_id, check_owner, micros_of_seconds, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
+    StatePage, Whose, check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
 #[async_trait]
 impl SessionService for SqliteSessionService {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
@@ -109,17 +113,6 @@ impl SessionService for SqliteSessionService {
         self.read(move |connection| state::page(connection, &owner, &config)).await
     }
 
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        let (owner, name) = (owner.clone(), name.to_owned());
-        self.read(move |connection| state_log::key_changes(connection, &owner, &name, before, limit)).await
-    }
-
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let (owner, start, now) = (owner.clone(), start.clone(), self.now_micros());
         self.read(move |connection| feed::page(connection, &owner, &start, limit, now)).await
@@ -145,27 +138,12 @@ impl SessionService for SqliteSessionService {
         self.write(Whose::session(&key), 0, move |tx| sessions::update(tx, &key, &update, now)).await
     }
 
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        let deleted = self.remove_expired(limit).await?;
-        let old = self.now_micros().saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
-        let step = limit.clamp(1, LET_GO_AT_ONCE);
-        while self.read(move |connection| removal::any_before(connection, old)).await?
-            && self.erase(Whose::Nobody, move |tx| removal::delete_before(tx, old, step)).await? == step
-        {}
-        Ok(deleted)
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let (of, now) = (key.clone(), self.now_micros());
-        let pruned =
-            self.erase(Whose::session(key), move |tx| retention::prune_events(tx, &of, before, limit, now)).await?;
-        self.quotas.forget(&key.user());
-        Ok(pruned)
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        let owner = owner.clone();
-        self.erase(Whose::owner(&owner), move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
+    async fn prune(&self, what: Prune, limit: usize) -> Result<u64> {
+        match what {
+            Prune::Expired => self.prune_expired(limit).await,
+            Prune::Events { session, before } => self.prune_events(&session, before, limit).await,
+            Prune::StateLog { owner, before } => self.prune_state_log(&owner, before, limit).await,
+        }
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -240,9 +218,18 @@ impl SessionService for SqliteSessionService {
         self.write(whose, bytes, move |tx| state::put_state(tx, &owner, &changes, &limits, &author, time)).await
     }
 
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        let owner = owner.clone();
-        self.read(move |connection| state_log::changes(connection, &owner, after, limit)).await
+    async fn list_state_changes(
+        &self,
+        owner: &StateOwner,
+        query: &ChangeQuery,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        let (owner, query) = (owner.clone(), query.clone());
+        self.read(move |connection| match &query {
+            ChangeQuery::After(after) => state_log::changes(connection, &owner, *after, limit),
+            ChangeQuery::OfKey { name, before } => state_log::key_changes(connection, &owner, name, *before, limit),
+        })
+        .await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
@@ -278,6 +265,31 @@ impl SessionService for SqliteSessionService {
         // The loop ends with an error when the writer drops its sender, which is the last thing it does.
         while running.changed().await.is_ok() {}
         Ok(())
+    }
+}
+
+impl SqliteSessionService {
+    async fn prune_expired(&self, limit: usize) -> Result<u64> {
+        let deleted = self.remove_expired(limit).await?;
+        let old = self.now_micros().saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
+        let step = limit.clamp(1, LET_GO_AT_ONCE);
+        while self.read(move |connection| removal::any_before(connection, old)).await?
+            && self.erase(Whose::Nobody, move |tx| removal::delete_before(tx, old, step)).await? == step
+        {}
+        Ok(deleted)
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let (of, now) = (key.clone(), self.now_micros());
+        let pruned =
+            self.erase(Whose::session(key), move |tx| retention::prune_events(tx, &of, before, limit, now)).await?;
+        self.quotas.forget(&key.user());
+        Ok(pruned)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let owner = owner.clone();
+        self.erase(Whose::owner(&owner), move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
     }
 }
 

@@ -12,10 +12,10 @@ use scratchbook_core::plan::{
     log_pruned, prepare_event, prepare_session, prepare_state,
 };
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedCommit, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
-    StatePage,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedCommit,
+    FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, Outcome, Prune, PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService,
+    SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use scratchbook_core::state::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};
@@ -34,6 +34,10 @@ fn bytes(value: &Value) -> u64 {
 
 #[async_trait]
 impl SessionService for MapStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment, &self.limits)?;
         let (key, mut inner) = (prepared.key.clone(), self.open()?);
@@ -205,20 +209,6 @@ impl SessionService for MapStore {
         Ok(StatePage::new(page, next))
     }
 
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        let inner = self.open()?;
-        let log = inner.owned.get(owner).into_iter().flat_map(|owned| owned.log.iter().rev());
-        let log = log.filter(|change| change.position < before && change.name == name).take(limit);
-        let mut room = Room::new(LOG_BYTES);
-        Ok(log.take_while(|change| room.takes(change.bytes())).cloned().collect())
-    }
-
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let inner = self.open()?;
         let feed = Feed::new(&self.id, owner);
@@ -258,55 +248,12 @@ impl SessionService for MapStore {
         Ok(())
     }
 
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        let mut inner = self.open()?;
-        let expired = inner.sessions.iter().filter(|(_, kept)| kept.is_expired()).map(|(key, _)| key.clone());
-        let expired: Vec<_> = expired.take(limit).collect();
-        expired.iter().for_each(|key| inner.delete(key, RemovalKind::Expired));
-        self.notifier.notify();
-        Ok(expired.len() as u64)
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let mut inner = self.open()?;
-        inner.drop_expired(key);
-        let Some(kept) = inner.sessions.get_mut(key) else { return Ok(0) };
-        let old = kept.events.iter().take_while(|event| event.seq.unwrap_or_default() < before).count().min(limit);
-        let base = kept.base + old as u64;
-        if old > 0 {
-            kept.initial = kept.state_at(base).into_iter().map(|(name, (_, value))| (name, value)).collect();
-            kept.base = base;
-            kept.position = kept.positions[old - 1];
-            kept.positions.drain(..old);
-            for event in kept.events.drain(..old) {
-                kept.known.remove(&event.id);
-            }
-            inner.feed.retain(|(_, commit)| {
-                !matches!(commit, FeedCommit::Event { session, event } if session == key && event.seq <= Some(base))
-            });
-            let now = SystemEnvironment.now();
-            inner.record(Removal::of_session(RemovalKind::Pruned, key.clone(), base, now));
+    async fn prune(&self, what: Prune, limit: usize) -> Result<u64> {
+        match what {
+            Prune::Expired => self.prune_expired(limit).await,
+            Prune::Events { session, before } => self.prune_events(&session, before, limit).await,
+            Prune::StateLog { owner, before } => self.prune_state_log(&owner, before, limit).await,
         }
-        Ok(old as u64)
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        let mut inner = self.open()?;
-        // What is written from now on is not pruned, whatever position is named.
-        let before = before.min(inner.position + 1);
-        let Some(owned) = inner.owned.get_mut(owner).filter(|_| limit > 0) else { return Ok(0) };
-        owned.pruned = owned.pruned.max(before);
-        let old = owned.log.iter().filter(|change| change.position < before);
-        let last: HashMap<_, _> = old.map(|change| (change.name.clone(), change.position)).collect();
-        let mut removed = 0;
-        owned.log.retain(|change| {
-            let goes = removed < limit
-                && change.position < before
-                && last.get(&change.name).is_some_and(|last| change.position < *last);
-            removed += usize::from(goes);
-            !goes
-        });
-        Ok(removed as u64)
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -384,15 +331,32 @@ impl SessionService for MapStore {
         Ok(inner.position)
     }
 
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+    async fn list_state_changes(
+        &self,
+        owner: &StateOwner,
+        query: &ChangeQuery,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
         let inner = self.open()?;
-        let log = inner.owned.get(owner).into_iter().flat_map(|owned| &owned.log);
-        let log: Vec<_> = log.filter(|change| change.position > after).cloned().collect();
-        let mut room = Room::new(LOG_BYTES);
-        let limit = log.iter().take(limit).take_while(|change| room.takes(change.bytes())).count();
-        // A page holds commits whole.
-        let end = log.get(limit.wrapping_sub(1)).map_or(0, |last| last.position);
-        Ok(log.into_iter().enumerate().filter(|(n, c)| *n < limit || c.position == end).map(|(_, c)| c).collect())
+        let (log, mut room) = (inner.owned.get(owner).map_or(&[][..], |owned| &owned.log), Room::new(LOG_BYTES));
+        match query {
+            ChangeQuery::After(after) => {
+                let log: Vec<_> = log.iter().filter(|change| change.position > *after).cloned().collect();
+                let limit = log.iter().take(limit).take_while(|change| room.takes(change.bytes())).count();
+                // A page holds commits whole.
+                let end = log.get(limit.wrapping_sub(1)).map_or(0, |last| last.position);
+                Ok(log
+                    .into_iter()
+                    .enumerate()
+                    .filter(|(n, c)| *n < limit || c.position == end)
+                    .map(|(_, c)| c)
+                    .collect())
+            }
+            ChangeQuery::OfKey { name, before } => {
+                let of_key = log.iter().rev().filter(|change| change.position < *before && change.name == *name);
+                Ok(of_key.take(limit).take_while(|change| room.takes(change.bytes())).cloned().collect())
+            }
+        }
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
@@ -446,5 +410,58 @@ impl SessionService for MapStore {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
         self.notifier.close();
         Ok(())
+    }
+}
+
+impl MapStore {
+    async fn prune_expired(&self, limit: usize) -> Result<u64> {
+        let mut inner = self.open()?;
+        let expired = inner.sessions.iter().filter(|(_, kept)| kept.is_expired()).map(|(key, _)| key.clone());
+        let expired: Vec<_> = expired.take(limit).collect();
+        expired.iter().for_each(|key| inner.delete(key, RemovalKind::Expired));
+        self.notifier.notify();
+        Ok(expired.len() as u64)
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let mut inner = self.open()?;
+        inner.drop_expired(key);
+        let Some(kept) = inner.sessions.get_mut(key) else { return Ok(0) };
+        let old = kept.events.iter().take_while(|event| event.seq.unwrap_or_default() < before).count().min(limit);
+        let base = kept.base + old as u64;
+        if old > 0 {
+            kept.initial = kept.state_at(base).into_iter().map(|(name, (_, value))| (name, value)).collect();
+            kept.base = base;
+            kept.position = kept.positions[old - 1];
+            kept.positions.drain(..old);
+            for event in kept.events.drain(..old) {
+                kept.known.remove(&event.id);
+            }
+            inner.feed.retain(|(_, commit)| {
+                !matches!(commit, FeedCommit::Event { session, event } if session == key && event.seq <= Some(base))
+            });
+            let now = SystemEnvironment.now();
+            inner.record(Removal::of_session(RemovalKind::Pruned, key.clone(), base, now));
+        }
+        Ok(old as u64)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let mut inner = self.open()?;
+        // What is written from now on is not pruned, whatever position is named.
+        let before = before.min(inner.position + 1);
+        let Some(owned) = inner.owned.get_mut(owner).filter(|_| limit > 0) else { return Ok(0) };
+        owned.pruned = owned.pruned.max(before);
+        let old = owned.log.iter().filter(|change| change.position < before);
+        let last: HashMap<_, _> = old.map(|change| (change.name.clone(), change.position)).collect();
+        let mut removed = 0;
+        owned.log.retain(|change| {
+            let goes = removed < limit
+                && change.position < before
+                && last.get(&change.name).is_some_and(|last| change.position < *last);
+            removed += usize::from(goes);
+            !goes
+        });
+        Ok(removed as u64)
     }
 }

@@ -8,7 +8,7 @@ use super::session_lock::RunPermit;
 use crate::agent::{InvocationContext, RunCompaction, ends_at_time_of};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{AppendOptions, GetSessionConfig, no_session};
+use scratchbook_core::session::{AppendOptions, Capability, GetSessionConfig, no_session};
 use scratchbook_core::state::StateDelta;
 
 /// How often a summary is appended again if others append at the same time.
@@ -44,6 +44,9 @@ impl RunnerCore {
     ) -> Result<()> {
         // A summary belongs to the session, wherever in the run it was made.
         summary.node_info.path.clear();
+        if !self.sessions.capabilities().has(Capability::Conflicts) {
+            return self.commit_unguarded(context, summary, permit).await;
+        }
         let key = context.session_key();
         let session = context.session();
         let known = context.compacting().map_or(0, |compacting| compacting.planned().min(session.seq()));
@@ -54,9 +57,6 @@ impl RunnerCore {
             let options = AppendOptions::by_session(seen);
             match self.append(key.clone(), summary.clone(), options, permit.cloned()).await {
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
-                Err(error) if error.kind() == ErrorKind::Unsupported => {
-                    return self.commit_unguarded(context, summary, permit).await;
-                }
                 appended => {
                     context.invocation_state().committed(&appended?, &StateDelta::new());
                     return Ok(());

@@ -9,16 +9,15 @@ use super::session_lock::RunPermit;
 use crate::agent::InvocationContext;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{AppendOptions, GetSessionConfig, no_session};
+use scratchbook_core::session::{AppendOptions, Capability, GetSessionConfig, no_session};
 
 impl RunnerCore {
     /// Appends the answers to confirmations. If two processes give one confirmation at the same time, the store's
     /// commit refuses one of them with `Conflict`.
     ///
-    /// A store without optimistic locking reports that it does not support it. The answers are then appended
-    /// unconditionally, and the session is read for other answers to the same requests. Each of two processes reads
-    /// after its own append, so at least one of them sees the other's. If both do, neither continues, and a run without
-    /// a message carries out the confirmed call.
+    /// With a store without optimistic locking the answers are appended unconditionally, and the session is read for
+    /// other answers to the same requests. Each of two processes reads after its own append, so at least one of them
+    /// sees the other's. If both do, neither continues, and a run without a message carries out the confirmed call.
     pub(super) async fn confirm(
         &self,
         context: &InvocationContext,
@@ -26,17 +25,13 @@ impl RunnerCore {
         answered: &AnsweredCalls,
         permit: &Arc<RunPermit>,
     ) -> Result<()> {
-        let mut options = AppendOptions::by_session(context.session().seen().clone());
-        let mut is_guarded = true;
+        let is_guarded = self.sessions.capabilities().has(Capability::Conflicts);
+        let mut options = match is_guarded {
+            true => AppendOptions::by_session(context.session().seen().clone()),
+            false => AppendOptions::default(),
+        };
         for event in events {
-            let guarded = self.commit_with(context, event.clone(), permit, std::mem::take(&mut options)).await;
-            match guarded {
-                Err(error) if is_guarded && error.kind() == ErrorKind::Unsupported => {
-                    is_guarded = false;
-                    self.commit(context, event, permit).await?;
-                }
-                committed => drop(committed?),
-            }
+            self.commit_with(context, event, permit, std::mem::take(&mut options)).await?;
         }
         if is_guarded { Ok(()) } else { self.check_alone(context, answered).await }
     }

@@ -56,21 +56,9 @@ pub(crate) struct WatchArgs {
     pub(crate) until_idle: Option<Span>,
 }
 
+/// The part of a database that a command walks through.
 #[derive(Debug, Args)]
-pub(crate) struct VerifyArgs {
-    /// Only this app and its users [default: the whole database]
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: Option<String>,
-    /// Only this user of the app
-    #[arg(long, short, value_parser = named, requires = "app")]
-    pub(crate) user: Option<String>,
-    /// Only this session of the user
-    #[arg(long, short, requires = "user")]
-    pub(crate) session: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ResealArgs {
+pub(crate) struct WalkArgs {
     /// Only this app and its users [default: the whole database]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,

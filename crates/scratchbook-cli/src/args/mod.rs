@@ -18,7 +18,7 @@ use scratchbook::SessionKey;
 use crate::failure::EXIT_CODES;
 
 pub(crate) use chat::ChatArgs;
-pub(crate) use maintenance::{PruneArgs, ResealArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, WalkArgs, WatchArgs};
 pub(crate) use scenario::Scenario;
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
@@ -137,7 +137,7 @@ pub(crate) enum Command {
     ///
     /// Prints each difference and continues. Others can write at the same time. The exit code is 12 if anything differs.
     #[command(after_help = maintenance::VERIFY_EXAMPLES)]
-    Verify(VerifyArgs),
+    Verify(WalkArgs),
     /// Delete expired sessions, old events and old entries of state logs
     ///
     /// Works in small commits, so that others can write at the same time. The state and the numbers of the remaining events
@@ -150,7 +150,7 @@ pub(crate) enum Command {
     /// add the new key to the keyring of every process. Events, initial states, logs, artifacts, titles and labels keep their
     /// keys: keep the old keys in the keyring, or export everything and import it into a new database.
     #[command(after_help = maintenance::RESEAL_EXAMPLES)]
-    Reseal(ResealArgs),
+    Reseal(WalkArgs),
     /// Check schemas for state
     Schema {
         #[command(subcommand)]

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use scratchbook::agent::RunConfig;
 use scratchbook::content::FunctionCall;
 use scratchbook::environment::{Environment, SystemEnvironment};
-use scratchbook::{
-    Content, ErrorKind, Event, GetSessionConfig, RunRequest, Runner, Scope, Session, SessionKey, SessionServiceExt,
-};
+use scratchbook::{Content, ErrorKind, Event, GetSessionConfig, RunRequest, Runner, Session, SessionKey};
 use serde_json::{Map, Value, json};
 
 use super::agent::ChatAgent;
@@ -20,6 +18,7 @@ use super::screen::{PROMPT, Screen};
 use super::turn::{self, TurnOutcome};
 use crate::failure::{Failure, report};
 use crate::output::{Format, plural, visible};
+use crate::shared_state::shared_state;
 
 /// How many events of a session are read to continue it.
 const RECENT: usize = 200;
@@ -321,12 +320,8 @@ impl<'a> Conversation<'a> {
         if let Some(session) = self.session(GetSessionConfig::state_only()).await? {
             return Ok(session.state().to_map());
         }
-        let (sessions, app) = (self.runner.session_service(), self.key.app_name());
-        let of = |scope: Scope, state: Map<String, Value>| {
-            state.into_iter().map(move |(name, value)| (scope.key(&name).into_owned(), value))
-        };
-        let of_user = of(Scope::User, sessions.get_user_state(app, self.key.user_id()).await?);
-        Ok(of_user.chain(of(Scope::App, sessions.get_app_state(app).await?)).collect())
+        let sessions = self.runner.session_service();
+        Ok(shared_state(sessions, self.key.app_name(), self.key.user_id()).await?)
     }
 }
 

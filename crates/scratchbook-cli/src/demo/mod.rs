@@ -1,26 +1,26 @@
 //! `scratchbook demo`: runs the scenarios of the guide with real agents, and checks the state they produce.
+//!
+//! Each scenario is an example of this package, in `examples/`; here it is played on a store that records it.
 
-mod callback_and_tool;
-mod delta_flow;
-mod game;
-mod greeting;
-mod manual_delta;
-mod scenario_run;
-mod shopping_cart;
-mod state_before;
-mod support_chat;
+mod record;
+#[expect(dead_code, reason = "each story has a `main`, for it is an example")]
+mod stories;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use scratchbook::SessionService;
+use scratchbook::{Result, SessionService};
 use serde_json::{Value, json};
 
 use crate::args::Scenario;
 use crate::failure::Failure;
 use crate::output::{BOLD, Format, GOOD, Output, styled, visible};
-use scenario_run::ScenarioRun;
+use record::{Recorder, Step, as_json};
+use stories::{
+    callback_and_tool, delta_flow, game_leaderboard, greeting_output_key, manual_state_delta, shopping_cart,
+    support_chat,
+};
 
 /// Lists the scenarios.
 pub(crate) fn list(out: &mut Output) -> Result<(), Failure> {
@@ -51,21 +51,18 @@ pub(crate) async fn play(
         out.line(format_args!("writing to {}\n", visible(place)))?;
     }
     for (n, scenario) in scenarios.iter().enumerate() {
+        let recorder = Arc::new(Recorder::new(sessions));
+        let outcome = play_one(*scenario, &recorder).await;
+        let steps = recorder.take_steps();
         if out.format() == Format::Text {
             let gap = if n == 0 { "" } else { "\n" };
             out.line(format_args!("{gap}{}  {}", styled(BOLD, scenario.name()), scenario.teaches()))?;
+            steps.iter().try_for_each(|step| step.print(out))?;
         }
-        let mut run = ScenarioRun::new(sessions, out);
-        play_one(*scenario, &mut run).await?;
-        let record = run.finish();
-        checks += record.checks.len();
-        different += record.different();
-        records.push(json!({
-            "name": scenario.name(),
-            "carriedOn": record.carried_on,
-            "events": record.events,
-            "checks": record.checks,
-        }));
+        outcome?;
+        checks += steps.iter().filter(|step| matches!(step, Step::Check { .. })).count();
+        different += steps.iter().filter(|step| step.is_different()).count();
+        records.push(as_json(scenario.name(), &steps));
     }
     if out.format() == Format::Json {
         out.json(&json!({"ok": different == 0, "database": place, "scenarios": records}))?;
@@ -75,14 +72,35 @@ pub(crate) async fn play(
     if different == 0 { Ok(()) } else { Err(Failure::WrongValues(different)) }
 }
 
-async fn play_one(scenario: Scenario, run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
+async fn play_one(scenario: Scenario, recorder: &Arc<Recorder>) -> Result<()> {
+    for (app_name, user_id) in owners(scenario) {
+        recorder.carry_on(app_name, user_id).await?;
+    }
+    let sessions: &Arc<dyn SessionService> = &(Arc::clone(recorder) as Arc<dyn SessionService>);
+    let check =
+        &mut |what: &str, found: Option<&Value>, expected: Option<&Value>| recorder.check(what, found, expected);
     match scenario {
-        Scenario::ShoppingCart => shopping_cart::play(run).await,
-        Scenario::SupportChat => support_chat::play(run).await,
-        Scenario::Game => game::play(run).await,
-        Scenario::DeltaFlow => delta_flow::play(run).await,
-        Scenario::Greeting => greeting::play(run).await,
-        Scenario::ManualDelta => manual_delta::play(run).await,
-        Scenario::CallbackAndTool => callback_and_tool::play(run).await,
+        Scenario::ShoppingCart => shopping_cart::play(sessions, check).await.map(drop),
+        Scenario::SupportChat => support_chat::play(sessions, check).await.map(drop),
+        Scenario::Game => game_leaderboard::play(sessions, check).await.map(drop),
+        Scenario::DeltaFlow => delta_flow::play(sessions, check).await.map(drop),
+        Scenario::Greeting => greeting_output_key::play(sessions, check).await.map(drop),
+        Scenario::ManualDelta => manual_state_delta::play(sessions, check).await.map(drop),
+        Scenario::CallbackAndTool => callback_and_tool::play(sessions, check).await.map(drop),
+    }
+}
+
+/// The apps and users that a scenario writes for, whose state carries on.
+fn owners(scenario: Scenario) -> &'static [(&'static str, &'static str)] {
+    match scenario {
+        Scenario::ShoppingCart => &[("ecommerce_app", "user123")],
+        Scenario::SupportChat => &[("support_app", "customer_456")],
+        Scenario::Game => {
+            &[("game_app", "player_alice"), ("game_app", "player_bob"), ("tournament_app", "player_alice")]
+        }
+        Scenario::DeltaFlow => &[("delta_app", "user1")],
+        Scenario::Greeting => &[("state_app", "user1")],
+        Scenario::ManualDelta => &[("state_app_manual", "user2")],
+        Scenario::CallbackAndTool => &[("callback_app", "user1")],
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use scratchbook::session::{ListSessionsConfig, StateChange, StateOwner};
+use scratchbook::session::{ChangeQuery, ListSessionsConfig, StateChange, StateOwner};
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
@@ -90,7 +90,7 @@ impl<'a> Exporter<'a> {
         })?;
         let (mut after, mut known) = (0, SeqRanges::new());
         loop {
-            let page = self.database.sessions.list_state_changes(owner, after, PAGE).await?;
+            let page = self.database.sessions.list_state_changes(owner, &ChangeQuery::After(after), PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.position;
             // A page contains complete commits.

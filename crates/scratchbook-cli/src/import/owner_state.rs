@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
-use scratchbook::session::{PutStateOptions, StateChange, StateOwner};
+use scratchbook::session::{ChangeQuery, PutStateOptions, StateChange, StateOwner};
 use scratchbook::{Error, ErrorKind, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
@@ -108,7 +108,7 @@ async fn last_changes(
     let differing: HashSet<_> = names.filter(|name| other(name, there, source)).collect();
     let (mut last, mut after) = (BTreeMap::new(), 0);
     while !differing.is_empty() {
-        let page = database.sessions.list_state_changes(owner, after, PAGE).await?;
+        let page = database.sessions.list_state_changes(owner, &ChangeQuery::After(after), PAGE).await?;
         let Some(end) = page.last() else { break };
         after = end.position;
         for change in page.into_iter().filter(|change| differing.contains(&change.name)) {

@@ -1,5 +1,6 @@
 //! Prunes the oldest events of a session.
 
+use scratchbook::session::Prune;
 use scratchbook::{GetSessionConfig, Session, SessionKey};
 
 use super::{PruneMode, STEP};
@@ -75,7 +76,7 @@ async fn go(database: &Database, key: &SessionKey, first: u64, until: u64, mode:
 async fn all_before(database: &Database, key: &SessionKey, before: u64) -> Result<u64, Failure> {
     let mut gone = 0;
     loop {
-        let pruned = database.sessions.prune_events(key, before, STEP).await?;
+        let pruned = database.sessions.prune(Prune::events(key, before), STEP).await?;
         gone += pruned;
         if pruned < STEP as u64 {
             return Ok(gone);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use scratchbook::session::StateOwner;
+use scratchbook::session::{ChangeQuery, Prune, StateOwner};
 
 use super::{PruneMode, STEP};
 use crate::args::PointInTime;
@@ -20,7 +20,7 @@ pub(super) async fn prune(
     // The position of the first change that stays.
     let mut end = None;
     while end.is_none() {
-        let page = database.sessions.list_state_changes(owner, after, STEP).await?;
+        let page = database.sessions.list_state_changes(owner, &ChangeQuery::After(after), STEP).await?;
         let Some(last) = page.last() else { break };
         after = last.position;
         for change in page {
@@ -39,7 +39,7 @@ pub(super) async fn prune(
     }
     let (end, mut gone) = (end.unwrap_or(after + 1), 0);
     loop {
-        let pruned = database.sessions.prune_state_log(owner, end, STEP).await?;
+        let pruned = database.sessions.prune(Prune::state_log(owner, end), STEP).await?;
         gone += pruned;
         if pruned < STEP as u64 {
             return Ok(gone);

@@ -2,6 +2,7 @@
 
 use futures_util::{TryStreamExt, future};
 use scratchbook::Error;
+use scratchbook::session::Prune;
 use serde_json::json;
 
 mod events;
@@ -57,7 +58,7 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
     let mut pruned = Pruned::default();
     if plan.expired && plan.mode == PruneMode::Real {
         loop {
-            let deleted = database.sessions.delete_expired(STEP).await?;
+            let deleted = database.sessions.prune(Prune::Expired, STEP).await?;
             pruned.expired += deleted;
             progress.show(pruned.counts(&plan));
             if deleted < STEP as u64 {

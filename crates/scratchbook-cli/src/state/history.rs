@@ -2,7 +2,7 @@
 
 use comfy_table::Row;
 use scratchbook::error::KeyWriter;
-use scratchbook::session::KeyWrite;
+use scratchbook::session::{ChangeQuery, KeyWrite};
 use scratchbook::{GetSessionConfig, SessionServiceExt};
 use serde_json::{Map, Value, json};
 
@@ -46,7 +46,10 @@ pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Ou
     let writes: Vec<KeyWrite> = match &target {
         StateTarget::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
         StateTarget::Owner(owner) => {
-            let changes = database.sessions.list_key_changes(owner, &args.key, u64::MAX, args.limit).await?;
+            let changes = database
+                .sessions
+                .list_state_changes(owner, &ChangeQuery::of_key(&args.key, u64::MAX), args.limit)
+                .await?;
             changes.into_iter().map(KeyWrite::from).collect()
         }
     };

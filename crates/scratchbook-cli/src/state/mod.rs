@@ -6,7 +6,7 @@ mod list;
 mod target;
 
 use comfy_table::Row;
-use scratchbook::session::StateOwner;
+use scratchbook::session::{ChangeQuery, StateOwner};
 use scratchbook::state::Change;
 use scratchbook::{AppendOptions, Error, Event, GetSessionConfig, StateDelta};
 use serde_json::{Map, Value, json};
@@ -125,7 +125,9 @@ async fn read(database: &Database, target: &StateTarget, keys: &[String]) -> Res
 /// Reads the results of operations from the log.
 async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Result<StateDelta, Failure> {
     let mut delta = StateDelta::new();
-    for change in database.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
+    for change in
+        database.sessions.list_state_changes(owner, &ChangeQuery::After(position.saturating_sub(1)), 1).await?
+    {
         // A write with only guards has no entry, so that the next one may be another's.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;

@@ -1,20 +1,17 @@
 //! A read-only service.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::artifact::{ArtifactService, ArtifactVersion};
+use crate::artifact::{ArtifactService, forward_artifacts};
 use crate::content::Part;
-use crate::error::{Error, ErrorKind, KeyWriter, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, Capabilities, Capability, Committed, CreateSessionConfig, Expiry, ForkConfig, Outcome, Prune,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateOwner, forward_sessions,
 };
-use crate::state::{StateDelta, StateMap};
+use crate::state::StateDelta;
 
 /// A service that refuses every write with `PermissionDenied`: for viewers and reports.
 ///
@@ -56,36 +53,21 @@ fn denied<T>(what: &str) -> Result<T> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for ReadOnly<S> {
+    fn capabilities(&self) -> Capabilities {
+        use Capability::{Checks, Conflicts, Operations, Replays, Retention, WholeCreation};
+        self.service.capabilities().without([Checks, Conflicts, Operations, Replays, Retention, WholeCreation])
+    }
+
+    forward_sessions!(self.service =>
+        get_session, get_initial_state, get_state_at, blame, list_sessions, locate_session, get_state, list_state,
+        list_state_changes, list_feed, commits, list_owners, close);
+
     async fn create_session(&self, _: &str, _: &str, _: CreateSessionConfig) -> Result<Session> {
         denied("create a session")
     }
 
-    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        self.service.get_session(key, config).await
-    }
-
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        self.service.get_initial_state(key).await
-    }
-
-    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
-        self.service.get_state_at(key, seq).await
-    }
-
-    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        self.service.blame(key).await
-    }
-
     async fn fork_session(&self, _: &SessionKey, _: ForkConfig) -> Result<Session> {
         denied("fork a session")
-    }
-
-    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
-        self.service.list_sessions(app_name, config).await
-    }
-
-    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
-        self.service.locate_session(app_name, session_id).await
     }
 
     async fn delete_session(&self, _: &SessionKey) -> Result<()> {
@@ -100,38 +82,8 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
         }
     }
 
-    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        self.service.get_state(owner).await
-    }
-
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
-        self.service.list_state(owner, config).await
-    }
-
     async fn put_state(&self, _: &StateOwner, _: StateDelta, _: PutStateOptions) -> Result<u64> {
         denied("change state")
-    }
-
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        self.service.list_state_changes(owner, after, limit).await
-    }
-
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        self.service.list_key_changes(owner, name, before, limit).await
-    }
-
-    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
-        self.service.list_feed(owner, start, limit).await
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        self.service.commits()
     }
 
     async fn set_expiry(&self, _: &SessionKey, _: Option<Expiry>) -> Result<()> {
@@ -142,20 +94,8 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
         denied("change a session's title and labels")
     }
 
-    async fn delete_expired(&self, _: usize) -> Result<u64> {
-        denied("delete expired sessions")
-    }
-
-    async fn prune_events(&self, _: &SessionKey, _: u64, _: usize) -> Result<u64> {
-        denied("prune events")
-    }
-
-    async fn prune_state_log(&self, _: &StateOwner, _: u64, _: usize) -> Result<u64> {
-        denied("prune a log")
-    }
-
-    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
-        self.service.list_owners(after, limit).await
+    async fn prune(&self, _: Prune, _: usize) -> Result<u64> {
+        denied("remove old data")
     }
 
     async fn delete_user(&self, _: &str, _: &str) -> Result<()> {
@@ -166,29 +106,15 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
         // A read-only service need not be writable.
         Ok(())
     }
-
-    async fn close(&self) -> Result<()> {
-        self.service.close().await
-    }
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: ArtifactService> ArtifactService for ReadOnly<S> {
+    forward_artifacts!(self.service => load_artifact, list_artifacts, list_artifact_versions);
+
     async fn save_artifact(&self, _: &SessionKey, _: &str, _: Part, _: Map<String, Value>) -> Result<u64> {
         denied("save an artifact")
-    }
-
-    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
-        self.service.load_artifact(session, filename, version).await
-    }
-
-    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        self.service.list_artifacts(session).await
-    }
-
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        self.service.list_artifact_versions(session, filename).await
     }
 
     async fn delete_artifact(&self, _: &SessionKey, _: &str) -> Result<()> {

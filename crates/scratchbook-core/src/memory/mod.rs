@@ -35,11 +35,11 @@ use crate::plan::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 use crate::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
 use crate::plan::room::{Room, Users, bytes_of_values};
 use crate::session::{
-    AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService,
-    SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session,
-    seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events,
+    Expiry, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig,
+    ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions, Removal, RemovalKind, Session,
+    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner,
+    micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;
@@ -192,6 +192,10 @@ fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
 
 #[async_trait]
 impl SessionService for InMemorySessionService {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let held = reserve_session(self, &prepared).await?;
@@ -394,39 +398,34 @@ impl SessionService for InMemorySessionService {
         Ok(position)
     }
 
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        let Some(app) = self.app(owner.app_name())? else {
-            return Ok(Vec::new());
-        };
-        let app = read(&app);
-        let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
-        let from = log.partition_point(|change| change.position <= after);
-        let mut room = Room::new(PAGE_BYTES);
-        let page = log.iter().skip(from).take(limit);
-        let mut to = from + page.take_while(|change| room.takes(change.bytes())).count();
-        // All changes of a commit have the same position: a page that ended among them would lose the rest.
-        while from < to && to < log.len() && log[to].position == log[to - 1].position {
-            to += 1;
-        }
-        Ok(log[from..to].to_vec())
-    }
-
-    async fn list_key_changes(
+    async fn list_state_changes(
         &self,
         owner: &StateOwner,
-        name: &str,
-        before: u64,
+        query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
         let Some(app) = self.app(owner.app_name())? else {
             return Ok(Vec::new());
         };
         let app = read(&app);
-        let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
-        let until = log.partition_point(|change| change.position < before);
-        let (mut room, of_key) =
-            (Room::new(PAGE_BYTES), log[..until].iter().rev().filter(|change| change.name == name));
-        Ok(of_key.take(limit).take_while(|change| room.takes(change.bytes())).cloned().collect())
+        let (log, mut room) = (owned(&app, owner).map_or(&[][..], |state| &state.log), Room::new(PAGE_BYTES));
+        match query {
+            ChangeQuery::After(after) => {
+                let from = log.partition_point(|change| change.position <= *after);
+                let page = log.iter().skip(from).take(limit);
+                let mut to = from + page.take_while(|change| room.takes(change.bytes())).count();
+                // All changes of a commit have the same position: a page that ended among them would lose the rest.
+                while from < to && to < log.len() && log[to].position == log[to - 1].position {
+                    to += 1;
+                }
+                Ok(log[from..to].to_vec())
+            }
+            ChangeQuery::OfKey { name, before } => {
+                let until = log.partition_point(|change| change.position < *before);
+                let of_key = log[..until].iter().rev().filter(|change| change.name == *name).take(limit);
+                Ok(of_key.take_while(|change| room.takes(change.bytes())).cloned().collect())
+            }
+        }
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
@@ -459,39 +458,12 @@ impl SessionService for InMemorySessionService {
         Ok(())
     }
 
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        let deleted = self.remove_expired(limit).await?;
-        let (before, step) = (self.environment.now() - REMOVALS_KEPT.as_secs_f64(), limit.clamp(1, LET_GO_AT_ONCE));
-        for app in self.all_apps()?.values() {
-            while write(app).drop_removals(before, step) == step {}
+    async fn prune(&self, what: Prune, limit: usize) -> Result<u64> {
+        match what {
+            Prune::Expired => self.prune_expired(limit).await,
+            Prune::Events { session, before } => self.prune_events(&session, before, limit).await,
+            Prune::StateLog { owner, before } => self.prune_state_log(&owner, before, limit).await,
         }
-        Ok(deleted)
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let Some(app) = self.app(key.app_name())? else {
-            return Ok(0);
-        };
-        let mut app = write(&app);
-        self.drop_expired(&mut app, key);
-        self.quotas.forget(&key.user());
-        let (pruned, last) = app.prune_events(key, before, limit);
-        if pruned > 0 {
-            let removal = Removal::of_session(RemovalKind::Pruned, key.clone(), last, self.environment.now());
-            app.record(self.next_position(), removal);
-            self.notifier.notify_session(key);
-        }
-        Ok(pruned as u64)
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        let Some(app) = self.app(owner.app_name())? else {
-            return Ok(0);
-        };
-        let mut app = write(&app);
-        // A position ahead of the log would include future commits.
-        let before = before.min(self.position() + 1);
-        Ok(app.owned_mut(owner).map_or(0, |state| state.prune(before, limit)) as u64)
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
@@ -543,5 +515,42 @@ impl SessionService for InMemorySessionService {
         self.closed.store(true, Ordering::Release);
         self.notifier.close();
         Ok(())
+    }
+}
+
+impl InMemorySessionService {
+    async fn prune_expired(&self, limit: usize) -> Result<u64> {
+        let deleted = self.remove_expired(limit).await?;
+        let (before, step) = (self.environment.now() - REMOVALS_KEPT.as_secs_f64(), limit.clamp(1, LET_GO_AT_ONCE));
+        for app in self.all_apps()?.values() {
+            while write(app).drop_removals(before, step) == step {}
+        }
+        Ok(deleted)
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let Some(app) = self.app(key.app_name())? else {
+            return Ok(0);
+        };
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        self.quotas.forget(&key.user());
+        let (pruned, last) = app.prune_events(key, before, limit);
+        if pruned > 0 {
+            let removal = Removal::of_session(RemovalKind::Pruned, key.clone(), last, self.environment.now());
+            app.record(self.next_position(), removal);
+            self.notifier.notify_session(key);
+        }
+        Ok(pruned as u64)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(0);
+        };
+        let mut app = write(&app);
+        // A position ahead of the log would include future commits.
+        let before = before.min(self.position() + 1);
+        Ok(app.owned_mut(owner).map_or(0, |state| state.prune(before, limit)) as u64)
     }
 }

@@ -145,7 +145,7 @@ pub struct Removal {
 pub enum RemovalKind {
     /// A session was deleted. A session created later with the same id is a different one.
     Deleted,
-    /// An expired session was removed: by `delete_expired`, or by a write to its id.
+    /// An expired session was removed: by `prune`, or by a write to its id.
     Expired,
     /// The oldest events of a session were pruned. Its other events stay.
     Pruned,

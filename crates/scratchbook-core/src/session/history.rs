@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::ext::no_session;
-use super::{GetSessionConfig, PAGE_BYTES, SessionKey, SessionService, StateChange, StateOwner};
+use super::{ChangeQuery, GetSessionConfig, PAGE_BYTES, SessionKey, SessionService, StateChange, StateOwner};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::json::bytes_of;
@@ -105,7 +105,7 @@ async fn of_shared_key<S: SessionService + ?Sized>(
     name: &str,
     limit: usize,
 ) -> Result<Vec<KeyWrite>> {
-    let changes = service.list_key_changes(owner, name, u64::MAX, limit).await?;
+    let changes = service.list_state_changes(owner, &ChangeQuery::of_key(name, u64::MAX), limit).await?;
     Ok(changes.into_iter().map(KeyWrite::from).collect())
 }
 

@@ -1,8 +1,10 @@
 //! Sessions: the trait of every store, the session it returns, and the options and results of its methods.
 
+mod capability;
 mod check;
 mod ext;
 mod feed;
+mod forward;
 mod history;
 mod key;
 mod metadata;
@@ -29,6 +31,8 @@ use serde::{Serialize, Serializer};
 use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
+pub use crate::{forward_sessions, unsupported_sessions};
+pub use capability::{Capabilities, Capability};
 pub use check::{CheckedWrite, StateCheck};
 pub use ext::SessionServiceExt;
 pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Removal, RemovalKind};
@@ -37,9 +41,9 @@ pub use key::{SessionKey, StateOwner};
 pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
 pub use notices::{CommitNotices, CommitNotifier};
 pub use options::{
-    AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
-    IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
+    AppendOptions, ChangeQuery, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig,
+    GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Outcome, Prune, PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
 };
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
@@ -53,6 +57,8 @@ pub use ext::no_session;
 #[doc(hidden)]
 pub use ext::temp_changes;
 pub(crate) use feed::feed_name;
+#[doc(hidden)]
+pub use forward::unsupported;
 pub(crate) use history::event_writer;
 pub use key::check_id;
 #[doc(hidden)]

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
@@ -38,10 +38,18 @@ use crate::state::{StateDelta, StateMap};
 /// - **Dropping the future** of a write neither cancels nor halves the write; its outcome is unknown, and a retry with
 ///   the same ids is safe.
 ///
-/// Implementors write every method; no method has a default that fails. [`SessionServiceExt`](super::SessionServiceExt)
-/// adds conveniences.
+/// A store in front of a service may not be able to do everything: [`capabilities`](Self::capabilities) says what it can.
+///
+/// Implementors write every method; no method has a default that fails. Layers name the methods that they pass on to
+/// [`forward_sessions!`], stores that lack methods name these to [`unsupported_sessions!`](crate::unsupported_sessions).
+/// [`SessionServiceExt`](super::SessionServiceExt) adds conveniences.
 #[async_trait]
 pub trait SessionService: fmt::Debug + Send + Sync + 'static {
+    /// Returns what the service can do beyond keeping sessions, events and the state in them. It does not change.
+    ///
+    /// A call that needs a missing capability is refused as `Unsupported`.
+    fn capabilities(&self) -> Capabilities;
+
     /// Creates a session. Its state is split by prefix: `user:` and `app:` keys go to the user and the app.
     ///
     /// # Errors
@@ -180,27 +188,18 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
-    /// Returns the log of a user's or an app's state after a position, in order, about `limit` changes. A page contains
-    /// whole commits, so that continuing after the last position returns every change once. A page has fewer changes if
-    /// they exceed 16 MiB; it is empty only at the end of the log. The state is the fold of this log.
+    /// Returns changes in the log of a user's or an app's state: all after a position, or those of one key. The state is
+    /// the fold of this log.
+    ///
+    /// A page has about `limit` changes, and fewer if they exceed 16 MiB; it is empty only at the end of the log.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
-
-    /// Returns the changes to one key of a user or an app before a position in the log, the latest first: at most
-    /// `limit` changes, and fewer if they exceed 16 MiB. `u64::MAX` returns the latest changes. The name is without
-    /// prefix.
-    ///
-    /// # Errors
-    ///
-    /// `DataCorrupted` names a row that cannot be read.
-    async fn list_key_changes(
+    async fn list_state_changes(
         &self,
         owner: &StateOwner,
-        name: &str,
-        before: u64,
+        query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>>;
 
@@ -240,34 +239,13 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `NotFound` if the session does not exist; `InvalidArgument` for a title or labels that no session can have.
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()>;
 
-    /// Permanently deletes expired sessions, at most `limit` of them, in any order, and returns how many. If it returns
-    /// `limit`, there may be more.
+    /// Removes old data: expired sessions, a session's oldest events, or overwritten values in a log of state. Removes at
+    /// most `limit` of them and returns how many. If it returns `limit`, there may be more.
     ///
     /// # Errors
     ///
     /// None of its own.
-    async fn delete_expired(&self, limit: usize) -> Result<u64>;
-
-    /// Removes the oldest events of a session, those with a number below `before`, at most `limit` of them, in one
-    /// commit; the state up to there becomes the initial state. Returns how many were removed; fewer than `limit` means
-    /// it is done. The current state, and the numbers of later events, do not change. Does nothing if the session does
-    /// not exist.
-    ///
-    /// Ids of removed events are forgotten: a retried append of a pruned event appends a new event.
-    ///
-    /// # Errors
-    ///
-    /// None of its own.
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64>;
-
-    /// Removes overwritten values from the log of a user's or an app's state before a position, at most `limit`
-    /// changes. The last change of each key before the position stays, so that the state is still the fold of the log.
-    /// Returns how many were removed; fewer than `limit` means it is done.
-    ///
-    /// # Errors
-    ///
-    /// None of its own.
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64>;
+    async fn prune(&self, what: Prune, limit: usize) -> Result<u64>;
 
     /// Lists all owners of data: each app, followed by each of its users, in byte order; at most `limit` of them, after
     /// an owner or from the beginning. An owner is listed if it has a session, state with its log, or an artifact; an
@@ -302,116 +280,9 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn close(&self) -> Result<()>;
 }
 
-#[deny(clippy::missing_trait_methods)]
-#[async_trait]
 impl<S: SessionService + ?Sized> SessionService for Arc<S> {
-    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        (**self).create_session(app_name, user_id, config).await
-    }
-
-    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        (**self).get_session(key, config).await
-    }
-
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        (**self).get_initial_state(key).await
-    }
-
-    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
-        (**self).get_state_at(key, seq).await
-    }
-
-    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        (**self).blame(key).await
-    }
-
-    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
-        (**self).fork_session(key, config).await
-    }
-
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
-        (**self).list_state(owner, config).await
-    }
-
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        (**self).list_key_changes(owner, name, before, limit).await
-    }
-
-    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
-        (**self).list_feed(owner, start, limit).await
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        (**self).commits()
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        (**self).set_expiry(key, expiry).await
-    }
-
-    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        (**self).update_session(key, update).await
-    }
-
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        (**self).delete_expired(limit).await
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        (**self).prune_events(key, before, limit).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        (**self).prune_state_log(owner, before, limit).await
-    }
-
-    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
-        (**self).list_sessions(app_name, config).await
-    }
-
-    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
-        (**self).locate_session(app_name, session_id).await
-    }
-
-    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        (**self).delete_session(key).await
-    }
-
-    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
-        (**self).append(key, event, options).await
-    }
-
-    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        (**self).get_state(owner).await
-    }
-
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        (**self).put_state(owner, delta, options).await
-    }
-
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        (**self).list_state_changes(owner, after, limit).await
-    }
-
-    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
-        (**self).list_owners(after, limit).await
-    }
-
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
-        (**self).delete_user(app_name, user_id).await
-    }
-
-    async fn check_writable(&self) -> Result<()> {
-        (**self).check_writable().await
-    }
-
-    async fn close(&self) -> Result<()> {
-        (**self).close().await
-    }
+    forward_sessions!(**self =>
+        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
+        list_feed, commits, set_expiry, update_session, prune, list_sessions, locate_session, delete_session, append,
+        get_state, put_state, list_state_changes, list_owners, delete_user, check_writable, close);
 }

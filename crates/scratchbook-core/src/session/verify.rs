@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::history::PAGE;
-use super::{GetSessionConfig, InitialState, PAGE_BYTES, Session, SessionKey, SessionService, StateChange, StateOwner};
+use super::{
+    ChangeQuery, GetSessionConfig, InitialState, PAGE_BYTES, Session, SessionKey, SessionService, StateChange,
+    StateOwner,
+};
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::state::{OwnKeys, Scope, StateMap, apply_own, own_keys};
@@ -203,7 +206,7 @@ struct Log {
 impl Log {
     async fn read<S: SessionService + ?Sized>(&mut self, service: &S, owner: &StateOwner) -> Result<()> {
         loop {
-            let page = service.list_state_changes(owner, self.position, PAGE).await?;
+            let page = service.list_state_changes(owner, &ChangeQuery::After(self.position), PAGE).await?;
             if page.is_empty() {
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::text::{Encoded, marked, unreadable};
 use super::{Codec, Coded, Location};
-use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, forward_artifacts};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
@@ -16,6 +16,8 @@ use scratchbook_core::session::SessionKey;
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
+    forward_artifacts!(self.service => list_artifacts, delete_artifact);
+
     async fn save_artifact(
         &self,
         session: &SessionKey,
@@ -38,17 +40,9 @@ impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
         loaded.map(|part| self.decode_part(session, filename, part)).transpose()
     }
 
-    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        self.service.list_artifacts(session).await
-    }
-
     async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
         let versions = self.service.list_artifact_versions(session, filename).await?;
         versions.into_iter().map(|version| self.decode_version(session, filename, version)).collect()
-    }
-
-    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
-        self.service.delete_artifact(session, filename).await
     }
 }
 

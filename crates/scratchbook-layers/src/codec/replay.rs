@@ -13,7 +13,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, prepare_event};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::session::{
-    Committed, GetSessionConfig, LogPositions, Outcome, SessionKey, SessionService, StateOwner,
+    ChangeQuery, Committed, GetSessionConfig, LogPositions, Outcome, SessionKey, SessionService, StateOwner,
 };
 use scratchbook_core::state::Scope;
 
@@ -84,7 +84,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         };
         let mut before = u64::MAX;
         loop {
-            let changes = self.service.list_key_changes(owner, name, before, PAGE).await?;
+            let changes = self.service.list_state_changes(owner, &ChangeQuery::of_key(name, before), PAGE).await?;
             let is_it = |origin: &(SessionKey, u64)| origin.0 == *key && Some(origin.1) == event.seq;
             if let Some(found) = changes.iter().find(|change| change.origin.as_ref().is_some_and(is_it)) {
                 return Ok(found.position);

@@ -1,23 +1,25 @@
 //! The session service: arguments are encoded and results decoded.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{Codec, Coded};
-use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
+    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions, Session, SessionKey,
+    SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
+    forward_sessions!(self.service =>
+        capabilities, blame, locate_session, delete_session, commits, set_expiry, prune, list_owners, delete_user,
+        check_writable, close);
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         self.create_coded(app_name, user_id, config).await
     }
@@ -38,24 +40,12 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
         self.coder.open_state(key, &self.service.get_state_at(key, seq).await?)
     }
 
-    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        self.service.blame(key).await
-    }
-
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         self.coder.open_session(self.service.fork_session(key, config).await?)
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         self.list_coded(app_name, config).await
-    }
-
-    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
-        self.service.locate_session(app_name, session_id).await
-    }
-
-    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        self.service.delete_session(key).await
     }
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
@@ -76,18 +66,13 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
         self.put_coded(owner, delta, options).await
     }
 
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        self.coder.open_changes(owner, self.service.list_state_changes(owner, after, limit).await?)
-    }
-
-    async fn list_key_changes(
+    async fn list_state_changes(
         &self,
         owner: &StateOwner,
-        name: &str,
-        before: u64,
+        query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
-        self.coder.open_changes(owner, self.service.list_key_changes(owner, name, before, limit).await?)
+        self.coder.open_changes(owner, self.service.list_state_changes(owner, query, limit).await?)
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
@@ -96,43 +81,7 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
         Ok(FeedPage::new(entries.collect::<Result<_>>()?, page.cursor))
     }
 
-    fn commits(&self) -> Result<CommitNotices> {
-        self.service.commits()
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        self.service.set_expiry(key, expiry).await
-    }
-
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         self.update_coded(key, update).await
-    }
-
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        self.service.delete_expired(limit).await
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        self.service.prune_events(key, before, limit).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        self.service.prune_state_log(owner, before, limit).await
-    }
-
-    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
-        self.service.list_owners(after, limit).await
-    }
-
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
-        self.service.delete_user(app_name, user_id).await
-    }
-
-    async fn check_writable(&self) -> Result<()> {
-        self.service.check_writable().await
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.service.close().await
     }
 }

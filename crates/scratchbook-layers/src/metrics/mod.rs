@@ -14,9 +14,9 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune, PutStateOptions,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -97,6 +97,8 @@ impl<S> WithMetrics<S> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for WithMetrics<S> {
+    forward_sessions!(self.service => capabilities, commits);
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let call = self.call("create_session", app_name, Some(user_id));
         let keys = config.state.as_object().map_or(0, Map::len);
@@ -164,29 +166,19 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
         call.watch(self.service.put_state(owner, delta, options), |_| 1).await
     }
 
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        let call = self.on_owner("list_state_changes", owner);
-        call.watch(self.service.list_state_changes(owner, after, limit), Vec::len).await
-    }
-
-    async fn list_key_changes(
+    async fn list_state_changes(
         &self,
         owner: &StateOwner,
-        name: &str,
-        before: u64,
+        query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
-        let call = self.on_owner("list_key_changes", owner);
-        call.watch(self.service.list_key_changes(owner, name, before, limit), Vec::len).await
+        let call = self.on_owner("list_state_changes", owner);
+        call.watch(self.service.list_state_changes(owner, query, limit), Vec::len).await
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let call = self.on_owner("list_feed", owner);
         call.watch(self.service.list_feed(owner, start, limit), |page| page.entries.len()).await
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        self.service.commits()
     }
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
@@ -197,18 +189,17 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
         self.on_session("update_session", key).watch(self.service.update_session(key, update), |()| 0).await
     }
 
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        self.call("delete_expired", "", None).watch(self.service.delete_expired(limit), |count| *count as usize).await
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let call = self.on_session("prune_events", key);
-        call.watch(self.service.prune_events(key, before, limit), |count| *count as usize).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        let call = self.on_owner("prune_state_log", owner);
-        call.watch(self.service.prune_state_log(owner, before, limit), |count| *count as usize).await
+    async fn prune(&self, what: Prune, limit: usize) -> Result<u64> {
+        let owner = match &what {
+            Prune::Expired => None,
+            Prune::Events { session, .. } => Some(session.user()),
+            Prune::StateLog { owner, .. } => Some(owner.clone()),
+        };
+        let call = match &owner {
+            Some(owner) => self.on_owner("prune", owner),
+            None => self.call("prune", "", None),
+        };
+        call.watch(self.service.prune(what, limit), |count| *count as usize).await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {

@@ -1,20 +1,18 @@
 //! The layer that validates writes against a schema.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::{Map, Value};
 
 use super::StateSchema;
-use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, Committed, CreateSessionConfig, PutStateOptions, Session, SessionKey, SessionService, StateOwner,
+    forward_sessions,
 };
-use scratchbook_core::state::{Scope, StateDelta, StateMap};
+use scratchbook_core::state::{Scope, StateDelta};
 
 /// A layer that validates every write to an app's state against the app's [`StateSchema`].
 ///
@@ -88,6 +86,11 @@ fn check_creation(schema: &StateSchema, config: &CreateSessionConfig) -> Result<
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for WithStateSchema<S> {
+    forward_sessions!(self.service =>
+        capabilities, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed, commits,
+        set_expiry, update_session, prune, list_sessions, locate_session, delete_session, get_state, list_state_changes,
+        list_owners, delete_user, check_writable, close);
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let config = match self.schema(app_name) {
             Some(schema) => {
@@ -97,80 +100,6 @@ impl<S: SessionService> SessionService for WithStateSchema<S> {
             None => config,
         };
         self.service.create_session(app_name, user_id, config).await
-    }
-
-    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        self.service.get_session(key, config).await
-    }
-
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        self.service.get_initial_state(key).await
-    }
-
-    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
-        self.service.get_state_at(key, seq).await
-    }
-
-    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        self.service.blame(key).await
-    }
-
-    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
-        self.service.fork_session(key, config).await
-    }
-
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
-        self.service.list_state(owner, config).await
-    }
-
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        self.service.list_key_changes(owner, name, before, limit).await
-    }
-
-    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
-        self.service.list_feed(owner, start, limit).await
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        self.service.commits()
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        self.service.set_expiry(key, expiry).await
-    }
-
-    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        self.service.update_session(key, update).await
-    }
-
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        self.service.delete_expired(limit).await
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        self.service.prune_events(key, before, limit).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        self.service.prune_state_log(owner, before, limit).await
-    }
-
-    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
-        self.service.list_sessions(app_name, config).await
-    }
-
-    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
-        self.service.locate_session(app_name, session_id).await
-    }
-
-    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        self.service.delete_session(key).await
     }
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
@@ -184,10 +113,6 @@ impl<S: SessionService> SessionService for WithStateSchema<S> {
         self.service.append(key, event, options).await
     }
 
-    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        self.service.get_state(owner).await
-    }
-
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let options = match self.schema(owner.app_name()) {
             Some(schema) => {
@@ -198,25 +123,5 @@ impl<S: SessionService> SessionService for WithStateSchema<S> {
             None => options,
         };
         self.service.put_state(owner, delta, options).await
-    }
-
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        self.service.list_state_changes(owner, after, limit).await
-    }
-
-    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
-        self.service.list_owners(after, limit).await
-    }
-
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
-        self.service.delete_user(app_name, user_id).await
-    }
-
-    async fn check_writable(&self) -> Result<()> {
-        self.service.check_writable().await
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.service.close().await
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A session need not be there, as in ADK: what is saved for it is there when it is made.
 
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -31,14 +31,13 @@ pub(super) fn routes() -> Router<AppState> {
 }
 
 /// The names of all that the session sees.
-async fn list(State(app_state): State<AppState>, scope: SessionScope<AdkError>) -> Result<Json<Vec<String>>, AdkError> {
-    Ok(Json(app_state.store.artifacts.list_artifacts(&scope.key).await?))
+async fn list(scope: SessionScope<AppState, AdkError>) -> Result<Json<Vec<String>>, AdkError> {
+    Ok(Json(scope.app_state.store.artifacts.list_artifacts(&scope.key).await?))
 }
 
 /// Saves a new version.
 async fn save(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
+    scope: SessionScope<AppState, AdkError>,
     JsonBody(request): JsonBody<SaveArtifactRequest>,
 ) -> Result<Json<Described>, AdkError> {
     let SaveArtifactRequest { filename, mut artifact, custom_metadata } = request;
@@ -59,9 +58,9 @@ async fn save(
         }
         _ => {}
     }
-    let artifacts = &app_state.store.artifacts;
+    let artifacts = &scope.app_state.store.artifacts;
     let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
-    let artifacts = Artifacts { app_state: &app_state, key: &scope.key };
+    let artifacts = Artifacts { app_state: &scope.app_state, key: &scope.key };
     let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
     // Who else is there may have deleted it in between.
     Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
@@ -69,12 +68,11 @@ async fn save(
 
 /// An artifact, its versions, one of them, or what is known of them.
 async fn read(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
+    scope: SessionScope<AppState, AdkError>,
     path: ArtifactPath,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
-    let artifacts = Artifacts { app_state: &app_state, key: &scope.key };
+    let artifacts = Artifacts { app_state: &scope.app_state, key: &scope.key };
     Ok(match path.asked() {
         Asked::Artifact { name } => {
             let wanted = match query.iter().rfind(|(key, _)| key == "version") {
@@ -105,12 +103,11 @@ async fn read(
 
 /// Deletes all versions; silent if there is none.
 async fn delete(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
+    scope: SessionScope<AppState, AdkError>,
     ArtifactPath(name): ArtifactPath,
 ) -> Result<Json<()>, AdkError> {
     if plan::check_filename(&name).is_ok() {
-        app_state.store.artifacts.delete_artifact(&scope.key, &name).await?;
+        scope.app_state.store.artifacts.delete_artifact(&scope.key, &name).await?;
     }
     Ok(Json(()))
 }

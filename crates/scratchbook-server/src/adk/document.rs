@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, ResponseBuilder};
 use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
 
 use super::body::{
     ArtifactPart, CreateSessionRequest, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
 };
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
-use crate::openapi::{EventSchema, StateValues, StreamEvent};
+use crate::openapi::{EventSchema, StateValues, StreamEvent, refusal};
 
 /// The part of the document that this is.
 const ADK: &str = "ADK";
@@ -62,18 +62,17 @@ const REFUSALS: [(&str, &str); 11] = [
 
 impl IntoResponses for Refusals {
     fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
-        let refusal = |(status, what): (&str, &str)| {
-            let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("AdkRefusal"))).build();
-            let response = ResponseBuilder::new().description(what).content("application/json", content).build();
-            (status.to_owned(), response.into())
-        };
         let text = ContentBuilder::new()
             .schema(Some(<String as utoipa::PartialSchema>::schema()))
             .example(Some(json!("Internal Server Error")))
             .build();
         let what = "A defect, stored data that cannot be read, or an agent that failed.";
         let failed = ResponseBuilder::new().description(what).content("text/plain", text).build();
-        REFUSALS.into_iter().map(refusal).chain([("500".to_owned(), failed.into())]).collect()
+        REFUSALS
+            .into_iter()
+            .map(|(status, what)| refusal(status, what, "AdkRefusal", None))
+            .chain([("500".to_owned(), failed.into())])
+            .collect()
     }
 }
 

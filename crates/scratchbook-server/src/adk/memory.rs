@@ -1,7 +1,6 @@
 //! Long-term memory, which this server does not have: a request is checked, and then refused as by an `adk api_server`
 //! without a memory service. A client that got a success would count on what nobody remembers.
 
-use axum::extract::State;
 use scratchbook::{GetSessionConfig, SessionKey};
 use std::convert::Infallible;
 
@@ -11,13 +10,12 @@ use crate::app_state::AppState;
 use crate::scope::UserScope;
 
 pub(super) async fn update(
-    State(app_state): State<AppState>,
-    scope: UserScope<AdkError>,
+    scope: UserScope<AppState, AdkError>,
     JsonBody(request): JsonBody<UpdateMemoryRequest>,
 ) -> Result<Infallible, AdkError> {
     let key = SessionKey::new(&scope.app_name, &scope.user_id, &request.session_id)?;
     let nothing = GetSessionConfig::state_only().without_state();
-    Err(match app_state.store.sessions.get_session(&key, &nothing).await? {
+    Err(match scope.app_state.store.sessions.get_session(&key, &nothing).await? {
         Some(_) => AdkError::bad_request("Memory service is not configured. This server keeps no long-term memory."),
         None => AdkError::no_session(),
     })

@@ -1,7 +1,7 @@
 //! Sessions, as ADK's clients make, read, change and delete them.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
 use scratchbook::{AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, SessionKey};
@@ -20,14 +20,13 @@ const NUM_RECENT_EVENTS: &str = "num_recent_events";
 /// A session with all of its events. ADK's own server does not know `num_recent_events`, so it counts for a session alone
 /// that would be too large.
 pub(super) async fn get(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
+    scope: SessionScope<AppState, AdkError>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
     let last = query.into_iter().find(|(name, _)| name == NUM_RECENT_EVENTS);
-    let session = match (session_json::session(&app_state, &scope.key, None).await, last) {
+    let session = match (session_json::session(&scope.app_state, &scope.key, None).await, last) {
         (Err(error), Some((_, count))) if error.kind() == ErrorKind::PayloadTooLarge => {
-            session_json::session(&app_state, &scope.key, Some(read_count(&count)?)).await
+            session_json::session(&scope.app_state, &scope.key, Some(read_count(&count)?)).await
         }
         (session, _) => session,
     };
@@ -56,33 +55,31 @@ async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Res
 }
 
 /// All sessions of a user, whatever number of pages they fill.
-pub(super) async fn list(State(app_state): State<AppState>, scope: UserScope<AdkError>) -> Result<Response, AdkError> {
-    Ok(session_json::list(&app_state, &scope.app_name, &scope.user_id).await?)
+pub(super) async fn list(scope: UserScope<AppState, AdkError>) -> Result<Response, AdkError> {
+    Ok(session_json::list(&scope.app_state, &scope.app_name, &scope.user_id).await?)
 }
 
 pub(super) async fn create(
-    State(app_state): State<AppState>,
-    scope: UserScope<AdkError>,
+    scope: UserScope<AppState, AdkError>,
     request: Option<JsonBody<CreateSessionRequest>>,
 ) -> Result<Response, AdkError> {
     let CreateSessionRequest { session_id, state, events, options } = request.map(|body| body.0).unwrap_or_default();
     let events = restore::events(events.unwrap_or_default())?;
     check_options(&options.unwrap_or_default())?;
     let new = New { app_name: &scope.app_name, user_id: &scope.user_id, session_id };
-    new.make(&app_state, &scope.caller, state.unwrap_or_default(), events).await
+    new.make(&scope.app_state, &scope.caller, state.unwrap_or_default(), events).await
 }
 
 /// The form whose body is the state.
 pub(super) async fn create_with_id(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
+    scope: SessionScope<AppState, AdkError>,
     state: Option<JsonBody<InitialState>>,
 ) -> Result<Response, AdkError> {
     let state = state.map(|body| body.0.0).unwrap_or_default();
     let key = &scope.key;
     let session_id = Some(key.session_id().to_owned());
     let new = New { app_name: key.app_name(), user_id: key.user_id(), session_id };
-    new.make(&app_state, &scope.caller, state, Vec::new()).await
+    new.make(&scope.app_state, &scope.caller, state, Vec::new()).await
 }
 
 /// A session to be made.
@@ -143,8 +140,7 @@ fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
 
 /// Changes state without a run, by an event of the user.
 pub(super) async fn update(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
+    scope: SessionScope<AppState, AdkError>,
     key: Option<IdempotencyKey>,
     JsonBody(request): JsonBody<UpdateSessionRequest>,
 ) -> Result<Response, AdkError> {
@@ -152,18 +148,15 @@ pub(super) async fn update(
     let event = Event::new("user").with_state_delta(request.state_delta);
     let event = match &key {
         Some(key) => key.mark(event),
-        None => event.with_invocation_id(format!("{PATCH}{}", app_state.environment.new_id())),
+        None => event.with_invocation_id(format!("{PATCH}{}", scope.app_state.environment.new_id())),
     };
-    let appended = app_state.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
+    let appended = scope.app_state.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
     appended.map_err(|error| unfinished(error, key.as_ref()))?;
-    written(&app_state, &scope.key, &scope.caller).await
+    written(&scope.app_state, &scope.key, &scope.caller).await
 }
 
 /// Silent if there is no such session.
-pub(super) async fn delete(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
-) -> Result<Json<Value>, AdkError> {
-    app_state.store.sessions.delete_session(&scope.key).await?;
+pub(super) async fn delete(scope: SessionScope<AppState, AdkError>) -> Result<Json<Value>, AdkError> {
+    scope.app_state.store.sessions.delete_session(&scope.key).await?;
     Ok(Json(Value::Null))
 }

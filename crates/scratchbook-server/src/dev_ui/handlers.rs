@@ -93,18 +93,17 @@ async fn app_graph(
 /// The graph with an event of it. ADK marks in it what the event has called; the interface does that itself by now, so that
 /// the graph of each event is one, and none is looked for. Before there is an event it asks for the one called `none`.
 async fn event_graph(
-    State(app_state): State<AppState>,
-    scope: SessionScope<AdkError>,
+    scope: SessionScope<AppState, AdkError>,
     Path(path): Path<HashMap<String, String>>,
 ) -> Result<Json<Value>, AdkError> {
     let nothing = GetSessionConfig::state_only().without_state();
-    if app_state.store.sessions.get_session(&scope.key, &nothing).await?.is_none() {
+    if scope.app_state.store.sessions.get_session(&scope.key, &nothing).await?.is_none() {
         return Err(AdkError::no_session());
     }
     if path.get("event").is_some_and(|event| event == "none") {
         return Ok(Json(json!({})));
     }
-    let agent = agent(&app_state, &scope.caller, scope.key.app_name())?;
+    let agent = agent(&scope.app_state, &scope.caller, scope.key.app_name())?;
     Ok(Json(json!({"dotSrc": as_dot(agent, Theme::Light)})))
 }
 

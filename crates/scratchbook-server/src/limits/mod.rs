@@ -116,125 +116,69 @@ impl Default for ServerLimits {
     }
 }
 
-impl ServerLimits {
+/// Makes a method `with_FIELD` for each field, which sets it.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $with:ident($field:ident: $type:ty);)+) => {
+        impl ServerLimits {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $with(self, $field: $type) -> Self {
+                Self { $field, ..self }
+            })+
+        }
+    };
+}
+
+setters! {
     /// The longest body of a request, in bytes.
-    #[must_use]
-    pub fn with_body_bytes(self, body_bytes: usize) -> Self {
-        Self { body_bytes, ..self }
-    }
-
+    with_body_bytes(body_bytes: usize);
     /// The most events in a body.
-    #[must_use]
-    pub fn with_body_events(self, body_events: usize) -> Self {
-        Self { body_events, ..self }
-    }
-
+    with_body_events(body_events: usize);
     /// The most parts of each content in a body.
-    #[must_use]
-    pub fn with_body_parts(self, body_parts: usize) -> Self {
-        Self { body_parts, ..self }
-    }
-
+    with_body_parts(body_parts: usize);
     /// The most operations in a body.
-    #[must_use]
-    pub fn with_body_operations(self, body_operations: usize) -> Self {
-        Self { body_operations, ..self }
-    }
-
+    with_body_operations(body_operations: usize);
     /// The most bytes of memory that bodies take, all of them at a time.
-    #[must_use]
-    pub fn with_body_memory(self, body_memory: usize) -> Self {
-        Self { body_memory, ..self }
-    }
-
+    with_body_memory(body_memory: usize);
     /// How long a body waits for room.
-    #[must_use]
-    pub fn with_body_wait(self, body_wait: Duration) -> Self {
-        Self { body_wait, ..self }
-    }
-
+    with_body_wait(body_wait: Duration);
     /// How long a body may take to come.
-    #[must_use]
-    pub fn with_body_time(self, body_time: Duration) -> Self {
-        Self { body_time, ..self }
-    }
-
+    with_body_time(body_time: Duration);
     /// The most bytes of a request's line and headers together; 8 KiB at least are taken.
-    #[must_use]
-    pub fn with_header_bytes(self, header_bytes: usize) -> Self {
-        Self { header_bytes, ..self }
-    }
-
+    with_header_bytes(header_bytes: usize);
     /// The most headers of a request.
-    #[must_use]
-    pub fn with_headers(self, headers: usize) -> Self {
-        Self { headers, ..self }
-    }
-
+    with_headers(headers: usize);
     /// How long the line and headers of a connection's first request may take to come.
-    #[must_use]
-    pub fn with_first_header_time(self, first_header_time: Duration) -> Self {
-        Self { first_header_time, ..self }
-    }
-
+    with_first_header_time(first_header_time: Duration);
     /// How long the line and headers of a later request may take to come.
-    #[must_use]
-    pub fn with_header_time(self, header_time: Duration) -> Self {
-        Self { header_time, ..self }
-    }
+    with_header_time(header_time: Duration);
+    /// How long an answer may take to begin, unless the request begins a run.
+    with_answer_time(answer_time: Duration);
+    /// How long a client may read nothing of what is sent to it.
+    with_stall_time(stall_time: Duration);
+    /// The most connections at a time.
+    with_connections(connections: usize);
+    /// The most requests that are worked on at a time; at least 1.
+    with_requests(requests: usize);
+    /// The most requests that wait.
+    with_waiting_requests(waiting_requests: usize);
+    /// The most heavy reads at a time; at least 1.
+    with_heavy_reads(heavy_reads: usize);
+    /// The most heavy writes at a time; at least 1.
+    with_heavy_writes(heavy_writes: usize);
+    /// The most connections of an address on which nobody has logged in yet.
+    with_connections_before_login(connections_before_login: usize);
+    /// The most streams that a login may follow for one user at a time.
+    with_streams(streams: usize);
+    /// How long runs and requests under way are waited for at the end.
+    with_shutdown_time(shutdown_time: Duration);
+}
 
+impl ServerLimits {
     /// The most bytes of an answer; 64 KiB at least are taken.
     #[must_use]
     pub fn with_answer_bytes(self, answer_bytes: usize) -> Self {
         Self { answer_bytes: answer_bytes.max(64 << 10), ..self }
-    }
-
-    /// How long an answer may take to begin, unless the request begins a run.
-    #[must_use]
-    pub fn with_answer_time(self, answer_time: Duration) -> Self {
-        Self { answer_time, ..self }
-    }
-
-    /// How long a client may read nothing of what is sent to it.
-    #[must_use]
-    pub fn with_stall_time(self, stall_time: Duration) -> Self {
-        Self { stall_time, ..self }
-    }
-
-    /// The most connections at a time.
-    #[must_use]
-    pub fn with_connections(self, connections: usize) -> Self {
-        Self { connections, ..self }
-    }
-
-    /// The most requests that are worked on at a time; at least 1.
-    #[must_use]
-    pub fn with_requests(self, requests: usize) -> Self {
-        Self { requests, ..self }
-    }
-
-    /// The most requests that wait.
-    #[must_use]
-    pub fn with_waiting_requests(self, waiting_requests: usize) -> Self {
-        Self { waiting_requests, ..self }
-    }
-
-    /// The most heavy reads at a time; at least 1.
-    #[must_use]
-    pub fn with_heavy_reads(self, heavy_reads: usize) -> Self {
-        Self { heavy_reads, ..self }
-    }
-
-    /// The most heavy writes at a time; at least 1.
-    #[must_use]
-    pub fn with_heavy_writes(self, heavy_writes: usize) -> Self {
-        Self { heavy_writes, ..self }
-    }
-
-    /// The most connections of an address on which nobody has logged in yet.
-    #[must_use]
-    pub fn with_connections_before_login(self, connections_before_login: usize) -> Self {
-        Self { connections_before_login, ..self }
     }
 
     /// Proxies, whose connections are those of many clients.
@@ -243,21 +187,9 @@ impl ServerLimits {
         Self { trusted_proxies: proxies.into_iter().collect(), ..self }
     }
 
-    /// The most streams that a login may follow for one user at a time.
-    #[must_use]
-    pub fn with_streams(self, streams: usize) -> Self {
-        Self { streams, ..self }
-    }
-
     /// How many requests a caller may send.
     #[must_use]
     pub fn with_rate(self, rate: RateLimit) -> Self {
         Self { rate: Some(rate), ..self }
-    }
-
-    /// How long runs and requests under way are waited for at the end.
-    #[must_use]
-    pub fn with_shutdown_time(self, shutdown_time: Duration) -> Self {
-        Self { shutdown_time, ..self }
     }
 }

@@ -2,7 +2,9 @@
 
 mod event;
 pub(crate) mod path;
+mod refusal;
 mod stream;
 
 pub(crate) use event::{EventSchema, StateValues};
+pub(crate) use refusal::refusal;
 pub(crate) use stream::StreamEvent;

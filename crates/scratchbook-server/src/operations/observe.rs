@@ -12,6 +12,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, error, info, info_span};
 
 use super::request_id::{HEADER, RequestIds};
+use super::trace_context;
 
 /// The target of the span that logs show around what happens in a request.
 const REQUESTS: &str = "scratchbook_server::request";
@@ -75,11 +76,8 @@ impl Asked {
         );
         if !span.is_disabled() {
             span.record("otel.name", format!("{method} {route}"));
-            #[cfg(feature = "otel")]
-            super::trace_context::go_on(&span, request.headers());
+            trace_context::go_on(&span, request.headers());
         }
-        #[cfg(not(feature = "otel"))]
-        let _ = request;
         span
     }
 

@@ -1,7 +1,6 @@
 //! Artifacts: listed, read and written as the bytes they are.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -15,10 +14,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::request::{Data as Sent, NoQuery, Paged, PathArtifact, Query, page_size};
-use super::{ARTIFACTS, ApiError};
-use crate::app_state::AppState;
+use super::{ARTIFACTS, Answer, ApiError, SessionScope};
 use crate::openapi::path::{ArtifactPath, SessionPath};
-use crate::scope::SessionScope;
 
 /// What data is taken for that nothing is said of.
 const UNKNOWN: &str = "application/octet-stream";
@@ -95,13 +92,9 @@ impl From<ArtifactVersion> for VersionBody {
     tag = ARTIFACTS, params(SessionPath, Paged),
     responses((status = 200, description = "A page of their names.", body = ArtifactPage), Refusals)
 )]
-pub(super) async fn list(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    Query(query): Query<Paged>,
-) -> Result<Json<ArtifactPage>, ApiError> {
+pub(super) async fn list(scope: SessionScope, Query(query): Query<Paged>) -> Answer<ArtifactPage> {
     let size = page_size("pageSize", query.page_size)?;
-    let names = app_state.store.artifacts.list_artifacts(&scope.key).await?;
+    let names = scope.app_state.store.artifacts.list_artifacts(&scope.key).await?;
     let first = query.page_token.map_or(0, |last| names.partition_point(|name| *name <= last));
     let (names, more) = page(names, first, size);
     let next_page_token = more.then(|| names.last().cloned()).flatten();
@@ -115,14 +108,13 @@ pub(super) async fn list(
     responses((status = 200, description = "A page of them.", body = VersionPage), Refusals)
 )]
 pub(super) async fn versions(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     PathArtifact(name): PathArtifact,
     Query(query): Query<Paged>,
-) -> Result<Json<VersionPage>, ApiError> {
+) -> Answer<VersionPage> {
     let size = page_size("pageSize", query.page_size)?;
     let after = query.page_token.map(|token| number(&token)).transpose()?;
-    let versions = app_state.store.artifacts.list_artifact_versions(&scope.key, &name).await?;
+    let versions = scope.app_state.store.artifacts.list_artifact_versions(&scope.key, &name).await?;
     if versions.is_empty() {
         return Err(missing(&name).into());
     }
@@ -142,12 +134,11 @@ pub(super) async fn versions(
     responses((status = 200, description = "The data.", body = Data, content_type = "*/*"), Refusals)
 )]
 pub(super) async fn get(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     PathArtifact(name): PathArtifact,
     Query(query): Query<ReadArtifact>,
 ) -> Result<Response, ApiError> {
-    let part = app_state.store.artifacts.load_artifact(&scope.key, &name, query.version).await?;
+    let part = scope.app_state.store.artifacts.load_artifact(&scope.key, &name, query.version).await?;
     let (kind, data) = match part.ok_or_else(|| missing(&name))? {
         Part { inline_data: Some(blob), .. } => (blob.mime_type.unwrap_or_default(), blob.data.unwrap_or_default()),
         Part { text: Some(text), .. } => ("text/plain; charset=utf-8".to_owned(), text.into_bytes()),
@@ -179,8 +170,7 @@ pub(super) async fn get(
     responses((status = 201, description = "What is known of the version.", body = VersionBody), WriteRefusals)
 )]
 pub(super) async fn save(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     PathArtifact(name): PathArtifact,
     _: NoQuery,
     headers: HeaderMap,
@@ -191,7 +181,7 @@ pub(super) async fn save(
         None => UNKNOWN,
     };
     let part = Part::bytes(data, kind);
-    let artifacts = &app_state.store.artifacts;
+    let artifacts = &scope.app_state.store.artifacts;
     let version = artifacts.save_artifact(&scope.key, &name, part, Map::new()).await?;
     let versions = artifacts.list_artifact_versions(&scope.key, &name).await?;
     let saved = versions.into_iter().find(|saved| saved.version == version).ok_or_else(|| missing(&name))?;
@@ -207,12 +197,11 @@ pub(super) async fn save(
     responses((status = 204, description = "It is not there any more."), Refusals)
 )]
 pub(super) async fn delete(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     PathArtifact(name): PathArtifact,
     _: NoQuery,
 ) -> Result<StatusCode, ApiError> {
-    app_state.store.artifacts.delete_artifact(&scope.key, &name).await?;
+    scope.app_state.store.artifacts.delete_artifact(&scope.key, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

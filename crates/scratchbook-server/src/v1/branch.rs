@@ -1,7 +1,6 @@
 //! Fork of a session at an event, and rewind to before an invocation.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use scratchbook::session::ForkConfig;
 use serde::{Deserialize, Serialize};
@@ -10,10 +9,8 @@ use utoipa::ToSchema;
 use super::error::WriteRefusals;
 use super::request::{Body, NoQuery, Sent};
 use super::shape::{SessionBody, Stored};
-use super::{ApiError, SESSIONS};
-use crate::app_state::AppState;
+use super::{Answer, ApiError, SESSIONS, SessionScope};
 use crate::openapi::path::SessionPath;
-use crate::scope::SessionScope;
 
 /// The request to fork a session.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -59,14 +56,13 @@ pub(super) struct Rewound {
     responses((status = 201, description = "The new session, without its events.", body = SessionBody), WriteRefusals)
 )]
 pub(super) async fn fork(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     _: NoQuery,
     Body(body): Body<Fork>,
 ) -> Result<(StatusCode, Json<SessionBody>), ApiError> {
     let mut config = ForkConfig::default();
     (config.at, config.session_id) = (body.at, body.id);
-    let session = app_state.store.sessions.fork_session(&scope.key, config).await?;
+    let session = scope.app_state.store.sessions.fork_session(&scope.key, config).await?;
     Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
 
@@ -79,13 +75,8 @@ pub(super) async fn fork(
     params(SessionPath), request_body = Rewind,
     responses((status = 200, description = "The event that did it.", body = Rewound), WriteRefusals)
 )]
-pub(super) async fn rewind(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-    Body(body): Body<Rewind>,
-) -> Result<Json<Rewound>, ApiError> {
-    let event = app_state.store.rewind(&scope.key, &body.before_invocation_id).await;
+pub(super) async fn rewind(scope: SessionScope, _: NoQuery, Body(body): Body<Rewind>) -> Answer<Rewound> {
+    let event = scope.app_state.store.rewind(&scope.key, &body.before_invocation_id).await;
     let event = event.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     Ok(Json(Rewound { event: Stored::told(event, &scope.caller) }))
 }

@@ -9,11 +9,12 @@ use scratchbook::error::{ConflictCause, KeyConflict};
 use scratchbook::{Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::RefOr;
 use utoipa::{IntoResponses, ToSchema, openapi};
 
 use super::shape::Writer;
 use crate::access::{Caller, Right};
+use crate::openapi::refusal;
 use crate::public_error::PublicError;
 use crate::scope::SurfaceError;
 
@@ -244,12 +245,6 @@ impl IntoResponses for WriteRefusals {
     }
 }
 
-fn documented(refusal: (&str, &str, &str, &str)) -> (String, RefOr<openapi::Response>) {
-    let (status, what, kind, message) = refusal;
-    let content = ContentBuilder::new()
-        .schema(Some(Ref::from_schema_name("ErrorBody")))
-        .example(Some(json!({"error": {"kind": kind, "message": message}})))
-        .build();
-    let response = ResponseBuilder::new().description(what).content("application/json", content).build();
-    (status.to_owned(), response.into())
+fn documented((status, what, kind, message): (&str, &str, &str, &str)) -> (String, RefOr<openapi::Response>) {
+    refusal(status, what, "ErrorBody", Some(json!({"error": {"kind": kind, "message": message}})))
 }

@@ -1,7 +1,6 @@
 //! Events: appending them, and reading them by pages and one by one.
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::Response;
 use scratchbook::session::{Committed, Outcome};
 use scratchbook::{Error, GetSessionConfig, Result, SessionKey};
@@ -12,13 +11,12 @@ use super::error::{Refusals, WriteRefusals};
 use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, Sent, page_size, usual};
 use super::sessions::read;
 use super::shape::{Conflict, Given, Operations, SeenPositions, Stored};
-use super::{ApiError, EVENTS};
+use super::{Answer, ApiError, EVENTS, SessionScope};
 use crate::answers::json;
 use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
 use crate::event_search::last_event;
 use crate::openapi::path::{EventPath, NumberPath, SessionPath};
-use crate::scope::SessionScope;
 
 /// The request to append an event.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -128,28 +126,22 @@ pub(super) struct EventPage {
     params(SessionPath), request_body = Append,
     responses((status = 200, description = "The event as it is stored.", body = Appended), WriteRefusals)
 )]
-pub(super) async fn append(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-    Body(body): Body<Append>,
-) -> Result<Json<Appended>, ApiError> {
+pub(super) async fn append(scope: SessionScope, _: NoQuery, Body(body): Body<Append>) -> Answer<Appended> {
     let mut event = body.event.into_event()?;
     event.actions.state_delta = body.operations.with(std::mem::take(&mut event.actions.state_delta))?;
-    commit(&app_state, &scope, event, body.conflict, body.seen).await
+    commit(&scope, event, body.conflict, body.seen).await
 }
 
 /// Appends an event for a caller.
 pub(super) async fn commit(
-    app_state: &AppState,
-    scope: &SessionScope<ApiError>,
+    scope: &SessionScope,
     event: scratchbook::Event,
     conflict: Conflict,
     seen: Option<SeenPositions>,
-) -> Result<Json<Appended>, ApiError> {
+) -> Answer<Appended> {
     scope.caller.check_delta(&event.actions.state_delta)?;
     let options = conflict.options(seen)?;
-    let committed = app_state.store.sessions.append(&scope.key, event, options).await;
+    let committed = scope.app_state.store.sessions.append(&scope.key, event, options).await;
     let Committed { event, outcome, logs, .. } =
         committed.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };
@@ -163,19 +155,15 @@ pub(super) async fn commit(
     params(SessionPath, ListEvents),
     responses((status = 200, description = "A page of them.", body = EventPage), Refusals)
 )]
-pub(super) async fn list(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    Query(query): Query<ListEvents>,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(scope: SessionScope, Query(query): Query<ListEvents>) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let config = GetSessionConfig::default().without_state().with_page_bytes(app_state.page_bytes());
+    let config = GetSessionConfig::default().without_state().with_page_bytes(scope.app_state.page_bytes());
     let config = match (query.after, query.before) {
         (Some(_), Some(_)) => return Err(Error::invalid("after and before go one by one; send one of them").into()),
         (after, None) => config.with_events_after(after.unwrap_or_default(), limit),
         (None, Some(before)) => config.with_events_before(before, limit),
     };
-    let session = read(&app_state, &scope.key, &config).await?;
+    let session = read(&scope.app_state, &scope.key, &config).await?;
     let events: Vec<_> = session.events().iter().cloned().map(Stored).collect();
     let is_full = events.len() == limit;
     let next = match query.before {
@@ -188,7 +176,7 @@ pub(super) async fn list(
             let first = events.first().and_then(|first| first.0.seq).filter(|first| *first > 1);
             // Those before it may have been pruned.
             match first {
-                Some(first) if !is_full && !has_events_before(&app_state, &scope.key, first).await? => None,
+                Some(first) if !is_full && !has_events_before(&scope.app_state, &scope.key, first).await? => None,
                 first => first,
             }
         }
@@ -207,14 +195,9 @@ async fn has_events_before(app_state: &AppState, key: &SessionKey, seq: u64) -> 
     params(SessionPath, NumberPath),
     responses((status = 200, description = "The event.", body = Stored), Refusals)
 )]
-pub(super) async fn by_number(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    PathSeq(seq): PathSeq,
-    _: NoQuery,
-) -> Result<Json<Stored>, ApiError> {
+pub(super) async fn by_number(scope: SessionScope, PathSeq(seq): PathSeq, _: NoQuery) -> Answer<Stored> {
     let config = GetSessionConfig::default().without_state().with_events_after(seq.saturating_sub(1), 1);
-    let session = read(&app_state, &scope.key, &config).await?;
+    let session = read(&scope.app_state, &scope.key, &config).await?;
     let found = session.events().get(0).filter(|event| event.seq == Some(seq)).cloned();
     let missing =
         || Error::not_found(format!("there is no event {seq} in {}; its last is {}", scope.key, session.seq()));
@@ -229,17 +212,12 @@ pub(super) async fn by_number(
     tag = EVENTS, params(SessionPath, EventPath),
     responses((status = 200, description = "The event.", body = Stored), Refusals)
 )]
-pub(super) async fn by_id(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    PathEvent(id): PathEvent,
-    _: NoQuery,
-) -> Result<Json<Stored>, ApiError> {
+pub(super) async fn by_id(scope: SessionScope, PathEvent(id): PathEvent, _: NoQuery) -> Answer<Stored> {
     let key = &scope.key;
-    if let Some(event) = last_event(&app_state.store.sessions, key, |event| event.id == id).await? {
+    if let Some(event) = last_event(&scope.app_state.store.sessions, key, |event| event.id == id).await? {
         return Ok(Json(Stored(event)));
     }
     // If there is no such session, that is the error.
-    read(&app_state, key, &GetSessionConfig::state_only().without_state()).await?;
+    read(&scope.app_state, key, &GetSessionConfig::state_only().without_state()).await?;
     Err(Error::not_found(format!("there is no event with this id in {key}")).into())
 }

@@ -1,6 +1,5 @@
 //! The change feed of a session, a user or an app, page by page; `watch.rs` streams it.
 
-use axum::extract::State;
 use axum::response::Response;
 use scratchbook::session::{FeedStart, Watched};
 use scratchbook::{Error, Result, SessionServiceExt};
@@ -10,11 +9,10 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::Refusals;
 use super::request::{Query, page_size, usual};
 use super::shape::{Cursor, Entry};
-use super::{ApiError, FEEDS};
+use super::{ApiError, AppScope, FEEDS, SessionScope, UserScope};
 use crate::answers::json;
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
-use crate::scope::{AppScope, SessionScope, UserScope};
 
 /// Which part of a feed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -65,12 +63,8 @@ pub(super) struct FeedPage {
     params(SessionPath, ReadFeed),
     responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
 )]
-pub(super) async fn of_session(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    Query(query): Query<ReadFeed>,
-) -> Result<Response, ApiError> {
-    list(&app_state, Watched::session(scope.key), query).await
+pub(super) async fn of_session(scope: SessionScope, Query(query): Query<ReadFeed>) -> Result<Response, ApiError> {
+    list(&scope.app_state, Watched::session(scope.key), query).await
 }
 
 /// Read what was committed by a user's sessions, and to the user's keys.
@@ -78,12 +72,8 @@ pub(super) async fn of_session(
     get, path = "/apps/{app}/users/{user}/feed", operation_id = "userFeed", tag = FEEDS, params(UserPath, ReadFeed),
     responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
 )]
-pub(super) async fn of_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    Query(query): Query<ReadFeed>,
-) -> Result<Response, ApiError> {
-    list(&app_state, scope.owner()?.into(), query).await
+pub(super) async fn of_user(scope: UserScope, Query(query): Query<ReadFeed>) -> Result<Response, ApiError> {
+    list(&scope.app_state, scope.owner()?.into(), query).await
 }
 
 /// Read what was committed in an app.
@@ -93,12 +83,8 @@ pub(super) async fn of_user(
     get, path = "/apps/{app}/feed", operation_id = "appFeed", tag = FEEDS, params(AppPath, ReadFeed),
     responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
 )]
-pub(super) async fn of_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    Query(query): Query<ReadFeed>,
-) -> Result<Response, ApiError> {
-    list(&app_state, scope.owner()?.into(), query).await
+pub(super) async fn of_app(scope: AppScope, Query(query): Query<ReadFeed>) -> Result<Response, ApiError> {
+    list(&scope.app_state, scope.owner()?.into(), query).await
 }
 
 async fn list(app_state: &AppState, what: Watched, query: ReadFeed) -> Result<Response, ApiError> {

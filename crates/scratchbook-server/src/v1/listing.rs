@@ -1,6 +1,5 @@
 //! Sessions, found and listed page by page.
 
-use axum::extract::State;
 use axum::response::Response;
 use scratchbook::session::{ListOrder, ListSessionsConfig, ListSessionsResponse, TitleFilter};
 use scratchbook::{Error, Result, Scope, StateMap};
@@ -11,11 +10,10 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::Refusals;
 use super::request::{Query, page_size, usual};
 use super::shape::SessionBody;
-use super::{ApiError, SESSIONS};
+use super::{ApiError, AppScope, SESSIONS, UserScope};
 use crate::answers::json;
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, UserPath};
-use crate::scope::{AppScope, UserScope};
 
 /// Which sessions are listed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -77,13 +75,9 @@ pub(super) struct SessionPage {
     params(UserPath, ListSessions),
     responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
 )]
-pub(super) async fn of_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    Query(query): Query<ListSessions>,
-) -> Result<Response, ApiError> {
+pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;
-    list(&app_state, &scope.app_name, Some(scope.user_id), query).await
+    list(&scope.app_state, &scope.app_name, Some(scope.user_id), query).await
 }
 
 /// List all sessions of an app.
@@ -94,13 +88,9 @@ pub(super) async fn of_user(
     params(AppPath, ListSessions),
     responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
 )]
-pub(super) async fn of_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    Query(query): Query<ListSessions>,
-) -> Result<Response, ApiError> {
+pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;
-    list(&app_state, &scope.app_name, None, query).await
+    list(&scope.app_state, &scope.app_name, None, query).await
 }
 
 async fn list(

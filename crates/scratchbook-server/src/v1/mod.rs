@@ -21,12 +21,13 @@ mod upkeep;
 mod users;
 mod watch;
 
-use axum::Router;
 use axum::routing::any;
+use axum::{Json, Router};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app_state::AppState;
+use crate::scope;
 
 pub(crate) use document::document;
 pub(crate) use error::ApiError;
@@ -41,6 +42,13 @@ const RUNS: &str = "Runs";
 const ARTIFACTS: &str = "Artifacts";
 const USERS: &str = "Users";
 const UPKEEP: &str = "Upkeep";
+
+// What handlers take and return: places in the store with their caller, and JSON or an error in our form.
+type AppScope = scope::AppScope<AppState, ApiError>;
+type UserScope = scope::UserScope<AppState, ApiError>;
+type SessionScope = scope::SessionScope<AppState, ApiError>;
+type Needs<N> = scope::Needs<N, ApiError>;
+type Answer<T> = Result<Json<T>, ApiError>;
 
 /// The routes under `/v1`.
 pub(crate) fn routes() -> Router<AppState> {

@@ -1,8 +1,7 @@
 //! The past: differences, blame, and the history of a key.
 
-use axum::extract::State;
 use axum::response::Response;
-use scratchbook::session::{KeyWrite, StateOwner};
+use scratchbook::session::{ChangeQuery, KeyWrite, StateOwner};
 use scratchbook::{GetSessionConfig, Result, Scope, SessionKey, SessionServiceExt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -13,12 +12,11 @@ use super::error::Refusals;
 use super::request::{NoQuery, Query, page_size, usual};
 use super::sessions::{no_session, read};
 use super::shape::{LogChange, Write, Writer};
-use super::{ApiError, TIME};
+use super::{ApiError, AppScope, SessionScope, TIME, UserScope};
 use crate::access::Caller;
 use crate::answers::json;
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
-use crate::scope::{AppScope, SessionScope, UserScope};
 
 /// Between which two events.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -125,12 +123,8 @@ pub(super) struct LogPage {
         example = json!({"draft": {"before": true}, "step": {"before": 1, "after": 2}})
     ), Refusals)
 )]
-pub(super) async fn diff(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    Query(query): Query<Between>,
-) -> Result<Response, ApiError> {
-    Ok(json(app_state.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
+pub(super) async fn diff(scope: SessionScope, Query(query): Query<Between>) -> Result<Response, ApiError> {
+    Ok(json(scope.app_state.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
 }
 
 /// See who wrote each key of a session's merged state.
@@ -143,14 +137,10 @@ pub(super) async fn diff(
             "eventId": "e1", "time": 1795194011.59}})
     ), Refusals)
 )]
-pub(super) async fn blame(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-) -> Result<Response, ApiError> {
-    let config = GetSessionConfig::state_only().with_page_bytes(app_state.page_bytes());
-    let session = read(&app_state, &scope.key, &config).await?;
-    let writers = app_state.store.sessions.blame(&scope.key).await?;
+pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, ApiError> {
+    let config = GetSessionConfig::state_only().with_page_bytes(scope.app_state.page_bytes());
+    let session = read(&scope.app_state, &scope.key, &config).await?;
+    let writers = scope.app_state.store.sessions.blame(&scope.key).await?;
     let writes = writers.into_iter().map(|(key, writer)| {
         let value = session.state().get(&key).cloned();
         (key, Write::new(value, Writer::within_reach(writer, &scope.caller, scope.key.app_name())))
@@ -166,13 +156,9 @@ pub(super) async fn blame(
     params(SessionPath, ReadHistory),
     responses((status = 200, description = "The writes.", body = History), Refusals)
 )]
-pub(super) async fn history(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    Query(query): Query<ReadHistory>,
-) -> Result<Response, ApiError> {
+pub(super) async fn history(scope: SessionScope, Query(query): Query<ReadHistory>) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let writes = app_state.store.sessions.history(&scope.key, &query.key, limit).await?;
+    let writes = scope.app_state.store.sessions.history(&scope.key, &query.key, limit).await?;
     let writes = writes.into_iter().map(|write| shown(write, &query.key, &scope.key, &scope.caller)).collect();
     Ok(json(History { key: query.key, writes }).await?)
 }
@@ -190,12 +176,8 @@ fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> 
     get, path = "/apps/{app}/history", operation_id = "appKeyHistory", tag = TIME, params(AppPath, ReadLogHistory),
     responses((status = 200, description = "The writes.", body = History), Refusals)
 )]
-pub(super) async fn history_of_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    Query(query): Query<ReadLogHistory>,
-) -> Result<Response, ApiError> {
-    log_history(&app_state, &scope.owner()?, query).await
+pub(super) async fn history_of_app(scope: AppScope, Query(query): Query<ReadLogHistory>) -> Result<Response, ApiError> {
+    log_history(&scope.app_state, &scope.owner()?, query).await
 }
 
 /// See what was written to a key of a user, and by whom.
@@ -205,11 +187,10 @@ pub(super) async fn history_of_app(
     responses((status = 200, description = "The writes.", body = History), Refusals)
 )]
 pub(super) async fn history_of_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
+    scope: UserScope,
     Query(query): Query<ReadLogHistory>,
 ) -> Result<Response, ApiError> {
-    log_history(&app_state, &scope.owner()?, query).await
+    log_history(&scope.app_state, &scope.owner()?, query).await
 }
 
 /// Read the log of an app's state: every change, in order.
@@ -219,12 +200,8 @@ pub(super) async fn history_of_user(
     get, path = "/apps/{app}/changes", operation_id = "listAppChanges", tag = TIME, params(AppPath, ReadLog),
     responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
 )]
-pub(super) async fn log_of_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    Query(query): Query<ReadLog>,
-) -> Result<Response, ApiError> {
-    log(&app_state, &scope.owner()?, query).await
+pub(super) async fn log_of_app(scope: AppScope, Query(query): Query<ReadLog>) -> Result<Response, ApiError> {
+    log(&scope.app_state, &scope.owner()?, query).await
 }
 
 /// Read the log of a user's state: every change, in order.
@@ -235,23 +212,20 @@ pub(super) async fn log_of_app(
     params(UserPath, ReadLog),
     responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
 )]
-pub(super) async fn log_of_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    Query(query): Query<ReadLog>,
-) -> Result<Response, ApiError> {
-    log(&app_state, &scope.owner()?, query).await
+pub(super) async fn log_of_user(scope: UserScope, Query(query): Query<ReadLog>) -> Result<Response, ApiError> {
+    log(&scope.app_state, &scope.owner()?, query).await
 }
 
 async fn log_history(app_state: &AppState, owner: &StateOwner, query: ReadLogHistory) -> Result<Response, ApiError> {
     let (limit, before) = (page_size("limit", query.limit)?, query.before.unwrap_or(u64::MAX));
-    let changes = app_state.store.sessions.list_key_changes(owner, &query.key, before, limit).await?;
+    let changes =
+        app_state.store.sessions.list_state_changes(owner, &ChangeQuery::of_key(&query.key, before), limit).await?;
     Ok(json(History { key: query.key, writes: changes.into_iter().map(Write::from).collect() }).await?)
 }
 
 async fn log(app_state: &AppState, owner: &StateOwner, query: ReadLog) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let changes = app_state.store.sessions.list_state_changes(owner, query.after, limit).await?;
+    let changes = app_state.store.sessions.list_state_changes(owner, &ChangeQuery::After(query.after), limit).await?;
     let position = changes.last().map_or(query.after, |last| last.position);
     Ok(json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }).await?)
 }
@@ -274,12 +248,8 @@ pub(super) struct Initial {
     tag = TIME, params(SessionPath),
     responses((status = 200, description = "The state.", body = Initial), Refusals)
 )]
-pub(super) async fn initial(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-) -> Result<Response, ApiError> {
-    let initial = app_state.store.sessions.get_initial_state(&scope.key).await?;
+pub(super) async fn initial(scope: SessionScope, _: NoQuery) -> Result<Response, ApiError> {
+    let initial = scope.app_state.store.sessions.get_initial_state(&scope.key).await?;
     let initial = initial.ok_or_else(|| no_session(&scope.key))?;
     Ok(json(Initial { state: initial.state, seq: initial.seq }).await?)
 }

@@ -137,40 +137,25 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
     }
 }
 
-impl FromRequestParts<AppState> for PathKey {
-    type Rejection = ApiError;
+/// Reads what a path names, by the parameter of its route.
+macro_rules! from_path {
+    ($($type:ident: $parameter:literal,)+) => {
+        $(impl FromRequestParts<AppState> for $type {
+            type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let [key] = scope::named::<ApiError, _>(parts, ["key"])?;
-        Ok(Self(key))
-    }
+            async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+                let [text] = scope::named::<ApiError, _>(parts, [$parameter])?;
+                Ok(Self(text))
+            }
+        })+
+    };
 }
 
-impl FromRequestParts<AppState> for PathArtifact {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let [artifact] = scope::named::<ApiError, _>(parts, ["artifact"])?;
-        Ok(Self(artifact))
-    }
-}
-
-impl FromRequestParts<AppState> for PathEvent {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let [event] = scope::named::<ApiError, _>(parts, ["event"])?;
-        Ok(Self(event))
-    }
-}
-
-impl FromRequestParts<AppState> for PathInvocation {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let [invocation] = scope::named::<ApiError, _>(parts, ["invocation"])?;
-        Ok(Self(invocation))
-    }
+from_path! {
+    PathKey: "key",
+    PathArtifact: "artifact",
+    PathEvent: "event",
+    PathInvocation: "invocation",
 }
 
 impl FromRequestParts<AppState> for PathSeq {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use async_stream::stream;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::Stream;
@@ -22,13 +21,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::{Problem, Refusals, WriteRefusals, shown};
 use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume, Sent};
 use super::shape::Stored;
-use super::{ApiError, RUNS};
-use crate::app_state::AppState;
+use super::{Answer, ApiError, RUNS, SessionScope};
 use crate::bodies::{self as counted, Held, Shape};
 use crate::openapi::StreamEvent;
 use crate::openapi::path::{RunPath, SessionPath};
 use crate::runs::{Follow, Outcome, Run};
-use crate::scope::SessionScope;
 use crate::sse;
 
 /// What a stream looks like.
@@ -129,8 +126,7 @@ pub(super) struct End {
     ), WriteRefusals)
 )]
 pub(super) async fn start(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     _: NoQuery,
     held: Held,
     Body(body): Body<RunBody>,
@@ -138,10 +134,10 @@ pub(super) async fn start(
     let request = request(body)?;
     scope.caller.check_delta(&request.state_delta)?;
     let app_name = scope.key.app_name();
-    let app = app_state.apps.get(app_name);
+    let app = scope.app_state.apps.get(app_name);
     let app = app.ok_or_else(|| Error::not_found(format!("no agent is hosted as the app '{app_name}'")))?;
     let account = scope.caller.account(Some(scope.key.user_id()));
-    let (run, reader) = app_state.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
+    let (run, reader) = scope.app_state.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 
@@ -158,8 +154,7 @@ pub(super) async fn start(
     ), Refusals)
 )]
 pub(super) async fn resume(
-    State(app_state): State<AppState>,
-    SessionScope { key, .. }: SessionScope<ApiError>,
+    SessionScope { key, app_state, .. }: SessionScope,
     PathInvocation(invocation_id): PathInvocation,
     Query(After { after }): Query<After>,
     headers: HeaderMap,
@@ -178,12 +173,8 @@ pub(super) async fn resume(
     params(SessionPath),
     responses((status = 200, description = "They are.", body = RunList), Refusals)
 )]
-pub(super) async fn list(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-) -> Json<RunList> {
-    let runs = app_state.runs.list(&scope.key);
+pub(super) async fn list(scope: SessionScope, _: NoQuery) -> Json<RunList> {
+    let runs = scope.app_state.runs.list(&scope.key);
     let shown = |run: &Arc<Run>| UnderWay { invocation_id: run.invocation_id.clone(), start_time: run.start_time };
     Json(RunList { runs: runs.iter().map(shown).collect() })
 }
@@ -195,11 +186,10 @@ pub(super) async fn list(
     responses((status = 200, description = "It has ended, and so.", body = End), Refusals)
 )]
 pub(super) async fn cancel(
-    State(app_state): State<AppState>,
-    SessionScope { key, .. }: SessionScope<ApiError>,
+    SessionScope { key, app_state, .. }: SessionScope,
     PathInvocation(invocation_id): PathInvocation,
     _: NoQuery,
-) -> Result<Json<End>, ApiError> {
+) -> Answer<End> {
     let outcome = match app_state.runs.find(&key, &invocation_id) {
         Some(run) => {
             run.cancel();

@@ -16,12 +16,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::{Refusals, WriteRefusals};
 use super::request::{Body, NoQuery, Query, Sent, nullable, page_size, usual};
 use super::shape::{Given, SessionBody};
-use super::{ApiError, SESSIONS};
+use super::{Answer, ApiError, SESSIONS, SessionScope, UserScope};
 use crate::answers::json;
 use crate::app_state::AppState;
 use crate::bodies::{self as counted, Counted, Shape};
 use crate::openapi::path::{SessionPath, UserPath};
-use crate::scope::{SessionScope, UserScope};
 
 /// The request to create a session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -144,8 +143,7 @@ impl Sent for UpdateSession {}
     responses((status = 201, description = "The session, without its events.", body = SessionBody), WriteRefusals)
 )]
 pub(super) async fn create(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
+    scope: UserScope,
     _: NoQuery,
     Body(body): Body<CreateSession>,
 ) -> Result<(StatusCode, Json<SessionBody>), ApiError> {
@@ -157,8 +155,8 @@ pub(super) async fn create(
     config.title = body.title;
     config.labels = body.labels;
     config.create_time = body.create_time;
-    config.expiry = expiry(&app_state, body.expire_time, body.time_to_live)?;
-    let session = app_state.store.sessions.create_session(&scope.app_name, &scope.user_id, config).await;
+    config.expiry = expiry(&scope.app_state, body.expire_time, body.time_to_live)?;
+    let session = scope.app_state.store.sessions.create_session(&scope.app_name, &scope.user_id, config).await;
     let session = session.map_err(|e| ApiError::told(e, &scope.caller, &scope.app_name))?;
     Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
@@ -169,13 +167,9 @@ pub(super) async fn create(
     params(SessionPath, ReadSession),
     responses((status = 200, description = "The session.", body = SessionBody), Refusals)
 )]
-pub(super) async fn get(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    Query(query): Query<ReadSession>,
-) -> Result<Response, ApiError> {
-    let config = query.config()?.with_page_bytes(app_state.page_bytes());
-    let session = read(&app_state, &scope.key, &config).await?;
+pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadSession>) -> Result<Response, ApiError> {
+    let config = query.config()?.with_page_bytes(scope.app_state.page_bytes());
+    let session = read(&scope.app_state, &scope.key, &config).await?;
     Ok(json(SessionBody::from(session)).await?)
 }
 
@@ -189,10 +183,10 @@ pub(super) async fn get(
 )]
 pub(super) async fn update(
     State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     _: NoQuery,
     Body(body): Body<UpdateSession>,
-) -> Result<Json<SessionBody>, ApiError> {
+) -> Answer<SessionBody> {
     let sessions = &app_state.store.sessions;
     let expiry = match body.expire_time {
         Some(None) if body.time_to_live.is_none() => Some(None),
@@ -219,12 +213,8 @@ pub(super) async fn update(
     params(SessionPath),
     responses((status = 204, description = "It is not there any more."), Refusals)
 )]
-pub(super) async fn delete(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-) -> Result<StatusCode, ApiError> {
-    app_state.store.sessions.delete_session(&scope.key).await?;
+pub(super) async fn delete(scope: SessionScope, _: NoQuery) -> Result<StatusCode, ApiError> {
+    scope.app_state.store.sessions.delete_session(&scope.key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,9 +1,8 @@
 //! The state of a user or an app, outside of any session.
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::Response;
-use scratchbook::session::{ListStateConfig, PutStateOptions, StateOwner};
+use scratchbook::session::{ChangeQuery, ListStateConfig, PutStateOptions, StateOwner};
 use scratchbook::state::Change;
 use scratchbook::{Error, Result, Scope, StateDelta};
 use serde::{Deserialize, Serialize};
@@ -14,13 +13,13 @@ use super::error::{Refusals, WriteRefusals};
 use super::request::{Body, NoQuery, PathKey, Query, Sent, page_size, usual};
 use super::shape::Operations;
 use super::state::KeyValue;
-use super::{ApiError, STATE};
+use super::{Answer, ApiError, AppScope, Needs, STATE, UserScope};
 use crate::access::{Caller, Right};
 use crate::answers;
 use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
 use crate::openapi::path::{AppPath, KeyPath, UserPath};
-use crate::scope::{AppScope, Needs, UserScope, WholeApp};
+use crate::scope::WholeApp;
 
 /// Which keys are listed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -100,12 +99,8 @@ pub(super) struct Patched {
     get, path = "/apps/{app}/state", operation_id = "getAppState", tag = STATE, params(AppPath, ListState),
     responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
 )]
-pub(super) async fn of_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    Query(query): Query<ListState>,
-) -> Result<Response, ApiError> {
-    list(&app_state, &scope.owner()?, query).await
+pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListState>) -> Result<Response, ApiError> {
+    list(&scope.app_state, &scope.owner()?, query).await
 }
 
 /// Read the state of a user, page by page.
@@ -114,12 +109,8 @@ pub(super) async fn of_app(
     params(UserPath, ListState),
     responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
 )]
-pub(super) async fn of_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    Query(query): Query<ListState>,
-) -> Result<Response, ApiError> {
-    list(&app_state, &scope.owner()?, query).await
+pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListState>) -> Result<Response, ApiError> {
+    list(&scope.app_state, &scope.owner()?, query).await
 }
 
 /// Read one key of an app's state.
@@ -127,13 +118,8 @@ pub(super) async fn of_user(
     get, path = "/apps/{app}/state/{key}", operation_id = "getAppKey", tag = STATE, params(AppPath, KeyPath),
     responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
 )]
-pub(super) async fn key_of_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    PathKey(key): PathKey,
-    _: NoQuery,
-) -> Result<Json<KeyValue>, ApiError> {
-    one(&app_state, &scope.owner()?, key).await
+pub(super) async fn key_of_app(scope: AppScope, PathKey(key): PathKey, _: NoQuery) -> Answer<KeyValue> {
+    one(&scope.app_state, &scope.owner()?, key).await
 }
 
 /// Read one key of a user's state.
@@ -142,13 +128,8 @@ pub(super) async fn key_of_app(
     params(UserPath, KeyPath),
     responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
 )]
-pub(super) async fn key_of_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    PathKey(key): PathKey,
-    _: NoQuery,
-) -> Result<Json<KeyValue>, ApiError> {
-    one(&app_state, &scope.owner()?, key).await
+pub(super) async fn key_of_user(scope: UserScope, PathKey(key): PathKey, _: NoQuery) -> Answer<KeyValue> {
+    one(&scope.app_state, &scope.owner()?, key).await
 }
 
 /// Change the state of an app, in one commit.
@@ -160,13 +141,12 @@ pub(super) async fn key_of_user(
     responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
 )]
 pub(super) async fn patch_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    _: Needs<WholeApp, ApiError>,
+    scope: AppScope,
+    _: Needs<WholeApp>,
     _: NoQuery,
     Body(body): Body<PatchOwner>,
-) -> Result<Json<Patched>, ApiError> {
-    patch(&app_state, &scope.owner()?, &scope.caller, body).await
+) -> Answer<Patched> {
+    patch(&scope.app_state, &scope.owner()?, &scope.caller, body).await
 }
 
 /// Change the state of a user, in one commit.
@@ -175,13 +155,8 @@ pub(super) async fn patch_app(
     request_body = PatchOwner,
     responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
 )]
-pub(super) async fn patch_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    _: NoQuery,
-    Body(body): Body<PatchOwner>,
-) -> Result<Json<Patched>, ApiError> {
-    patch(&app_state, &scope.owner()?, &scope.caller, body).await
+pub(super) async fn patch_user(scope: UserScope, _: NoQuery, Body(body): Body<PatchOwner>) -> Answer<Patched> {
+    patch(&scope.app_state, &scope.owner()?, &scope.caller, body).await
 }
 
 async fn list(app_state: &AppState, owner: &StateOwner, query: ListState) -> Result<Response, ApiError> {
@@ -192,7 +167,7 @@ async fn list(app_state: &AppState, owner: &StateOwner, query: ListState) -> Res
     Ok(answers::json(StatePage { state: page.values, next_page_token: page.next }).await?)
 }
 
-async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> Result<Json<KeyValue>, ApiError> {
+async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> Answer<KeyValue> {
     // Of the names that begin so, the name itself comes first.
     let config = ListStateConfig::default().with_prefix(&key).with_page_size(1);
     let mut page = app_state.store.sessions.list_state(owner, &config).await?;
@@ -201,12 +176,7 @@ async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> Result<Js
     Ok(Json(KeyValue { key, value }))
 }
 
-async fn patch(
-    app_state: &AppState,
-    owner: &StateOwner,
-    caller: &Caller,
-    body: PatchOwner,
-) -> Result<Json<Patched>, ApiError> {
+async fn patch(app_state: &AppState, owner: &StateOwner, caller: &Caller, body: PatchOwner) -> Answer<Patched> {
     let delta = body.operations.with(body.state_delta)?;
     let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
     if delta.is_empty() {
@@ -244,7 +214,9 @@ fn check_bare(key: &str) -> Result<()> {
 /// What operations came to, as the log has it.
 async fn logged(app_state: &AppState, owner: &StateOwner, position: u64) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
-    for change in app_state.store.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
+    for change in
+        app_state.store.sessions.list_state_changes(owner, &ChangeQuery::After(position.saturating_sub(1)), 1).await?
+    {
         // Where guards alone were asked for, others may come next.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;

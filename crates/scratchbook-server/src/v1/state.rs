@@ -1,7 +1,6 @@
 //! The state of a session: as it is, as it was, and changed.
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::Response;
 use scratchbook::{Error, Event, GetSessionConfig, Result, Scope, StateMap, json};
 use serde::{Deserialize, Serialize};
@@ -13,12 +12,10 @@ use super::events::{Appended, commit};
 use super::request::{Body, NoQuery, PathKey, Query, Sent};
 use super::sessions::read;
 use super::shape::{Conflict, Operations, SeenPositions};
-use super::{ApiError, STATE};
+use super::{Answer, ApiError, STATE, SessionScope};
 use crate::answers;
-use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
 use crate::openapi::path::{KeyPath, SessionPath};
-use crate::scope::SessionScope;
 
 /// Which state of a session is read.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -110,22 +107,18 @@ impl Sent for PatchState {
     params(SessionPath, ReadState),
     responses((status = 200, description = "The state.", body = SessionState), Refusals)
 )]
-pub(super) async fn get(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    Query(query): Query<ReadState>,
-) -> Result<Response, ApiError> {
+pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadState>) -> Result<Response, ApiError> {
     let keys = query.key;
     if let Some(seq) = query.at {
-        let mut state = app_state.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
+        let mut state = scope.app_state.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
         state.retain(|key, _| keys.is_empty() || keys.contains(key));
         return Ok(answers::json(SessionState { state, seq: Some(seq), seen: None }).await?);
     }
-    let mut config = GetSessionConfig::state_only().with_page_bytes(app_state.page_bytes());
+    let mut config = GetSessionConfig::state_only().with_page_bytes(scope.app_state.page_bytes());
     if !keys.is_empty() {
         config = config.with_state_keys(keys);
     }
-    let session = read(&app_state, &scope.key, &config).await?;
+    let session = read(&scope.app_state, &scope.key, &config).await?;
     let seen = Some(SeenPositions::of(&session));
     Ok(answers::json(SessionState { state: session.state().to_map(), seq: session.known_seq(), seen }).await?)
 }
@@ -139,16 +132,15 @@ pub(super) async fn get(
     responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
 )]
 pub(super) async fn get_key(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     PathKey(key): PathKey,
     Query(query): Query<ReadKey>,
-) -> Result<Json<KeyValue>, ApiError> {
+) -> Answer<KeyValue> {
     let state: StateMap = match query.at {
-        Some(seq) => app_state.store.sessions.get_state_at(&scope.key, seq).await?,
+        Some(seq) => scope.app_state.store.sessions.get_state_at(&scope.key, seq).await?,
         None => {
             let config = GetSessionConfig::state_only().with_state_keys([&key]);
-            read(&app_state, &scope.key, &config).await?.state().clone()
+            read(&scope.app_state, &scope.key, &config).await?.state().clone()
         }
     };
     let value = state.get(&key).cloned();
@@ -164,12 +156,7 @@ pub(super) async fn get_key(
     params(SessionPath), request_body = PatchState,
     responses((status = 200, description = "The event that did it.", body = Appended), WriteRefusals)
 )]
-pub(super) async fn patch(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-    Body(body): Body<PatchState>,
-) -> Result<Json<Appended>, ApiError> {
+pub(super) async fn patch(scope: SessionScope, _: NoQuery, Body(body): Body<PatchState>) -> Answer<Appended> {
     let delta = body.operations.with(body.state_delta)?;
     if let Some((key, _)) = delta.iter().find(|(key, _)| Scope::split(key).0 == Scope::Temp) {
         let message = format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'");
@@ -180,5 +167,5 @@ pub(super) async fn patch(
     }
     let mut event = Event::new(body.author).with_state_delta(delta);
     event.id = body.event_id.unwrap_or_default();
-    commit(&app_state, &scope, event, body.conflict, body.seen).await
+    commit(&scope, event, body.conflict, body.seen).await
 }

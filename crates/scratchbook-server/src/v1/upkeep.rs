@@ -2,18 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::session::{StateOwner, Verified};
-use scratchbook::{Result, SessionServiceExt};
+use scratchbook::SessionServiceExt;
+use scratchbook::session::{Prune, StateOwner, Verified};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
 use super::request::{Body, NoQuery, Sent, page_size};
 use super::sessions::no_session;
-use super::{ApiError, UPKEEP};
+use super::{Answer, AppScope, Needs, SessionScope, UPKEEP, UserScope};
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
-use crate::scope::{Admin, AdminOfAll, AppScope, Needs, SessionScope, UserScope};
+use crate::scope::{Admin, AdminOfAll};
 
 /// The result of a verification without differences.
 #[derive(Debug, Serialize, ToSchema)]
@@ -28,8 +28,8 @@ pub(super) struct VerifiedBody {
 /// The request to prune a session's events or a log.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schema(example = json!({"before": 1001, "limit": 500}))]
-pub(super) struct Prune {
+#[schema(as = Prune, example = json!({"before": 1001, "limit": 500}))]
+pub(super) struct PruneRequest {
     /// Of a session: events with a number below this one. Of a log: what was overwritten before this position.
     before: u64,
     /// How many at most in this commit, 1 to 1,000.
@@ -38,7 +38,7 @@ pub(super) struct Prune {
     limit: usize,
 }
 
-impl Sent for Prune {}
+impl Sent for PruneRequest {}
 
 /// The request to delete expired sessions.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -73,12 +73,8 @@ fn step() -> usize {
     params(SessionPath),
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
-pub(super) async fn session(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: NoQuery,
-) -> Result<Json<VerifiedBody>, ApiError> {
-    let verified = app_state.store.sessions.verify_session(&scope.key).await?;
+pub(super) async fn session(scope: SessionScope, _: NoQuery) -> Answer<VerifiedBody> {
+    let verified = scope.app_state.store.sessions.verify_session(&scope.key).await?;
     Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
@@ -89,12 +85,8 @@ pub(super) async fn session(
     get, path = "/apps/{app}/verify", operation_id = "verifyApp", tag = UPKEEP, params(AppPath),
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
-pub(super) async fn app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    _: NoQuery,
-) -> Result<Json<VerifiedBody>, ApiError> {
-    Ok(Json(app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
+pub(super) async fn app(scope: AppScope, _: NoQuery) -> Answer<VerifiedBody> {
+    Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
 /// Compute a user's state again from its log, and compare.
@@ -104,12 +96,8 @@ pub(super) async fn app(
     get, path = "/apps/{app}/users/{user}/verify", operation_id = "verifyUser", tag = UPKEEP, params(UserPath),
     responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
 )]
-pub(super) async fn user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    _: NoQuery,
-) -> Result<Json<VerifiedBody>, ApiError> {
-    Ok(Json(app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
+pub(super) async fn user(scope: UserScope, _: NoQuery) -> Answer<VerifiedBody> {
+    Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
 /// Remove the oldest events of a session; the state they leave becomes its initial state.
@@ -117,35 +105,36 @@ pub(super) async fn user(
 /// Takes the right `admin`. The state shown, and the numbers of later events, stay as they are.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/prune", operation_id = "pruneSession", tag = UPKEEP,
-    params(SessionPath), request_body = Prune,
+    params(SessionPath), request_body = PruneRequest,
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_session(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
-    _: Needs<Admin, ApiError>,
+    scope: SessionScope,
+    _: Needs<Admin>,
     _: NoQuery,
-    Body(body): Body<Prune>,
-) -> Result<Json<Pruned>, ApiError> {
+    Body(body): Body<PruneRequest>,
+) -> Answer<Pruned> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
+    Ok(Json(Pruned {
+        pruned: scope.app_state.store.sessions.prune(Prune::events(&scope.key, body.before), limit).await?,
+    }))
 }
 
 /// Remove from the log of an app's state what was overwritten.
 ///
 /// Takes the right `admin`. The last change of each key stays.
 #[utoipa::path(
-    post, path = "/apps/{app}/prune", operation_id = "pruneApp", tag = UPKEEP, params(AppPath), request_body = Prune,
+    post, path = "/apps/{app}/prune", operation_id = "pruneApp", tag = UPKEEP, params(AppPath),
+    request_body = PruneRequest,
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    _: Needs<Admin, ApiError>,
+    scope: AppScope,
+    _: Needs<Admin>,
     _: NoQuery,
-    Body(body): Body<Prune>,
-) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&app_state, &scope.owner()?, &body).await
+    Body(body): Body<PruneRequest>,
+) -> Answer<Pruned> {
+    prune_log(&scope.app_state, &scope.owner()?, &body).await
 }
 
 /// Remove from the log of a user's state what was overwritten.
@@ -153,17 +142,16 @@ pub(super) async fn prune_app(
 /// Takes the right `admin`. The last change of each key stays.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/prune", operation_id = "pruneUser", tag = UPKEEP, params(UserPath),
-    request_body = Prune,
+    request_body = PruneRequest,
     responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    _: Needs<Admin, ApiError>,
+    scope: UserScope,
+    _: Needs<Admin>,
     _: NoQuery,
-    Body(body): Body<Prune>,
-) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&app_state, &scope.owner()?, &body).await
+    Body(body): Body<PruneRequest>,
+) -> Answer<Pruned> {
+    prune_log(&scope.app_state, &scope.owner()?, &body).await
 }
 
 /// Delete expired sessions for good, of all apps.
@@ -175,17 +163,17 @@ pub(super) async fn prune_user(
 )]
 pub(super) async fn prune_expired(
     State(app_state): State<AppState>,
-    _: Needs<AdminOfAll, ApiError>,
+    _: Needs<AdminOfAll>,
     _: NoQuery,
     Body(body): Body<PruneExpired>,
-) -> Result<Json<Pruned>, ApiError> {
+) -> Answer<Pruned> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: app_state.store.sessions.delete_expired(limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::Expired, limit).await? }))
 }
 
-async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
+async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &PruneRequest) -> Answer<Pruned> {
     let limit = page_size("limit", body.limit)?;
-    Ok(Json(Pruned { pruned: app_state.store.sessions.prune_state_log(owner, body.before, limit).await? }))
+    Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::state_log(owner, body.before), limit).await? }))
 }
 
 impl From<Verified> for VerifiedBody {

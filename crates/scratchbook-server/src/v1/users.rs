@@ -1,7 +1,6 @@
 //! The users of an app: listing them, and deleting all data of one.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use scratchbook::Result;
 use scratchbook::session::StateOwner;
@@ -10,11 +9,9 @@ use utoipa::ToSchema;
 
 use super::error::Refusals;
 use super::request::{NoQuery, Paged, Query, page_size};
-use super::{ApiError, USERS};
+use super::{Answer, ApiError, AppScope, USERS, UserScope};
 use crate::access::Right;
-use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, UserPath};
-use crate::scope::{AppScope, UserScope};
 
 /// A page of users.
 #[derive(Debug, Serialize, ToSchema)]
@@ -34,18 +31,14 @@ pub(super) struct UserPage {
     get, path = "/apps/{app}/users", operation_id = "listUsers", tag = USERS, params(AppPath, Paged),
     responses((status = 200, description = "A page of them.", body = UserPage), Refusals)
 )]
-pub(super) async fn list(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
-    Query(query): Query<Paged>,
-) -> Result<Json<UserPage>, ApiError> {
+pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<UserPage> {
     scope.caller.check(Right::Admin)?;
     let size = page_size("pageSize", query.page_size)?;
     let after = match &query.page_token {
         Some(user) => StateOwner::user(&scope.app_name, user)?,
         None => scope.owner()?,
     };
-    let owners = app_state.store.sessions.list_owners(Some(&after), size).await?;
+    let owners = scope.app_state.store.sessions.list_owners(Some(&after), size).await?;
     let of_app =
         |owner: &StateOwner| if owner.app_name() == scope.app_name { owner.user_id().map(str::to_owned) } else { None };
     let users: Vec<_> = owners.iter().map_while(of_app).collect();
@@ -61,12 +54,8 @@ pub(super) async fn list(
     delete, path = "/apps/{app}/users/{user}", operation_id = "eraseUser", tag = USERS, params(UserPath),
     responses((status = 204, description = "Nothing is there of the user any more."), Refusals)
 )]
-pub(super) async fn erase(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
-    _: NoQuery,
-) -> Result<StatusCode, ApiError> {
+pub(super) async fn erase(scope: UserScope, _: NoQuery) -> Result<StatusCode, ApiError> {
     scope.caller.check(Right::Admin)?;
-    app_state.store.sessions.delete_user(&scope.app_name, &scope.user_id).await?;
+    scope.app_state.store.sessions.delete_user(&scope.app_name, &scope.user_id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

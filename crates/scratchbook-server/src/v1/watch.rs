@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::Stream;
@@ -19,12 +18,11 @@ use super::error::{Refusals, shown};
 use super::feeds::{Origin, start};
 use super::request::{LAST_EVENT_ID, Query, Resume};
 use super::shape::{Cursor, Entry};
-use super::{ApiError, FEEDS};
+use super::{ApiError, AppScope, FEEDS, SessionScope, UserScope};
 use crate::app_state::AppState;
 use crate::openapi::StreamEvent;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::operations::Gauge;
-use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::sse;
 
 /// How long to wait before a store that cannot be reached is asked again.
@@ -60,12 +58,11 @@ pub(super) struct Follow {
     ), Refusals)
 )]
 pub(super) async fn session(
-    State(app_state): State<AppState>,
-    scope: SessionScope<ApiError>,
+    scope: SessionScope,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&app_state, Watched::session(scope.key), query, &headers).await
+    follow(&scope.app_state, Watched::session(scope.key), query, &headers).await
 }
 
 /// Follow what is committed by a user's sessions, and to the user's keys.
@@ -81,12 +78,11 @@ pub(super) async fn session(
     ), Refusals)
 )]
 pub(super) async fn user(
-    State(app_state): State<AppState>,
-    scope: UserScope<ApiError>,
+    scope: UserScope,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&app_state, scope.owner()?.into(), query, &headers).await
+    follow(&scope.app_state, scope.owner()?.into(), query, &headers).await
 }
 
 /// Follow what is committed in an app.
@@ -101,12 +97,11 @@ pub(super) async fn user(
     ), Refusals)
 )]
 pub(super) async fn app(
-    State(app_state): State<AppState>,
-    scope: AppScope<ApiError>,
+    scope: AppScope,
     Query(query): Query<Follow>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    follow(&app_state, scope.owner()?.into(), query, &headers).await
+    follow(&scope.app_state, scope.owner()?.into(), query, &headers).await
 }
 
 async fn follow(app_state: &AppState, what: Watched, query: Follow, headers: &HeaderMap) -> Result<Response, ApiError> {

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use utoipa::openapi::{ContentBuilder, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{OpenApi, PathItem, RefOr};
 use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
 
-use crate::openapi::StateValues;
+use crate::openapi::{StateValues, refusal};
 
 /// The part of the document that this is.
 const ENGINE: &str = "Agent Engine";
@@ -83,12 +83,7 @@ const REFUSALS: [(&str, &str); 11] = [
 
 impl IntoResponses for Refusals {
     fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
-        let refusal = |(status, what): (&str, &str)| {
-            let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("GoogleRefusal"))).build();
-            let response = ResponseBuilder::new().description(what).content("application/json", content).build();
-            (status.to_owned(), response.into())
-        };
-        REFUSALS.into_iter().map(refusal).collect()
+        REFUSALS.into_iter().map(|(status, what)| refusal(status, what, "GoogleRefusal", None)).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events: appended, and listed page by page.
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use axum::response::Response;
 use scratchbook::vertex::{event_from_json, event_to_json, mark_brought};
 use scratchbook::{AppendOptions, Error, Result};
@@ -15,12 +15,10 @@ use super::resource_name::EngineSession;
 use super::sessions::check_there;
 use super::times::Times;
 use crate::answers::ready;
-use crate::app_state::AppState;
 use crate::heavy::off_worker;
 
 /// Appends an event. What has an id may be sent again; pieces of a stream are taken and not stored.
 pub(super) async fn append(
-    State(app_state): State<AppState>,
     target: EngineSession,
     RawQuery(query): RawQuery,
     Body(body): Body,
@@ -31,25 +29,22 @@ pub(super) async fn append(
     mark_brought(&mut event);
     target.caller.check_delta(&event.actions.state_delta)?;
     if event.is_partial() {
-        check_there(&app_state, &target.key).await?;
+        check_there(&target.app_state, &target.key).await?;
     } else {
-        app_state.store.sessions.append(&target.key, event, AppendOptions::default()).await?;
+        target.app_state.store.sessions.append(&target.key, event, AppendOptions::default()).await?;
     }
     Ok(Json(json!({})))
 }
 
 /// A page of events, in the order in which they were appended or the other way round.
-pub(super) async fn list(
-    State(app_state): State<AppState>,
-    target: EngineSession,
-    RawQuery(query): RawQuery,
-) -> Result<Response, GoogleError> {
+pub(super) async fn list(target: EngineSession, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
     let order = Order::new(params.text("orderBy"))?;
     let times = Times::new(params.text("filter"))?;
     let tokens = Tokens::of(&json!([target.key.to_string(), format!("{order:?}"), format!("{times:?}")]));
     let after = params.text("pageToken").map_or(Ok(order.begin()), |token| read_place(&tokens, token))?;
-    let list = EventList { app_state: &app_state, key: &target.key, order, times, after, size: params.page_size()? };
+    let list =
+        EventList { app_state: &target.app_state, key: &target.key, order, times, after, size: params.page_size()? };
     let (events, next) = list.read().await?;
     let (names, session_id) = (target.names.clone(), target.key.session_id().to_owned());
     let wrong = |e| Error::internal("a page of events is no JSON").with_source(e);

@@ -1,6 +1,6 @@
 //! Sessions of an engine, found and listed page by page.
 
-use axum::extract::{RawQuery, State};
+use axum::extract::RawQuery;
 use axum::response::Response;
 use scratchbook::json::bytes_up_to;
 use scratchbook::session::{ListOrder, ListSessionsConfig, TitleFilter};
@@ -21,11 +21,7 @@ use crate::heavy::off_worker;
 /// found by then, the page is empty and another follows.
 const MOST_LOOKS: usize = 100;
 
-pub(super) async fn list(
-    State(app_state): State<AppState>,
-    engine: Engine,
-    RawQuery(query): RawQuery,
-) -> Result<Response, GoogleError> {
+pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
     let size = params.page_size()?;
     let order = Order::new(params.text("orderBy"))?;
@@ -44,10 +40,10 @@ pub(super) async fn list(
     config.page_token = params.text("pageToken").map(|token| tokens.read(token)).transpose()?;
     let (sessions, next) = if is_empty {
         // The page size is checked as in any other list.
-        app_state.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
+        engine.app_state.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
         (Vec::new(), None)
     } else {
-        written(&app_state, &engine, config, order, size).await?
+        written(&engine.app_state, &engine, config, order, size).await?
     };
     // Proto-JSON leaves empty fields out.
     let mut out = sessions;

@@ -21,6 +21,7 @@ pub(super) struct Engine {
     pub(super) app_name: String,
     pub(super) caller: Caller,
     pub(super) names: Names,
+    pub(super) app_state: AppState,
 }
 
 /// A session of an engine. It is within the caller's reach; whether it is there, only its store knows.
@@ -29,6 +30,7 @@ pub(super) struct EngineSession {
     pub(super) key: SessionKey,
     pub(super) caller: Caller,
     pub(super) names: Names,
+    pub(super) app_state: AppState,
 }
 
 /// The number of an operation that a path names as `{operation}`.
@@ -90,18 +92,20 @@ fn encoded(id: &str) -> String {
 impl FromRequestParts<AppState> for Engine {
     type Rejection = GoogleError;
 
-    async fn from_request_parts(parts: &mut Parts, app_state: &AppState) -> Result<Self, GoogleError> {
-        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, app_state).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, GoogleError> {
+        let AppPart { app_name, caller, app_state, .. } =
+            AppPart::<AppState, GoogleError>::from_request_parts(parts, state).await?;
         let (names, _) = Names::of(path(parts))?;
-        Ok(Self { app_name, caller, names })
+        Ok(Self { app_name, caller, names, app_state })
     }
 }
 
 impl FromRequestParts<AppState> for EngineSession {
     type Rejection = GoogleError;
 
-    async fn from_request_parts(parts: &mut Parts, app_state: &AppState) -> Result<Self, GoogleError> {
-        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, app_state).await?;
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, GoogleError> {
+        let AppPart { app_name, caller, app_state, .. } =
+            AppPart::<AppState, GoogleError>::from_request_parts(parts, state).await?;
         let (names, after) = Names::of(path(parts))?;
         let raw = after.get(1).copied().unwrap_or_default();
         let raw = match parts.method {
@@ -117,7 +121,7 @@ impl FromRequestParts<AppState> for EngineSession {
                 found.ok_or_else(|| no_session(&session_id))?
             }
         };
-        Ok(Self { key, caller, names })
+        Ok(Self { key, caller, names, app_state })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sessions: made, read, deleted, and the operations of that.
 
 use axum::Json;
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{RawQuery, Request};
 use axum::response::Response;
 use scratchbook::vertex::SessionResource;
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Result, Session, SessionKey};
@@ -22,13 +22,12 @@ const TRIES: usize = 4;
 
 /// The operation that has made a session.
 pub(super) async fn create(
-    State(app_state): State<AppState>,
     engine: Engine,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Json<Value>, GoogleError> {
-    let Engine { app_name, caller, names } = &engine;
-    let unread = unread(request, &app_state).await?;
+    let Engine { app_name, caller, names, app_state } = &engine;
+    let unread = unread(request, app_state).await?;
     // Nothing else of the body is looked at before its user is known to be within reach.
     if let Some([user, user_snake]) = unread.texts(["userId", "user_id"]).await?
         && let Some(user) = user.or(user_snake).text()
@@ -42,7 +41,7 @@ pub(super) async fn create(
     scope::user_of_body(&app_state.probe, caller, app_name, &user_id).await?;
     let state = sent.session_state.unwrap_or_default();
     caller.check_app_keys(state.keys().map(String::as_str))?;
-    expiry::check(&app_state, sent.expiry)?;
+    expiry::check(app_state, sent.expiry)?;
     let mut config = CreateSessionConfig::default().with_state(state).with_id_unique_in_app();
     config.expiry = sent.expiry;
     config.title = sent.display_name;
@@ -52,7 +51,7 @@ pub(super) async fn create(
             check_session_id(id)?;
             app_state.store.sessions.create_session(app_name, &user_id, config.with_session_id(id)).await?
         }
-        None => numbered(&app_state, app_name, &user_id, &config).await?,
+        None => numbered(app_state, app_name, &user_id, &config).await?,
     };
     Ok(Json(operation::created(session.key(), names, &shown(&session, names, caller))))
 }
@@ -84,37 +83,28 @@ fn check_session_id(id: &str) -> Result<()> {
     Err(Error::invalid(format!("the sessionId {id:?} has other characters than letters, digits, '-' and '_'")))
 }
 
-pub(super) async fn get(
-    State(app_state): State<AppState>,
-    target: EngineSession,
-    RawQuery(query): RawQuery,
-) -> Result<Response, GoogleError> {
+pub(super) async fn get(target: EngineSession, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    let config = GetSessionConfig::state_only().with_page_bytes(app_state.page_bytes());
-    Ok(answers::json(read(&app_state, &target, &config).await?).await?)
+    let config = GetSessionConfig::state_only().with_page_bytes(target.app_state.page_bytes());
+    Ok(answers::json(read(&target.app_state, &target, &config).await?).await?)
 }
 
 /// The operation that has deleted a session.
-pub(super) async fn delete(
-    State(app_state): State<AppState>,
-    target: EngineSession,
-    RawQuery(query): RawQuery,
-) -> Result<Json<Value>, GoogleError> {
+pub(super) async fn delete(target: EngineSession, RawQuery(query): RawQuery) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    check_there(&app_state, &target.key).await?;
-    app_state.store.sessions.delete_session(&target.key).await?;
-    Ok(Json(operation::deleted(&target.key, &target.names, app_state.environment.now())))
+    check_there(&target.app_state, &target.key).await?;
+    target.app_state.store.sessions.delete_session(&target.key).await?;
+    Ok(Json(operation::deleted(&target.key, &target.names, target.app_state.environment.now())))
 }
 
 /// An operation of a session that is there, asked for later.
 pub(super) async fn operation(
-    State(app_state): State<AppState>,
     target: EngineSession,
     PathOperation(number): PathOperation,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    let session = found(&app_state, &target.key, &GetSessionConfig::state_only()).await?;
+    let session = found(&target.app_state, &target.key, &GetSessionConfig::state_only()).await?;
     match Operation::find(&target.key, &number) {
         Some(Operation::Create) => {
             let shown = shown(&session, &target.names, &target.caller);

@@ -1,6 +1,6 @@
 //! Answers have a bound in bytes, whatever is stored.
 
-use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::session::{Prune, PutStateOptions, StateOwner};
 use scratchbook::{CreateSessionConfig, Event, SessionKey, StateDelta, Store, connect};
 use scratchbook_server::{Server, ServerLimits};
 use serde_json::{Value, json};
@@ -120,7 +120,7 @@ async fn pages_of_events_end_by_their_bytes_and_say_so() {
     assert_eq!((seqs(&session).last(), session["eventCount"].as_u64()), (Some(&10), Some(10)));
     assert!(seqs(&session).len() < 5, "{:?}", seqs(&session));
     // What was pruned is not on a page before.
-    client.store.sessions.prune_events(&key(), 4, 100).await.unwrap();
+    client.store.sessions.prune(Prune::events(&key(), 4), 100).await.unwrap();
     let page = client.get(&format!("{OF_USER}/s-1/events?before=6")).await.1;
     assert_eq!((seqs(&page), &page["next"]), (vec![4, 5], &Value::Null));
 }
@@ -183,7 +183,7 @@ async fn adks_clients_are_shown_a_session_of_many_pages_whole() {
             assert_eq!(keys, ["id", "appName", "userId", "state", "events", "lastUpdateTime"]);
         }
         assert_eq!(narrow.get(SESSION).await.0, 413);
-        client.store.sessions.prune_events(&key(), 100, 1000).await.unwrap();
+        client.store.sessions.prune(Prune::events(&key(), 100), 1000).await.unwrap();
         let session = client.get(SESSION).await.1;
         assert_eq!(text(&session["events"][0]), "say 99");
         assert_eq!(session["events"].as_array().unwrap().len(), 2_401);

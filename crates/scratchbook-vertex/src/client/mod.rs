@@ -17,7 +17,6 @@ mod sessions;
 mod unsupported;
 mod uri;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,21 +24,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use google_cloud_aiplatform_v1::client::SessionService as GoogleClient;
-use serde_json::{Map, Value};
 
 use self::names::ResourceNames;
 use self::owners::Owners;
 use self::retry::Patience;
-use self::unsupported::{IN_SESSION, LOG, OTHER_STORE, PAST, unsupported};
+use self::unsupported::{IN_SESSION, OTHER_STORE, unsupported};
 use scratchbook_core::environment::Environment;
-use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, Capabilities, Committed, CreateSessionConfig, Expiry, GetSessionConfig, ListSessionsConfig,
+    ListSessionsResponse, Prune, Session, SessionKey, SessionService, SessionUpdate, unsupported_sessions,
 };
-use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::closed;
 
 pub use options::{VertexAiCredentials, VertexAiOptions};
@@ -116,16 +112,21 @@ impl VertexAiSessionService {
     fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
-
-    /// Returns the error for an operation that the API does not support.
-    fn without<T>(&self, what: &str, instead: &str) -> Result<T> {
-        self.check_open()?;
-        Err(unsupported(what, instead))
-    }
 }
 
 #[async_trait]
 impl SessionService for VertexAiSessionService {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::none()
+    }
+
+    unsupported_sessions!(IN_SESSION => get_state, list_state, put_state);
+    unsupported_sessions!(OTHER_STORE =>
+        get_initial_state, get_state_at, blame, list_state_changes, list_feed, commits);
+    unsupported_sessions!("create a session with the state, and append the events to it" => fork_session);
+    unsupported_sessions!("list the sessions of each engine" => list_owners);
+    unsupported_sessions!("delete the user's sessions one by one" => delete_user);
+
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         self.check_open()?;
         self.create(app_name, user_id, config).await
@@ -134,22 +135,6 @@ impl SessionService for VertexAiSessionService {
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         self.check_open()?;
         self.read(key, config).await
-    }
-
-    async fn get_initial_state(&self, _: &SessionKey) -> Result<Option<InitialState>> {
-        self.without(PAST, OTHER_STORE)
-    }
-
-    async fn get_state_at(&self, _: &SessionKey, _: u64) -> Result<StateMap> {
-        self.without(PAST, OTHER_STORE)
-    }
-
-    async fn blame(&self, _: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        self.without(PAST, OTHER_STORE)
-    }
-
-    async fn fork_session(&self, _: &SessionKey, _: ForkConfig) -> Result<Session> {
-        self.without("no forks", "create a session with the state, and append the events to it")
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -172,34 +157,6 @@ impl SessionService for VertexAiSessionService {
         self.append_to(key, event, options).await
     }
 
-    async fn get_state(&self, _: &StateOwner) -> Result<Map<String, Value>> {
-        self.without(LOG, IN_SESSION)
-    }
-
-    async fn list_state(&self, _: &StateOwner, _: &ListStateConfig) -> Result<StatePage> {
-        self.without(LOG, IN_SESSION)
-    }
-
-    async fn put_state(&self, _: &StateOwner, _: StateDelta, _: PutStateOptions) -> Result<u64> {
-        self.without(LOG, IN_SESSION)
-    }
-
-    async fn list_state_changes(&self, _: &StateOwner, _: u64, _: usize) -> Result<Vec<StateChange>> {
-        self.without(LOG, OTHER_STORE)
-    }
-
-    async fn list_key_changes(&self, _: &StateOwner, _: &str, _: u64, _: usize) -> Result<Vec<StateChange>> {
-        self.without(LOG, OTHER_STORE)
-    }
-
-    async fn list_feed(&self, _: &StateOwner, _: &FeedStart, _: usize) -> Result<FeedPage> {
-        self.without("no feed", OTHER_STORE)
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        self.without("no feed", OTHER_STORE)
-    }
-
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         self.check_open()?;
         self.expire(key, expiry).await
@@ -211,25 +168,13 @@ impl SessionService for VertexAiSessionService {
     }
 
     /// The server deletes expired sessions itself, so there are never any left.
-    async fn delete_expired(&self, _: usize) -> Result<u64> {
+    async fn prune(&self, what: Prune, _: usize) -> Result<u64> {
         self.check_open()?;
-        Ok(0)
-    }
-
-    async fn prune_events(&self, _: &SessionKey, _: u64, _: usize) -> Result<u64> {
-        self.without("no pruning", "let sessions expire, or delete them")
-    }
-
-    async fn prune_state_log(&self, _: &StateOwner, _: u64, _: usize) -> Result<u64> {
-        self.without(LOG, OTHER_STORE)
-    }
-
-    async fn list_owners(&self, _: Option<&StateOwner>, _: usize) -> Result<Vec<StateOwner>> {
-        self.without("no list of apps and users", "list the sessions of each engine")
-    }
-
-    async fn delete_user(&self, _: &str, _: &str) -> Result<()> {
-        self.without("no way to erase a user's state", "delete the user's sessions one by one")
+        match what {
+            Prune::Expired => Ok(0),
+            Prune::Events { .. } => Err(unsupported("no pruning of events", "let sessions expire, or delete them")),
+            Prune::StateLog { .. } => Err(unsupported("no log of state", OTHER_STORE)),
+        }
     }
 
     async fn check_writable(&self) -> Result<()> {

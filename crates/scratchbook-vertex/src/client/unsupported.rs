@@ -1,4 +1,4 @@
-//! Checks for operations that the API does not support.
+//! Checks for arguments that the API does not support.
 
 use serde_json::Value;
 
@@ -8,14 +8,12 @@ use scratchbook_core::session::{AppendOptions, ConflictMode, CreateSessionConfig
 /// The largest integer up to which a float represents all integers exactly.
 const MOST: u64 = 1 << 53;
 
-/// Returns the error for an unsupported operation, with the alternative.
+/// Returns the error for an unsupported argument, with the alternative.
 pub(super) fn unsupported(what: &str, instead: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("sessions of Vertex AI have {what}; {instead}"))
 }
 
-pub(super) const LOG: &str = "no state of a user or an app outside of sessions, and no log of it";
 pub(super) const IN_SESSION: &str = "read and write user: and app: keys in a session";
-pub(super) const PAST: &str = "no history but their events";
 pub(super) const OTHER_STORE: &str = "use a store of this crate, such as PostgreSQL";
 
 /// Refuses options of a creation that the API does not support.

@@ -6,6 +6,21 @@ use scratchbook::conformance::{PROMISES, all};
 
 for_each_store!(scratchbook::conformance::conformance_tests);
 
+/// What a store does not say it can do is not tested, so the stores of a database say that they can do everything.
+mod capabilities {
+    macro_rules! all_are_there {
+        ($store:ident, $open:path) => {
+            #[tokio::test]
+            async fn $store() {
+                let (store, _guard) = $open().await;
+                assert_eq!(store.sessions.capabilities(), scratchbook::session::Capabilities::all());
+            }
+        };
+    }
+
+    for_each_store!(all_are_there);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn all_promises_are_kept_on_one_store() {
     let (store, ()) = crate::stores::memory().await;
@@ -21,7 +36,7 @@ async fn promises_are_kept_side_by_side_on_one_store() {
 }
 
 /// What the suite has for whole stores, or for several that share a database.
-const NO_PROMISES: [&str; 3] = ["all", "lacks", "many_writers_are_followed"];
+const NO_PROMISES: [&str; 2] = ["all", "many_writers_are_followed"];
 
 #[test]
 fn every_promise_is_in_the_list() {

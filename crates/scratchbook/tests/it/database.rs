@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::session::{ChangeQuery, StateChange, StateOwner};
 use scratchbook::state::fold;
 use scratchbook::store::SqliteOptions;
 use scratchbook::{
@@ -129,7 +129,7 @@ pub(crate) async fn check_whole(service: &dyn SessionService, initial: &Map<Stri
     let users: BTreeSet<&str> = sessions.iter().map(|session| session.key().user_id()).collect();
     let of_users = users.into_iter().map(|user| (StateOwner::user(APP, user).unwrap(), "user:"));
     for (owner, prefix) in of_users.chain([(StateOwner::app(APP).unwrap(), "app:")]) {
-        let log = service.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+        let log = service.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
         assert_eq!(service.get_state(&owner).await.unwrap(), fold_log(&log), "{owner:?}");
         assert_eq!(service.verify_state(&owner).await.unwrap().events, log.len() as u64, "{owner:?}");
         let by_event = log.iter().filter(|change| !change.event_id.is_empty());

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use scratchbook::content::Part;
-use scratchbook::session::{FeedCommit, FeedStart, ForkConfig, LogPositions, Seen, StateOwner};
+use scratchbook::session::{ChangeQuery, FeedCommit, FeedStart, ForkConfig, LogPositions, Prune, Seen, StateOwner};
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, StateDelta, Store, connect,
 };
@@ -75,11 +75,15 @@ pub(crate) async fn check(store: &Store) {
     let odd = sessions.get_session(&key(ODD, ODD, ODD), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(json!(odd.state()), json!({"cart ": 1, "Cart": 2}));
 
-    let user = sessions.list_state_changes(&StateOwner::user("shop", "alice").unwrap(), 0, 100).await.unwrap();
+    let user = sessions
+        .list_state_changes(&StateOwner::user("shop", "alice").unwrap(), &ChangeQuery::After(0), 100)
+        .await
+        .unwrap();
     let of_user: Vec<_> = user.iter().map(|c| (c.name.as_str(), c.version, c.value.clone())).collect();
     let light = ("theme", 2, Some(json!("light")));
     assert_eq!(of_user, [("gone", 1, Some(json!(1))), ("theme", 1, Some(json!("dark"))), ("gone", 2, None), light]);
-    let app = sessions.list_state_changes(&StateOwner::app("shop").unwrap(), 0, 100).await.unwrap();
+    let app =
+        sessions.list_state_changes(&StateOwner::app("shop").unwrap(), &ChangeQuery::After(0), 100).await.unwrap();
     let of_app: Vec<_> = app.iter().map(|c| (c.name.as_str(), c.version, c.author.as_str())).collect();
     assert_eq!(of_app, [("limit", 1, "user"), ("limit", 2, "admin"), ("motd", 1, "admin")]);
 
@@ -105,7 +109,8 @@ pub(crate) async fn check(store: &Store) {
     let next = Event::new("agent").with_state_delta(StateDelta::new().with("app:limit", 30).unwrap());
     let next = sessions.append(&alices, next, AppendOptions::default()).await.unwrap();
     assert_eq!(next.event.seq, Some(3));
-    let app = sessions.list_state_changes(&StateOwner::app("shop").unwrap(), 0, 100).await.unwrap();
+    let app =
+        sessions.list_state_changes(&StateOwner::app("shop").unwrap(), &ChangeQuery::After(0), 100).await.unwrap();
     assert!(app.windows(2).all(|pair| pair[0].position <= pair[1].position), "{app:?}");
     assert_eq!(app.last().map(|c| (c.name.as_str(), c.version)), Some(("limit", 3)));
 }
@@ -161,7 +166,7 @@ async fn the_past_of_old_files_is_known() {
         assert_eq!((blame["step"].event_id.as_str(), blame["app:motd"].author.as_str()), ("e1", "admin"));
         let fork = sessions.fork_session(&alices, ForkConfig::at(1)).await.unwrap();
         assert_eq!(fork.state().get("step"), Some(&json!(1)));
-        assert_eq!(sessions.prune_events(&alices, 2, 9).await.unwrap(), 1);
+        assert_eq!(sessions.prune(Prune::events(&alices, 2), 9).await.unwrap(), 1);
     }
 }
 
@@ -187,7 +192,7 @@ async fn keys_written_before_an_upgrade_are_known_by_where_they_were_written() {
         let owner = [StateOwner::user("shop", "alice").unwrap(), StateOwner::app("shop").unwrap()];
         let mut logs = Vec::new();
         for owner in &owner {
-            logs.push(sessions.list_state_changes(owner, 0, 100).await.unwrap());
+            logs.push(sessions.list_state_changes(owner, &ChangeQuery::After(0), 100).await.unwrap());
         }
         let last = |log: &[scratchbook::session::StateChange], name: &str| {
             log.iter().rev().find(|change| change.name == name).unwrap().position

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use scratchbook::session::{ConflictMode, ListSessionsConfig, Outcome, StateOwner};
+use scratchbook::session::{ChangeQuery, ConflictMode, ListSessionsConfig, Outcome, StateOwner};
 use scratchbook::state::Change;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Session, SessionKey, SessionServiceExt,
@@ -346,7 +346,7 @@ impl Model {
         let naive = naive.cloned().unwrap_or_default();
         let state = store.sessions.get_state(&owner).await.unwrap();
         assert_eq!(texts(state), naive, "the state of {owner:?}");
-        let log = store.sessions.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+        let log = store.sessions.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
         let mut folded = Naive::new();
         log.iter().for_each(|change| set(&mut folded, &change.name, change.value.as_ref()));
         assert_eq!(folded, naive, "the fold of the log of {owner:?}");

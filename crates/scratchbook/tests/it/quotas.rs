@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use scratchbook::content::Part;
-use scratchbook::session::{Expiry, ForkConfig, ListSessionsConfig, Outcome, StateOwner};
+use scratchbook::session::{Expiry, ForkConfig, ListSessionsConfig, Outcome, Prune, StateOwner};
 use scratchbook::store::Limits;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Result, Session,
@@ -138,9 +138,9 @@ async fn what_a_session_stores_is_counted_to_the_byte(store: Store) {
         let bytes = assert_counted(fork.key()).await;
         assert!(if at.is_none() { bytes == all } else { bytes < all }, "{id}");
     }
-    assert_eq!(store.sessions.prune_events(&key, 3, 1).await.unwrap(), 1);
+    assert_eq!(store.sessions.prune(Prune::events(&key, 3), 1).await.unwrap(), 1);
     assert_counted(&key).await;
-    assert_eq!(store.sessions.prune_events(&key, 9, 9).await.unwrap(), 3);
+    assert_eq!(store.sessions.prune(Prune::events(&key, 9), 9).await.unwrap(), 3);
     assert_counted(&key).await;
     store.sessions.delete_session(&key).await.unwrap();
     let plain = create(&store, "alice", "s").await.unwrap();
@@ -205,7 +205,7 @@ async fn appends_end_at_the_quota_of_bytes_and_a_retry_needs_no_room(store: Stor
     store.sessions.create_session("app", "bob", config.with_session_id("u")).await.unwrap();
     let bobs = create(&store, "bob", "v").await.unwrap().key().clone();
     assert_refused(append(&store, &bobs, event("e1", 1500)).await, &["app_bytes is 6000"]);
-    assert_eq!(store.sessions.prune_events(&key, 3, 9).await.unwrap(), 2);
+    assert_eq!(store.sessions.prune(Prune::events(&key, 3), 9).await.unwrap(), 2);
     append(&store, &key, event("e3", 1000)).await.expect("pruning gives back");
     let owner = StateOwner::user("app", "alice").unwrap();
     let delta = StateDelta::new().with("theirs", 1).unwrap();
@@ -289,8 +289,8 @@ async fn uncounted<T>(store: (Store, T), lose: impl AsyncFnOnce(&T)) {
     }
     lose(&place).await;
     assert_eq!(get(&store, session.key()).await.stored_bytes(), Some(0));
-    assert_eq!(store.sessions.prune_events(session.key(), 4, 2).await.unwrap(), 2, "not the last step");
-    assert_eq!(store.sessions.prune_events(session.key(), 4, 2).await.unwrap(), 1);
+    assert_eq!(store.sessions.prune(Prune::events(session.key(), 4), 2).await.unwrap(), 2, "not the last step");
+    assert_eq!(store.sessions.prune(Prune::events(session.key(), 4), 2).await.unwrap(), 1);
     let bytes = stored(&store, session.key()).await;
     assert_eq!(get(&store, session.key()).await.stored_bytes(), Some(bytes), "counted again");
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use scratchbook::environment::{Environment, SystemEnvironment};
-use scratchbook::session::{FeedCommit, FeedCursor, FeedStart, StateOwner};
+use scratchbook::session::{FeedCommit, FeedCursor, FeedStart, Prune, StateOwner};
 use scratchbook::store::{Limits, SqliteOptions};
 use scratchbook::{
     CreateSessionConfig, ErrorKind, InMemorySessionService, SessionKey, SessionService, SqliteSessionService, Store,
@@ -56,20 +56,20 @@ async fn removals_go_with_time_and_those_who_missed_them_are_told(sessions: Arc<
         create(id).await;
     }
     let (_, before) = page(sessions, FeedStart::Beginning, 100).await;
-    sessions.prune_events(&key("pruned"), 9, 9).await.unwrap();
+    sessions.prune(Prune::events(&key("pruned"), 9), 9).await.unwrap();
     sessions.delete_session(&key("goes")).await.unwrap();
     let (found, after) = page(sessions, FeedStart::After(before.clone()), 100).await;
     assert_eq!(BTreeSet::from_iter(found), both, "in no order, since they are of two sessions");
 
     clock.0.store(29 * DAY, Ordering::Relaxed);
-    sessions.delete_expired(100).await.unwrap();
+    sessions.prune(Prune::Expired, 100).await.unwrap();
     let (found, _) = page(sessions, FeedStart::After(before.clone()), 100).await;
     assert_eq!(BTreeSet::from_iter(found), both, "it is kept for 30 days");
     settled(sessions).await;
     let (_, after) = page(sessions, FeedStart::After(after), 100).await;
 
     clock.0.store(31 * DAY, Ordering::Relaxed);
-    sessions.delete_expired(100).await.unwrap();
+    sessions.prune(Prune::Expired, 100).await.unwrap();
     let app = StateOwner::app("app").unwrap();
     let error = sessions.list_feed(&app, &FeedStart::After(before), 100).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
@@ -110,7 +110,7 @@ async fn who_began_before_removals_go_reads_on(sessions: Arc<dyn SessionService>
 
     clock.0.store(31 * DAY, Ordering::Relaxed);
     let (first, cursor) = page(sessions, FeedStart::Beginning, 1).await;
-    sessions.delete_expired(100).await.unwrap();
+    sessions.prune(Prune::Expired, 100).await.unwrap();
     let (second, cursor) = page(sessions, FeedStart::After(cursor), 1).await;
     let (rest, _) = page(sessions, FeedStart::After(cursor), 9).await;
     // The removal and the events are of two sessions, so either may come first.
@@ -122,7 +122,7 @@ async fn who_began_before_removals_go_reads_on(sessions: Arc<dyn SessionService>
     sessions.delete_session(&key("stays")).await.unwrap();
     settled(sessions).await;
     clock.0.store(62 * DAY, Ordering::Relaxed);
-    sessions.delete_expired(100).await.unwrap();
+    sessions.prune(Prune::Expired, 100).await.unwrap();
     let app = StateOwner::app("app").unwrap();
     let error = sessions.list_feed(&app, &FeedStart::After(cursor), 100).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
@@ -152,7 +152,7 @@ async fn one_call_lets_all_old_removals_go(sessions: Arc<dyn SessionService>, cl
     assert_eq!(count().await, 1200);
     settled(&*sessions).await;
     clock.0.store(31 * DAY, Ordering::Relaxed);
-    assert_eq!(sessions.delete_expired(100).await.unwrap(), 0, "none has expired");
+    assert_eq!(sessions.prune(Prune::Expired, 100).await.unwrap(), 0, "none has expired");
     assert_eq!(count().await, 0);
 }
 
@@ -260,7 +260,7 @@ async fn a_removal_that_was_slow_to_commit_is_not_missed_in_silence() {
     settled(&sessions).await;
 
     clock.0.store(31 * DAY, Ordering::Relaxed);
-    sessions.delete_expired(100).await.unwrap();
+    sessions.prune(Prune::Expired, 100).await.unwrap();
     let app = StateOwner::app("app").unwrap();
     let error = sessions.list_feed(&app, &FeedStart::After(cursor), 9).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
@@ -278,7 +278,7 @@ async fn a_write_over_its_quota_lets_no_removals_go() {
     clock.0.store(31 * DAY, Ordering::Relaxed);
     assert_eq!(create().await.unwrap_err().kind(), ErrorKind::ResourceExhausted);
     assert_eq!(page(&sessions, FeedStart::Beginning, 9).await.0, ["deleted"]);
-    sessions.delete_expired(9).await.unwrap();
+    sessions.prune(Prune::Expired, 9).await.unwrap();
     assert!(page(&sessions, FeedStart::Beginning, 9).await.0.is_empty());
 }
 

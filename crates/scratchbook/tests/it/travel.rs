@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use scratchbook::session::{Expiry, FeedCommit, FeedStart, ForkConfig, StateOwner};
+use scratchbook::session::{ChangeQuery, Expiry, FeedCommit, FeedStart, ForkConfig, Prune, StateOwner};
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, SessionServiceExt, Store,
 };
@@ -208,7 +208,7 @@ impl Model {
             Call::PruneEvents(place, to, limit) => {
                 let key = key(place);
                 let before = to % (self.sessions.get(&key).map_or(0, Kept::last) + 3);
-                let pruned = sessions.prune_events(&key, before as u64, limit).await.unwrap();
+                let pruned = sessions.prune(Prune::events(&key, before as u64), limit).await.unwrap();
                 let Some(kept) = self.sessions.get_mut(&key) else {
                     return assert_eq!(pruned, 0);
                 };
@@ -220,9 +220,9 @@ impl Model {
             }
             Call::PruneLog(user) => {
                 let owner = if user { key(0).user() } else { key(0).app() };
-                let log = sessions.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+                let log = sessions.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
                 if let Some(half) = log.get(log.len() / 2) {
-                    sessions.prune_state_log(&owner, half.position, 1000).await.unwrap();
+                    sessions.prune(Prune::state_log(&owner, half.position), 1000).await.unwrap();
                     self.pruned = true;
                 }
             }

@@ -1,38 +1,23 @@
 //! Converts field names to camelCase. google-adk stores them in snake_case and shows them in camelCase. Our events accept
 //! both for their own fields; this converts the fields that they keep as plain JSON.
 
-use scratchbook::content::Part;
 use scratchbook::{Content, Event};
 use serde_json::{Map, Value};
 
 /// Converts the field names inside an event to camelCase, except in a program's own data.
 pub(super) fn convert(event: &mut Event) {
-    let Event {
-        grounding_metadata,
-        turn_complete_reason,
-        interaction_status,
-        usage_metadata,
-        live_session_resumption_update,
-        go_away,
-        voice_activity,
-        input_transcription,
-        output_transcription,
-        logprobs_result,
-        citation_metadata,
-        ..
-    } = event;
     let fields = [
-        grounding_metadata,
-        turn_complete_reason,
-        interaction_status,
-        usage_metadata,
-        live_session_resumption_update,
-        go_away,
-        voice_activity,
-        input_transcription,
-        output_transcription,
-        logprobs_result,
-        citation_metadata,
+        &mut event.grounding_metadata,
+        &mut event.turn_complete_reason,
+        &mut event.interaction_status,
+        &mut event.usage_metadata,
+        &mut event.live_session_resumption_update,
+        &mut event.go_away,
+        &mut event.voice_activity,
+        &mut event.input_transcription,
+        &mut event.output_transcription,
+        &mut event.logprobs_result,
+        &mut event.citation_metadata,
     ];
     fields.into_iter().flatten().for_each(|value| camel(value, &[]));
     for widget in event.actions.render_ui_widgets.iter_mut().flatten() {
@@ -46,9 +31,13 @@ pub(super) fn convert(event: &mut Event) {
 
 fn parts(content: &mut Content) {
     for part in content.parts.iter_mut().flatten() {
-        let Part { media_resolution, video_metadata, audio_transcription, media_processing, speech_metadata, .. } =
-            part;
-        let fields = [media_resolution, video_metadata, audio_transcription, media_processing, speech_metadata];
+        let fields = [
+            &mut part.media_resolution,
+            &mut part.video_metadata,
+            &mut part.audio_transcription,
+            &mut part.media_processing,
+            &mut part.speech_metadata,
+        ];
         fields.into_iter().flatten().for_each(|value| camel(value, &[]));
         part.tool_call.iter_mut().for_each(|call| camel(call, &["args"]));
         part.tool_response.iter_mut().for_each(|response| camel(response, &["response"]));

@@ -12,7 +12,7 @@ use std::io::{self, BufRead, BufReader, Seek};
 use async_trait::async_trait;
 use scratchbook::content::Part;
 use scratchbook::environment::{Environment, SystemEnvironment};
-use scratchbook::session::{Expiry, StateChange, StateOwner};
+use scratchbook::session::{ChangeQuery, Expiry, StateChange, StateOwner};
 use scratchbook::store::without_password;
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey};
 use serde_json::{Map, Value};
@@ -223,7 +223,7 @@ impl<'a> JsonlImport<'a> {
         let shared = OwnerState::begin(self.database, owner.clone(), state, &known, self.report).await?;
         let (mut there, mut after) = (HashSet::new(), 0);
         loop {
-            let page = self.database.sessions.list_state_changes(&owner, after, PAGE).await?;
+            let page = self.database.sessions.list_state_changes(&owner, &ChangeQuery::After(after), PAGE).await?;
             let Some(last) = page.last() else { break };
             after = last.position;
             let puts = page.iter().filter(|change| change.origin.is_none());

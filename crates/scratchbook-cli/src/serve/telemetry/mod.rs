@@ -2,6 +2,8 @@
 
 mod log;
 mod metrics;
+#[cfg(not(feature = "otel"))]
+mod no_traces;
 #[cfg(feature = "otel")]
 mod otlp;
 
@@ -20,6 +22,10 @@ use crate::args::{LogFormat, LogLevel, ServeArgs};
 
 use log::{Flush, LogQueue};
 pub(super) use metrics::Metrics;
+#[cfg(not(feature = "otel"))]
+use no_traces::Traces;
+#[cfg(feature = "otel")]
+use otlp::Traces;
 
 /// The crates that are logged at the chosen level. Other crates log warnings and errors.
 const OURS: &str = "scratchbook";
@@ -33,8 +39,7 @@ const TRACES: &str = "scratchbook_server::trace";
 /// The telemetry of a running server. On drop it waits until the log is written.
 #[derive(Debug)]
 pub(super) struct Telemetry {
-    #[cfg(feature = "otel")]
-    traces: Option<otlp::Traces>,
+    traces: Option<Traces>,
     _flush: Flush,
 }
 
@@ -45,22 +50,13 @@ impl Telemetry {
         let flush = queue.flush_at_end();
         let registry = tracing_subscriber::registry().with(logs(args, queue));
         log_panics();
-        #[cfg(feature = "otel")]
-        {
-            let traces = args.otlp_endpoint.as_deref().map(otlp::Traces::new).transpose()?;
-            registry.with(traces.as_ref().map(otlp::Traces::layer)).init();
-            Ok(Self { traces, _flush: flush })
-        }
-        #[cfg(not(feature = "otel"))]
-        {
-            registry.init();
-            Ok(Self { _flush: flush })
-        }
+        let traces = Traces::begin(args)?;
+        registry.with(traces.as_ref().map(Traces::layer)).init();
+        Ok(Self { traces, _flush: flush })
     }
 
     /// Sends the remaining traces.
     pub(super) async fn end(self) {
-        #[cfg(feature = "otel")]
         if let Some(traces) = self.traces {
             traces.end().await;
         }

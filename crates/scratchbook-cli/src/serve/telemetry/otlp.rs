@@ -19,6 +19,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::args::ServeArgs;
 use client::Client;
 
 /// The spans in traces: requests as OpenTelemetry names them, runs, and the store calls in them.
@@ -31,8 +32,13 @@ pub(super) struct Traces {
 }
 
 impl Traces {
+    /// Sends traces to the collector that the options name, if they name one.
+    pub(super) fn begin(args: &ServeArgs) -> Result<Option<Self>, Error> {
+        args.otlp_endpoint.as_deref().map(Self::new).transpose()
+    }
+
     /// Connects to a collector at a URL such as `http://localhost:4318`.
-    pub(super) fn new(endpoint: &str) -> Result<Self, Error> {
+    fn new(endpoint: &str) -> Result<Self, Error> {
         let client = Client::new(endpoint)?;
         let endpoint = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
         let exporter = SpanExporter::builder()

@@ -1,10 +1,33 @@
-//! An entry of the log of a user's or an app's state.
+//! The log of a user's or an app's state.
 
 use serde_json::Value;
 
 use crate::error::KeyWriter;
 use crate::json::bytes_of;
 use crate::session::SessionKey;
+
+/// The changes that [`list_state_changes`](crate::session::SessionService::list_state_changes) returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeQuery {
+    /// All changes after a position, in order. A page contains whole commits, so that continuing after the last
+    /// position returns every change once.
+    After(u64),
+    /// The changes to one key before a position, the latest first.
+    OfKey {
+        /// The key, without its prefix.
+        name: String,
+        /// Only changes before this position; `u64::MAX` for the latest ones.
+        before: u64,
+    },
+}
+
+impl ChangeQuery {
+    /// The changes to one key, given without its prefix, before a position, the latest first.
+    #[must_use]
+    pub fn of_key(name: impl Into<String>, before: u64) -> Self {
+        Self::OfKey { name: name.into(), before }
+    }
+}
 
 /// One change to a key of a user or an app, as logged.
 #[derive(Clone, Debug, PartialEq)]

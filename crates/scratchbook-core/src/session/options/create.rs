@@ -59,7 +59,7 @@ pub enum SharedKeys {
 }
 
 /// When a session expires. From then on it behaves as if it were deleted;
-/// [`delete_expired`](crate::session::SessionService::delete_expired) frees its storage.
+/// [`prune`](crate::session::SessionService::prune) frees its storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expiry {
     /// At this time, in seconds since 1970.

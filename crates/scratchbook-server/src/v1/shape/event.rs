@@ -50,21 +50,28 @@ impl Serialize for Stored {
     }
 }
 
-impl PartialSchema for Stored {
-    fn schema() -> RefOr<Schema> {
-        EventSchema::schema()
-    }
+/// Documents types as the event that their JSON is.
+macro_rules! documented_as_events {
+    ($($type:ty),+) => {
+        $(impl PartialSchema for $type {
+            fn schema() -> RefOr<Schema> {
+                EventSchema::schema()
+            }
+        }
+
+        impl ToSchema for $type {
+            fn name() -> std::borrow::Cow<'static, str> {
+                EventSchema::name()
+            }
+
+            fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+                EventSchema::schemas(schemas);
+            }
+        })+
+    };
 }
 
-impl ToSchema for Stored {
-    fn name() -> std::borrow::Cow<'static, str> {
-        EventSchema::name()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        EventSchema::schemas(schemas);
-    }
-}
+documented_as_events!(Stored, Given);
 
 /// An event as it is sent.
 #[derive(Debug, Deserialize)]
@@ -94,21 +101,5 @@ impl Given {
     pub(crate) fn into_first_event(mut self) -> Result<Event> {
         self.0.extra_mut().shift_remove(SEQ);
         self.into_event()
-    }
-}
-
-impl PartialSchema for Given {
-    fn schema() -> RefOr<Schema> {
-        EventSchema::schema()
-    }
-}
-
-impl ToSchema for Given {
-    fn name() -> std::borrow::Cow<'static, str> {
-        EventSchema::name()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        EventSchema::schemas(schemas);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::layer::{Keyring, WithEncryption};
-use scratchbook::session::{ForkConfig, StateOwner};
+use scratchbook::session::{ForkConfig, Prune, StateOwner};
 use scratchbook::store::SqliteOptions;
 use scratchbook::{
     AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, SessionService, SessionServiceExt,
@@ -85,8 +85,8 @@ async fn write_everything(store: &Store, mut done: impl FnMut(&str)) {
     let forked = store.artifacts.load_artifact(fork.key(), "a.txt", Some(0)).await.unwrap();
     assert_eq!(forked, Some(Part::text(CANARY)), "a fork's copies can be read");
     done("fork");
-    assert_eq!(sessions.prune_events(key, 3, 100).await.unwrap(), 2);
-    sessions.prune_state_log(&key.user(), u64::MAX, 100).await.unwrap();
+    assert_eq!(sessions.prune(Prune::events(key, 3), 100).await.unwrap(), 2);
+    sessions.prune(Prune::state_log(&key.user(), u64::MAX), 100).await.unwrap();
     assert_eq!(sessions.get_initial_state(key).await.unwrap().unwrap().state["k"], CANARY);
     done("prune");
     sessions.verify_session(key).await.unwrap().unwrap();

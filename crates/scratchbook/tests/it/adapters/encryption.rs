@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use scratchbook::layer::{Keyring, WithEncryption};
-use scratchbook::session::{ListSessionsConfig, SessionUpdate, StateOwner};
+use scratchbook::session::{ChangeQuery, ListSessionsConfig, SessionUpdate, StateOwner};
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, SessionService, StateDelta};
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ async fn equal_values_look_different() {
     }
     let mut seen = std::collections::HashSet::new();
     for owner in [StateOwner::user("app", "alice"), StateOwner::user("app", "bob"), StateOwner::app("app")] {
-        for change in store.list_state_changes(&owner.unwrap(), 0, 100).await.unwrap() {
+        for change in store.list_state_changes(&owner.unwrap(), &ChangeQuery::After(0), 100).await.unwrap() {
             assert!(seen.insert(change.value.unwrap().to_string()), "the same twice");
         }
     }

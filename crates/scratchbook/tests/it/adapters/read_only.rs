@@ -3,7 +3,7 @@
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::layer::ReadOnly;
-use scratchbook::session::{FeedStart, ForkConfig, SessionUpdate};
+use scratchbook::session::{Capability, FeedStart, ForkConfig, Prune, SessionUpdate};
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, Result, SessionService};
 use serde_json::{Map, json};
 
@@ -27,9 +27,9 @@ async fn every_write_is_denied_and_every_read_passes() {
         ("put", viewer.put_state(&key.user(), delta(json!({"n": 2})), "me".into()).await.map(drop)),
         ("expiry", viewer.set_expiry(key, None).await),
         ("update", viewer.update_session(key, SessionUpdate::default().with_title("new")).await),
-        ("expired", viewer.delete_expired(1).await.map(drop)),
-        ("prune", viewer.prune_events(key, 10, 10).await.map(drop)),
-        ("prune log", viewer.prune_state_log(&key.user(), 10, 10).await.map(drop)),
+        ("expired", viewer.prune(Prune::Expired, 1).await.map(drop)),
+        ("prune", viewer.prune(Prune::events(key, 10), 10).await.map(drop)),
+        ("prune log", viewer.prune(Prune::state_log(&key.user(), 10), 10).await.map(drop)),
         ("erase", viewer.delete_user("app", "alice").await),
         ("save", viewer.save_artifact(key, "f", Part::text("y"), Map::new()).await.map(drop)),
     ];
@@ -39,6 +39,8 @@ async fn every_write_is_denied_and_every_read_passes() {
         assert!(error.to_string().contains("read-only"), "{error}");
     }
     assert_eq!(viewer.delete_artifact(key, "f").await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    let capabilities = viewer.capabilities();
+    assert!(capabilities.has(Capability::History) && !capabilities.has(Capability::Conflicts), "{capabilities:?}");
 
     let seen = read(&viewer, key).await;
     assert_eq!((seen.events().len(), seen.state().get("user:n")), (1, Some(&json!(1))));

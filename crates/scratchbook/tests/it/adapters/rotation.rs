@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scratchbook::layer::{Keyring, WithEncryption};
-use scratchbook::session::{Outcome, StateOwner};
+use scratchbook::session::{ChangeQuery, Outcome, StateOwner};
 use scratchbook::store::Limits;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, InMemorySessionService, SessionService, StateDelta,
@@ -85,7 +85,7 @@ async fn state_is_sealed_anew_and_needs_its_old_key_no_more() {
     let config = scratchbook::GetSessionConfig::state_only();
     let shown = alone.get_session(session.key(), &config).await.unwrap().unwrap();
     assert_eq!(shown.state().get("own"), Some(&json!("x")));
-    let log = after(&store).list_key_changes(&alice, "k249", u64::MAX, 10).await.unwrap();
+    let log = after(&store).list_state_changes(&alice, &ChangeQuery::of_key("k249", u64::MAX), 10).await.unwrap();
     assert_eq!(log.iter().map(|change| change.author.as_str()).collect::<Vec<_>>(), ["scratchbook", "user"]);
 }
 

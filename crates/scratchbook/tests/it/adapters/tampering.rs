@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::layer::{Keyring, PlainValues, WithEncryption};
-use scratchbook::session::{FeedStart, StateOwner};
+use scratchbook::session::{ChangeQuery, FeedStart, StateOwner};
 use scratchbook::store::SqliteOptions;
 use scratchbook::{
     CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, SessionKey, SessionService, SqliteSessionService,
@@ -50,7 +50,7 @@ async fn read_all(service: &Sealed) -> Result<()> {
     service.get_session(&alice(), &GetSessionConfig::default()).await?;
     service.get_initial_state(&alice()).await?;
     service.get_state(&StateOwner::user("app", "alice")?).await?;
-    service.list_state_changes(&StateOwner::user("app", "alice")?, 0, 100).await?;
+    service.list_state_changes(&StateOwner::user("app", "alice")?, &ChangeQuery::After(0), 100).await?;
     service.list_feed(&StateOwner::user("app", "alice")?, &FeedStart::Beginning, 100).await?;
     service.load_artifact(&alice(), "f", None).await?;
     service.list_artifact_versions(&alice(), "f").await.map(drop)

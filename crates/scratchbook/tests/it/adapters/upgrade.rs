@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scratchbook::layer::{Keyring, WithEncryption};
-use scratchbook::session::{Committed, ForkConfig, Outcome};
+use scratchbook::session::{ChangeQuery, Committed, ForkConfig, Outcome};
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, InMemorySessionService, SessionKey, SessionService,
     StateDelta,
@@ -73,7 +73,7 @@ async fn a_retry_after_the_upgrade_is_known() {
         append(&service, &key, Event::new("agent").with_content(n.to_string())).await;
     }
     let before = read(&service, &key).await;
-    let log = service.list_state_changes(&key.user(), 0, 10).await.unwrap();
+    let log = service.list_state_changes(&key.user(), &ChangeQuery::After(0), 10).await.unwrap();
     for (n, event) in [timed(), timeless(), counted()].into_iter().enumerate() {
         let again = assert_known(&service, &key, event, before.events().get(n).unwrap()).await;
         assert_eq!(again.logs.user, log.get(n).map_or(0, |change| change.position));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use scratchbook::connect;
-use scratchbook::session::StateOwner;
+use scratchbook::session::{ChangeQuery, StateOwner};
 
 use super::load::Told;
 use crate::database::{APP, check_whole};
@@ -27,7 +27,7 @@ pub(super) async fn stored(uri: &str, told: &Told) -> usize {
     assert_eq!(stored, told.acknowledged);
     for owner in owners {
         let mut versions = BTreeMap::new();
-        for change in service.list_state_changes(&owner, 0, usize::MAX).await.unwrap() {
+        for change in service.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap() {
             let version: &mut u64 = versions.entry(change.name.clone()).or_default();
             *version += 1;
             assert_eq!(change.version, *version, "{owner:?}: {change:?}");

@@ -2,7 +2,7 @@
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use scratchbook::session::{FeedStart, ListSessionsConfig, ListStateConfig, StateOwner};
+use scratchbook::session::{ChangeQuery, FeedStart, ListSessionsConfig, ListStateConfig, Prune, StateOwner};
 use scratchbook::store::MySqlSessionService;
 use scratchbook::{CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService};
 use scratchbook_servers::{MariaDb, MariaDbOptions};
@@ -108,7 +108,7 @@ async fn a_read_costs_what_it_returns() {
     let owner = StateOwner::user("app", "u").unwrap();
     for before in [10, EVENTS / 2, u64::MAX] {
         counter.rows().await;
-        let changes = service.list_key_changes(&owner, "k", before, 5).await.unwrap();
+        let changes = service.list_state_changes(&owner, &ChangeQuery::of_key("k", before), 5).await.unwrap();
         let rows = counter.rows().await;
         println!("changes of a key before {before}: {rows} rows");
         assert_eq!(changes.len(), 5);
@@ -149,7 +149,7 @@ async fn a_read_costs_what_it_returns() {
     assert_eq!(page.values.len(), 10);
     assert!(rows <= 40, "a page of state: {rows} rows");
     counter.rows().await;
-    assert_eq!(service.delete_expired(10).await.unwrap(), 0);
+    assert_eq!(service.prune(Prune::Expired, 10).await.unwrap(), 0);
     let rows = counter.rows().await;
     assert!(rows <= 30, "looking for expired sessions: {rows} rows");
     for (id, most) in [("s1", 20), ("s77777", 20), ("none", 20), ("same", 20)] {
@@ -171,7 +171,7 @@ async fn a_read_costs_what_it_returns() {
     }
     for after in [0, EVENTS / 2, EVENTS - 5] {
         counter.rows().await;
-        let changes = service.list_state_changes(&owner, after, 10).await.unwrap();
+        let changes = service.list_state_changes(&owner, &ChangeQuery::After(after), 10).await.unwrap();
         let rows = counter.rows().await;
         println!("log after {after}: {rows} rows");
         assert!(rows <= 100, "the log after {after}: {rows} rows for {} changes", changes.len());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use scratchbook::session::StateOwner;
+use scratchbook::session::{ChangeQuery, StateOwner};
 use scratchbook::store::MySqlSessionService;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService, StateDelta, connect,
@@ -58,7 +58,7 @@ async fn eight_processes_lose_nothing() {
         names.remove("hot");
         assert_eq!(names, expected);
         // Two keys an append, each append a position of its own, and the state is the fold of the log.
-        let log = service.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+        let log = service.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
         let positions: BTreeSet<_> = log.iter().map(|change| change.position).collect();
         assert!(positions.iter().copied().eq(1..=all), "{} positions", positions.len());
         assert_eq!(log.len() as u64, 2 * all);

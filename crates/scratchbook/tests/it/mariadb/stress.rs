@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
-use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::session::{ChangeQuery, StateChange, StateOwner};
 use scratchbook::store::MySqlSessionService;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, SessionService, StateDelta,
@@ -79,7 +79,7 @@ async fn follow(service: Arc<MySqlSessionService>, owner: StateOwner, over: Arc<
     let (mut seen, mut after) = (Vec::new(), 0);
     loop {
         let last = over.load(Relaxed);
-        let page = service.list_state_changes(&owner, after, 3).await.unwrap();
+        let page = service.list_state_changes(&owner, &ChangeQuery::After(after), 3).await.unwrap();
         if page.is_empty() {
             if last {
                 return seen;
@@ -131,7 +131,7 @@ async fn stress(erase: bool) {
     println!("{calls} calls");
     for (owner, reader) in owners().zip(readers) {
         let seen = reader.await.unwrap();
-        let all = services[1].list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+        let all = services[1].list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
         assert!(seen.iter().map(at).eq(all.iter().map(at)), "a reader beside the writers missed something");
     }
     for owner in owners() {
@@ -147,7 +147,7 @@ fn at(change: &StateChange) -> (u64, &str, u64) {
 
 /// State is the fold of its log; positions and versions go up one by one.
 async fn check_owner(service: &MySqlSessionService, owner: &StateOwner) {
-    let log = service.list_state_changes(owner, 0, usize::MAX).await.unwrap();
+    let log = service.list_state_changes(owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     let mut state = serde_json::Map::new();
     let mut versions = std::collections::HashMap::new();
     for change in &log {

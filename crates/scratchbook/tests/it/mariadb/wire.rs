@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
-use scratchbook::session::{Expiry, FeedStart, ForkConfig, Outcome, PutStateOptions, SessionUpdate, StateOwner};
+use scratchbook::session::{
+    ChangeQuery, Expiry, FeedStart, ForkConfig, Outcome, Prune, PutStateOptions, SessionUpdate, StateOwner,
+};
 use scratchbook::store::{DatabaseOptions, MySqlSessionService};
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, SessionKey, SessionService,
@@ -41,7 +43,8 @@ async fn check(service: &MySqlSessionService, session: &str, mut acknowledged: V
     assert!(stored.iter().map(|(seq, _)| *seq).eq(1..=stored.len() as u64), "gaps");
     acknowledged.sort();
     assert_eq!(stored, acknowledged);
-    let log = service.list_state_changes(&StateOwner::app("app").unwrap(), 0, usize::MAX).await.unwrap();
+    let log =
+        service.list_state_changes(&StateOwner::app("app").unwrap(), &ChangeQuery::After(0), usize::MAX).await.unwrap();
     let mut logged: Vec<_> = log.iter().map(|change| change.name.clone()).collect();
     let mut ids: Vec<_> = stored.into_iter().map(|(_, id)| id).collect();
     logged.sort();
@@ -175,7 +178,7 @@ async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
         error = error.or(put.err());
     }
     assert_eq!(error.unwrap().kind(), ErrorKind::Unavailable);
-    let log = service.list_state_changes(&owner, 0, 1000).await.unwrap();
+    let log = service.list_state_changes(&owner, &ChangeQuery::After(0), 1000).await.unwrap();
     let puts = log.iter().filter(|change| change.origin.is_none()).count();
     // A fork, an expiry and a pruning are several statements: any of their answers may be lost.
     for n in 1..=12 {
@@ -193,7 +196,7 @@ async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
         assert_eq!(made.title(), Some(title.as_str()));
         append(&service, &key("other"), &format!("o{n}")).await.unwrap();
         proxy.swallow(n);
-        service.prune_events(&key("other"), n as u64 + 1, 100).await.unwrap();
+        service.prune(Prune::events(&key("other"), n as u64 + 1), 100).await.unwrap();
         let initial = service.get_initial_state(&key("other")).await.unwrap().unwrap();
         assert_eq!((initial.seq, initial.state.len()), (n as u64, n), "pruned once");
         proxy.swallow(n);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::session::{FeedCommit, FeedEntry, FeedStart, StateOwner};
+use scratchbook::session::{FeedCommit, FeedEntry, FeedStart, Prune, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{SessionService, StateDelta};
 use scratchbook_servers::Proxy;
@@ -183,7 +183,7 @@ async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         notices.forget();
         match step {
-            0 => assert_eq!(other.prune_events(&key("s"), 2, 9).await.unwrap(), 1),
+            0 => assert_eq!(other.prune(Prune::events(&key("s"), 2), 9).await.unwrap(), 1),
             1 => other.delete_session(&key("s")).await.unwrap(),
             _ => other.delete_user("app", "alice").await.unwrap(),
         }

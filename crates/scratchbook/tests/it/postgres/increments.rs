@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::session::{Outcome, StateOwner};
+use scratchbook::session::{ChangeQuery, Outcome, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, SessionKey, SessionService, StateDelta};
 use scratchbook_servers::Proxy;
@@ -120,7 +120,7 @@ async fn call(service: &PostgresSessionService, dice: &mut Dice, id: String) {
 }
 
 async fn check_log(service: &PostgresSessionService, owner: &StateOwner) {
-    let log = service.list_state_changes(owner, 0, usize::MAX).await.unwrap();
+    let log = service.list_state_changes(owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     let of_n: Vec<_> = log.into_iter().filter(|change| change.name == "n").collect();
     let versions: Vec<_> = of_n.iter().map(|change| change.version).collect();
     assert_eq!(versions, (1..=of_n.len() as u64).collect::<Vec<_>>(), "{owner:?}");

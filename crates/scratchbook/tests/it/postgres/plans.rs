@@ -6,7 +6,8 @@ use std::time::Duration;
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::session::{
-    Expiry, FeedStart, ForkConfig, ListSessionsConfig, ListStateConfig, LogPositions, Seen, SessionUpdate, StateOwner,
+    ChangeQuery, Expiry, FeedStart, ForkConfig, ListSessionsConfig, ListStateConfig, LogPositions, Prune, Seen,
+    SessionUpdate, StateOwner,
 };
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionService, StateDelta};
@@ -96,7 +97,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     costs(schema, service, 60, "blame, pages of state, a key's past", |_| async move {
         service.blame(long).await.unwrap();
         service.list_state(user, &ListStateConfig::default()).await.unwrap();
-        service.list_key_changes(user, "u", u64::MAX, 5).await.unwrap();
+        service.list_state_changes(user, &ChangeQuery::of_key("u", u64::MAX), 5).await.unwrap();
     })
     .await;
     costs(schema, service, 60, "the first page of a feed", |_| async move {
@@ -128,13 +129,13 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     costs(schema, service, 160, "a fork of a short session, expired and removed", |_| async move {
         let fork = service.fork_session(&key("first"), ForkConfig::at(1)).await.unwrap();
         service.set_expiry(fork.key(), Some(Expiry::At(1.0))).await.unwrap();
-        assert_eq!(service.delete_expired(1).await.unwrap(), 1);
+        assert_eq!(service.prune(Prune::Expired, 1).await.unwrap(), 1);
     })
     .await;
     costs(schema, service, 40, "a key written and what was overwritten pruned", |_| async move {
         let (other, delta) = (&StateOwner::app("other").unwrap(), StateDelta::new().with("put", 1).unwrap());
         let position = service.put_state(other, delta, "me".into()).await.unwrap();
-        service.prune_state_log(other, position + 1, 10).await.unwrap();
+        service.prune(Prune::state_log(other, position + 1), 10).await.unwrap();
     })
     .await;
     let all = GetSessionConfig::default;
@@ -175,7 +176,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
         for page in pages {
             service.list_sessions("app", page).await.unwrap();
         }
-        service.list_state_changes(owner, 0, 5).await.unwrap();
+        service.list_state_changes(owner, &ChangeQuery::After(0), 5).await.unwrap();
         create(service, &format!("short{n}"), json!({})).await;
         service.delete_session(&key(&format!("short{n}"))).await.unwrap();
     })
@@ -273,7 +274,7 @@ async fn warm(service: &PostgresSessionService) {
     service.get_state_at(&key("first"), 1).await.unwrap();
     service.blame(&key("first")).await.unwrap();
     service.list_state(&user, &ListStateConfig::default()).await.unwrap();
-    service.list_key_changes(&user, "u", u64::MAX, 5).await.unwrap();
+    service.list_state_changes(&user, &ChangeQuery::of_key("u", u64::MAX), 5).await.unwrap();
     let start = service.list_feed(&app, &FeedStart::Beginning, 5).await.unwrap().cursor;
     service.list_feed(&app, &FeedStart::After(start), 100).await.unwrap();
     let now = service.list_feed(&app, &FeedStart::Now, 5).await.unwrap().cursor;
@@ -282,8 +283,8 @@ async fn warm(service: &PostgresSessionService) {
     service.list_feed(&user, &FeedStart::After(start), 100).await.unwrap();
     let fork = service.fork_session(&key("first"), ForkConfig::at(1)).await.unwrap();
     service.set_expiry(fork.key(), Some(Expiry::At(1.0))).await.unwrap();
-    service.delete_expired(1).await.unwrap();
-    service.prune_state_log(&app, 1, 1).await.unwrap();
+    service.prune(Prune::Expired, 1).await.unwrap();
+    service.prune(Prune::state_log(&app, 1), 1).await.unwrap();
     let page = ListSessionsConfig::default();
     for page in [page.clone(), page.clone().newest_first(), page.clone().with_user_id("alice")] {
         service.list_sessions("app", &page).await.unwrap();
@@ -291,7 +292,7 @@ async fn warm(service: &PostgresSessionService) {
     }
     let update = SessionUpdate::default().with_label("a", "b");
     service.update_session(&key("first"), update).await.unwrap();
-    service.list_state_changes(&StateOwner::user("app", "alice").unwrap(), 0, 5).await.unwrap();
+    service.list_state_changes(&StateOwner::user("app", "alice").unwrap(), &ChangeQuery::After(0), 5).await.unwrap();
     service.locate_session("app", "first").await.unwrap();
     let unique = CreateSessionConfig::default().with_session_id("once").with_id_unique_in_app();
     service.delete_session(service.create_session("app", "alice", unique).await.unwrap().key()).await.unwrap();

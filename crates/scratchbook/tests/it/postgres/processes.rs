@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use scratchbook::SessionService;
-use scratchbook::session::StateOwner;
+use scratchbook::session::{ChangeQuery, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use serde_json::json;
 
@@ -46,7 +46,7 @@ async fn eight_processes_write(prefix: &str) {
         return;
     }
     let owner = if prefix == "app:" { StateOwner::app(APP) } else { StateOwner::user(APP, USER) }.unwrap();
-    let log = service.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+    let log = service.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     let versions: Vec<_> = log.iter().filter(|change| change.name == "last").map(|change| change.version).collect();
     assert_eq!(versions, (1..=all).collect::<Vec<_>>(), "of the key that all write");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::session::{ChangeQuery, StateChange, StateOwner};
 use scratchbook::state::fold;
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, SessionKey, SessionService, StateDelta};
@@ -65,7 +65,7 @@ async fn nothing_is_lost_doubled_or_orphaned_under_stress() {
     println!("{} calls", done.load(Ordering::Relaxed));
     for (reader, owner) in readers.into_iter().zip(owners) {
         let seen = reader.await.unwrap();
-        let log = services[1].list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+        let log = services[1].list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
         let places = |log: &[StateChange]| -> Vec<_> {
             log.iter().map(|change| (change.position, change.name.clone(), change.version)).collect()
         };
@@ -126,7 +126,7 @@ async fn follow(service: Arc<PostgresSessionService>, owner: StateOwner, over: A
     loop {
         let was_over = over.load(Ordering::Relaxed);
         let after = seen.last().map_or(0, |change| change.position);
-        let page = service.list_state_changes(&owner, after, 3).await.unwrap();
+        let page = service.list_state_changes(&owner, &ChangeQuery::After(after), 3).await.unwrap();
         if page.is_empty() && was_over {
             return seen;
         }

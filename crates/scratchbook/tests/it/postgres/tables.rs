@@ -1,7 +1,7 @@
 //! Migrations, rights, and tables that are not as they should be.
 
 use futures_util::future::join_all;
-use scratchbook::session::StateOwner;
+use scratchbook::session::{ChangeQuery, StateOwner};
 use scratchbook::store::{MigrationRun, PostgresSessionService};
 use scratchbook::{ErrorKind, Event, SessionService, StateDelta, migrate};
 use serde_json::json;
@@ -232,7 +232,7 @@ async fn what_a_column_cannot_hold_is_refused_alone_and_the_rest_is_kept() {
     let mut numbers: Vec<_> = done.iter().filter_map(|done| done.as_ref().ok().copied()).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [1, 2, 3]);
-    let log = service.list_state_changes(&StateOwner::app("app").unwrap(), 0, 9).await.unwrap();
+    let log = service.list_state_changes(&StateOwner::app("app").unwrap(), &ChangeQuery::After(0), 9).await.unwrap();
     let mut authors: Vec<_> = log.iter().map(|change| change.author.as_str()).collect();
     authors.sort_unstable();
     assert_eq!(authors, ["after", "before", &long]);

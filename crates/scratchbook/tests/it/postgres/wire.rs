@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use scratchbook::artifact::ArtifactService;
-use scratchbook::session::{Outcome, SessionUpdate, StateOwner};
+use scratchbook::session::{ChangeQuery, Outcome, SessionUpdate, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, SessionService, StateDelta};
 use scratchbook_servers::Proxy;
@@ -87,7 +87,10 @@ async fn an_append_and_every_read_are_one_round_trip() {
     assert_eq!(wire.turns(5, async || service.put_state(&owner, delta(), "me".into()).await.unwrap()).await, 1.0);
     let more = || StateDelta::new().with_increment("c", 1).unwrap();
     assert_eq!(wire.turns(5, async || service.put_state(&owner, more(), "me".into()).await.unwrap()).await, 2.0);
-    assert_eq!(wire.turns(5, async || service.list_state_changes(&owner, 0, 9).await.unwrap()).await, 1.0);
+    assert_eq!(
+        wire.turns(5, async || service.list_state_changes(&owner, &ChangeQuery::After(0), 9).await.unwrap()).await,
+        1.0
+    );
     assert_eq!(wire.proxy.connections(), 1, "calls one after the other need one connection");
 }
 
@@ -239,7 +242,7 @@ async fn a_lost_answer_is_found_out_by_what_was_to_be_done() {
     let delta = StateDelta::new().with("put", 1).unwrap();
     let error = service.put_state(&owner, delta, "me".into()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "it would be done twice, so it is not tried again");
-    let log = service.list_state_changes(&owner, 0, 100).await.unwrap();
+    let log = service.list_state_changes(&owner, &ChangeQuery::After(0), 100).await.unwrap();
     assert_eq!(log.iter().filter(|change| change.name == "put").count(), 1);
 
     for turn in 1..=3 {

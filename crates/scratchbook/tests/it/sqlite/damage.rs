@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use scratchbook::session::{EventCursor, StateOwner};
+use scratchbook::session::{ChangeQuery, EventCursor, StateOwner};
 use scratchbook::store::SqliteOptions;
 use scratchbook::{ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
@@ -34,7 +34,7 @@ async fn a_damaged_row_is_named_and_never_skipped() {
         (service.get_session(&key("s1"), &only(&["user:theme"])).await.unwrap_err(), "'user:theme' of app/alice"),
         (service.list_sessions(APP, &Default::default()).await.unwrap_err(), "'user:theme' of app/alice"),
         (service.get_state(&owner).await.unwrap_err(), "'user:theme' of app/alice"),
-        (service.list_state_changes(&owner, 0, 10).await.unwrap_err(), "'theme' of app/alice"),
+        (service.list_state_changes(&owner, &ChangeQuery::After(0), 10).await.unwrap_err(), "'theme' of app/alice"),
     ];
     for (error, names) in errors {
         assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
@@ -74,7 +74,7 @@ async fn a_row_with_any_damaged_column_is_named() {
         let found = [
             service.get_session(&key("s1"), &before).await.err(),
             service.list_sessions(APP, &Default::default()).await.err(),
-            service.list_state_changes(&user, 0, 10).await.err(),
+            service.list_state_changes(&user, &ChangeQuery::After(0), 10).await.err(),
         ];
         let errors: Vec<_> = found.into_iter().flatten().collect();
         assert!(!errors.is_empty(), "{damage}");

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::environment::Environment;
-use scratchbook::session::StateOwner;
+use scratchbook::session::{ChangeQuery, Prune, StateOwner};
 use scratchbook::store::{SqliteOptions, Synchronous};
 use scratchbook::{CreateSessionConfig, ErrorKind, GetSessionConfig, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
@@ -83,12 +83,12 @@ async fn nothing_of_an_erased_user_stays_in_the_file() {
     append(&service, &key("s1"), setting("app:count", 1)).await.unwrap();
     service.save_artifact(&key("s1"), "user:note", Part::text(SECRET), Map::new()).await.unwrap();
     service.delete_user(APP, USER).await.unwrap();
-    let log = service.list_state_changes(&StateOwner::app(APP).unwrap(), 0, 10).await.unwrap();
+    let log = service.list_state_changes(&StateOwner::app(APP).unwrap(), &ChangeQuery::After(0), 10).await.unwrap();
     assert_eq!(log.iter().map(|change| change.origin.clone()).collect::<Vec<_>>(), [None]);
     assert!(!is_in(&database.beside("-wal"), SECRET), "still in the log");
     // The user's name is in the feed for 30 days, for those who keep copies.
     clock.0.store(31 * DAY, Ordering::Relaxed);
-    service.delete_expired(1).await.unwrap();
+    service.prune(Prune::Expired, 1).await.unwrap();
     service.close().await.unwrap();
     for trace in [SECRET, USER] {
         assert!(!is_in(&database.path, trace), "{trace} is still there");

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::environment::{Environment, SystemEnvironment};
-use scratchbook::session::{Expiry, FeedStart, StateOwner};
+use scratchbook::session::{ChangeQuery, Expiry, FeedStart, Prune, StateOwner};
 use scratchbook::store::SqliteOptions;
 use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use serde_json::{Map, json};
@@ -88,9 +88,9 @@ async fn a_session_is_there_until_its_time_comes_by_the_stores_clock() {
     service.set_expiry(&key("s1"), Some(Expiry::After(Duration::from_secs(100)))).await.unwrap();
     clock.set(1_000_099.0);
     assert_eq!(get(&service, &key("s1")).await.unwrap().expire_time(), Some(1_000_100.0));
-    assert_eq!(service.delete_expired(10).await.unwrap(), 0);
+    assert_eq!(service.prune(Prune::Expired, 10).await.unwrap(), 0);
     clock.set(1_000_100.0);
-    assert_eq!(service.delete_expired(10).await.unwrap(), 1);
+    assert_eq!(service.prune(Prune::Expired, 10).await.unwrap(), 1);
     assert!(rows(&database, "s1").is_empty());
     assert!(!is_in(&database.beside("-wal"), SECRET), "it is still in the log");
     service.close().await.unwrap();
@@ -134,10 +134,10 @@ async fn many_expired_sessions_are_deleted_in_small_commits() {
     }
     create(&service, "stays", json!({})).await;
     clock.set(1001.0);
-    assert_eq!(service.delete_expired(0).await.unwrap(), 0);
-    assert_eq!(service.delete_expired(100).await.unwrap(), 100);
-    assert_eq!(service.delete_expired(100).await.unwrap(), 50);
-    assert_eq!(service.delete_expired(100).await.unwrap(), 0);
+    assert_eq!(service.prune(Prune::Expired, 0).await.unwrap(), 0);
+    assert_eq!(service.prune(Prune::Expired, 100).await.unwrap(), 100);
+    assert_eq!(service.prune(Prune::Expired, 100).await.unwrap(), 50);
+    assert_eq!(service.prune(Prune::Expired, 100).await.unwrap(), 0);
     assert!(get(&service, &key("stays")).await.is_some());
 }
 
@@ -155,9 +155,10 @@ async fn what_was_pruned_is_in_the_file_no_more() {
         }
     }
     let user = StateOwner::user(APP, USER).unwrap();
-    assert_eq!(service.prune_events(&key("s1"), 590, 1000).await.unwrap(), 589);
-    let end = service.list_state_changes(&user, 0, usize::MAX).await.unwrap().last().unwrap().position;
-    assert_eq!(service.prune_state_log(&user, u64::MAX, 10_000).await.unwrap(), 598);
+    assert_eq!(service.prune(Prune::events(&key("s1"), 590), 1000).await.unwrap(), 589);
+    let end =
+        service.list_state_changes(&user, &ChangeQuery::After(0), usize::MAX).await.unwrap().last().unwrap().position;
+    assert_eq!(service.prune(Prune::state_log(&user, u64::MAX), 10_000).await.unwrap(), 598);
     assert!(!is_in(&database.beside("-wal"), SECRET), "it is still in the log");
     // What is known since is known, also after a point in the future was asked for.
     let last = service.get_state_at(&key("s1"), 601).await.unwrap();
@@ -167,7 +168,7 @@ async fn what_was_pruned_is_in_the_file_no_more() {
     assert_eq!(service.get_state_at(&key("s1"), 602).await.unwrap().get("user:note"), Some(&json!("later")));
     let refused = service.get_state_at(&key("s1"), 595).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::FailedPrecondition, "{refused}");
-    let log = service.list_state_changes(&user, 0, usize::MAX).await.unwrap();
+    let log = service.list_state_changes(&user, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     assert_eq!(log.first().map(|change| change.position), Some(end));
     service.close().await.unwrap();
     assert!(!is_in(&database.path, SECRET), "it is still in the file");

@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use scratchbook::content::Part;
 use scratchbook::model::ScriptedLlm;
-use scratchbook::session::{Expiry, ListSessionsConfig, SessionUpdate};
+use scratchbook::session::{Expiry, ListSessionsConfig, Prune, SessionUpdate};
 use scratchbook::{
     AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, LlmAgent, RunRequest, Runner,
     SessionKey, SessionServiceExt, StateDelta, connect,
@@ -198,7 +198,7 @@ async fn titles_labels_and_ends_are_changed() {
     sessions.set_expiry(&key, Some(Expiry::After(Duration::from_millis(300)))).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().is_none());
-    assert_eq!(sessions.delete_expired(100).await.unwrap(), 0, "the server sees to it");
+    assert_eq!(sessions.prune(Prune::Expired, 100).await.unwrap(), 0, "the server sees to it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

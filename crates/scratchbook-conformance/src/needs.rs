@@ -1,53 +1,6 @@
-//! The capabilities of stores, and the promises that need them.
+//! The capabilities that promises need.
 
-/// A capability of a store beyond keeping sessions, events and the state in them. The stores of this project that use a
-/// database have all of them; a store in front of a service may lack some.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Capability {
-    /// Every event, and every part of a session that is read, has its number.
-    Numbers,
-    /// Idempotent appends: an event that is appended again is recognized.
-    Replays,
-    /// Deltas may contain operations and guards.
-    Operations,
-    /// Optimistic locking: an append may be refused because of a conflict.
-    Conflicts,
-    /// Writes are checked in their commit.
-    Checks,
-    /// State of users and apps can be read and written outside of sessions, and has a log.
-    SharedState,
-    /// Point-in-time states, the writers of keys, forks and rewinds.
-    History,
-    /// A change feed, with notices of commits.
-    Feed,
-    /// Removals are in the feed, so that a reader of the feed can maintain an exact copy.
-    Removals,
-    /// Sessions expire at any given time, and old events can be pruned.
-    Retention,
-    /// Apps and users can be listed, and users erased.
-    Owners,
-    /// Artifacts.
-    Artifacts,
-    /// The store enforces [`Limits`](scratchbook_core::plan::limits::Limits).
-    Limits,
-    /// A session can be created with events and with a given creation time.
-    WholeCreation,
-    /// Sessions can be searched by a part of their title.
-    TitleSearch,
-    /// Ids of apps and sessions may have any characters, and session ids are unique per user only.
-    AnyIds,
-    /// A read is one snapshot, and an update of labels is one commit.
-    Snapshots,
-    /// 64-bit integers are stored exactly.
-    ExactIntegers,
-    /// Pages are limited by bytes as well as by number.
-    PageBytes,
-    /// Events need no author, and may have times up to the last second of the year 9999.
-    AnyEvents,
-}
-
-use Capability::*;
+use scratchbook_core::session::Capability::{self, *};
 
 /// The promises of a theme; an empty list means all of them.
 type Promises = (&'static str, &'static [&'static str]);
@@ -231,23 +184,16 @@ const NEEDS: &[(Capability, &[Promises])] = &[
     (AnyEvents, &[("append", &["timestamps_are_kept_bit_for_bit"]), ("events", &["small_events_come_back"])]),
 ];
 
-impl Capability {
-    /// Every capability.
-    pub fn all() -> impl Iterator<Item = Self> {
-        NEEDS.iter().map(|(capability, _)| *capability)
-    }
-
-    /// The capabilities that a promise of a theme needs.
-    pub(super) fn needed(theme: &str, promise: &str) -> Vec<Self> {
-        let is_it = |(of, promises): &Promises| *of == theme && (promises.is_empty() || promises.contains(&promise));
-        NEEDS.iter().filter(|(_, promises)| promises.iter().any(is_it)).map(|(capability, _)| *capability).collect()
-    }
+/// The capabilities that a promise of a theme needs.
+pub(super) fn needed(theme: &str, promise: &str) -> Vec<Capability> {
+    let is_it = |(of, promises): &Promises| *of == theme && (promises.is_empty() || promises.contains(&promise));
+    NEEDS.iter().filter(|(_, promises)| promises.iter().any(is_it)).map(|(capability, _)| *capability).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::PROMISES;
     use super::*;
+    use crate::PROMISES;
 
     #[test]
     fn what_needs_a_capability_is_a_promise() {
@@ -261,6 +207,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_capability_is_needed_by_promises() {
+        assert!(Capability::ALL.iter().all(|capability| NEEDS.iter().any(|(needed, _)| needed == capability)));
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! The record of a scenario: a store that notes what is created and appended through it, and what is checked meanwhile.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use scratchbook::session::{Committed, forward_sessions};
+use scratchbook::state::apply;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, Result, Session, SessionKey, SessionService, StateDelta};
+use serde_json::{Map, Value, json};
+
+use crate::output::{BAD, DIM, GOOD, Output, styled, visible};
+use crate::shared_state::shared_state;
+use crate::show;
+
+/// A store that notes what a scenario does.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    sessions: Arc<dyn SessionService>,
+    record: Mutex<Record>,
+}
+
+/// What a scenario has done so far.
+#[derive(Debug, Default)]
+struct Record {
+    steps: Vec<Step>,
+    /// The state of each session after its last event.
+    states: HashMap<SessionKey, Map<String, Value>>,
+}
+
+/// A step of a scenario.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The state of a user and the app that an earlier run left, with prefixes.
+    CarriedOn { app_name: String, user_id: String, state: Map<String, Value> },
+    /// A session with its initial state.
+    Session { key: SessionKey, state: Map<String, Value> },
+    /// An event with the delta that was sent, which may have `temp:` keys, and the state after it.
+    Event { key: SessionKey, event: Arc<Event>, sent: StateDelta, state: Map<String, Value>, has_changed: bool },
+    /// A value that was found, and the one that there must be.
+    Check { what: String, found: Option<Value>, expected: Option<Value> },
+}
+
+impl Recorder {
+    pub(super) fn new(sessions: &Arc<dyn SessionService>) -> Self {
+        Self { sessions: Arc::clone(sessions), record: Mutex::default() }
+    }
+
+    /// Notes the state that an earlier run left, if there is any.
+    pub(super) async fn carry_on(&self, app_name: &str, user_id: &str) -> Result<()> {
+        let state = shared_state(&self.sessions, app_name, user_id).await?;
+        if !state.is_empty() {
+            let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
+            self.record().steps.push(Step::CarriedOn { app_name, user_id, state });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check(&self, what: &str, found: Option<&Value>, expected: Option<&Value>) {
+        let (found, expected) = (found.cloned(), expected.cloned());
+        self.record().steps.push(Step::Check { what: what.to_owned(), found, expected });
+    }
+
+    /// Takes the steps noted so far.
+    pub(super) fn take_steps(&self) -> Vec<Step> {
+        std::mem::take(&mut self.record().steps)
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl SessionService for Recorder {
+    forward_sessions!(self.sessions =>
+        capabilities, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed, commits,
+        set_expiry, update_session, prune, list_sessions, locate_session, delete_session, get_state, put_state,
+        list_state_changes, list_owners, delete_user, check_writable, close);
+
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let session = self.sessions.create_session(app_name, user_id, config).await?;
+        let (key, state) = (session.key().clone(), session.state().to_map());
+        let mut record = self.record();
+        record.states.insert(key.clone(), state.clone());
+        record.steps.push(Step::Session { key, state });
+        Ok(session)
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        let sent = event.actions.state_delta.clone();
+        let committed = self.sessions.append(key, event, options).await?;
+        let mut record = self.record();
+        let state = record.states.entry(key.clone()).or_default();
+        let before = state.clone();
+        apply(state, &committed.event.actions.state_delta);
+        let (state, has_changed) = (state.clone(), *state != before);
+        record.steps.push(Step::Event {
+            key: key.clone(),
+            event: Arc::clone(&committed.event),
+            sent,
+            state,
+            has_changed,
+        });
+        Ok(committed)
+    }
+}
+
+impl Step {
+    /// Whether a value is not the one that there must be. A key that is absent is not the same as `null`.
+    pub(super) fn is_different(&self) -> bool {
+        matches!(self, Self::Check { found, expected, .. } if found != expected)
+    }
+
+    pub(super) fn print(&self, out: &mut Output) -> io::Result<()> {
+        match self {
+            Self::CarriedOn { app_name, user_id, state } => {
+                let owner = format!("{app_name}/{user_id}");
+                out.line(format_args!("\n  {} {}", styled(DIM, "carried on from before:"), visible(&owner)))?;
+                show::state(out, state)
+            }
+            Self::Session { key, state } => {
+                out.line(format_args!("\n  {} {}", styled(DIM, "session"), visible(&key.to_string())))?;
+                show::state(out, state)
+            }
+            Self::Event { event, sent, state, has_changed, .. } => {
+                show::event(out, event)?;
+                show::delta(out, sent)?;
+                if *has_changed { show::state(out, state) } else { Ok(()) }
+            }
+            Self::Check { what, found, expected } => {
+                let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "absent".to_owned(), show::short);
+                let (verdict, wanted) = if self.is_different() {
+                    (styled(BAD, "DIFFERENT"), format!(", must be {}", shown(expected)))
+                } else {
+                    (styled(GOOD, "ok       "), String::new())
+                };
+                out.line(format_args!("  {verdict}  {what}: {}{wanted}", shown(found)))
+            }
+        }
+    }
+
+    /// The list of a scenario's JSON that it is in, and what it is there.
+    fn json(&self) -> Option<(&'static str, Value)> {
+        Some(match self {
+            Self::CarriedOn { app_name, user_id, state } => {
+                ("carriedOn", json!({"appName": app_name, "userId": user_id, "state": state}))
+            }
+            Self::Session { .. } => return None,
+            Self::Event { key, event, state, .. } => {
+                let (app_name, user_id, session_id) = (key.app_name(), key.user_id(), key.session_id());
+                let event = event.as_ref();
+                let shown = json!({
+                    "appName": app_name, "userId": user_id, "session": session_id, "event": event, "state": state,
+                });
+                ("events", shown)
+            }
+            Self::Check { what, found, expected } => {
+                let is_ok = !self.is_different();
+                ("checks", json!({"what": what, "actual": found, "expected": expected, "ok": is_ok}))
+            }
+        })
+    }
+}
+
+/// A scenario as JSON.
+pub(super) fn as_json(name: &str, steps: &[Step]) -> Value {
+    let list = |list: &str| {
+        let shown = steps.iter().filter_map(Step::json).filter(|(its, _)| *its == list);
+        shown.map(|(_, value)| value).collect::<Vec<_>>()
+    };
+    json!({"name": name, "carriedOn": list("carriedOn"), "events": list("events"), "checks": list("checks")})
+}

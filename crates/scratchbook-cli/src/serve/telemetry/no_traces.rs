@@ -1,0 +1,24 @@
+//! Traces in a program without the feature `otel`: there are none.
+
+use scratchbook::Error;
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Identity;
+
+use crate::args::ServeArgs;
+
+/// The exporter of traces, which cannot be made.
+#[derive(Debug)]
+pub(super) enum Traces {}
+
+impl Traces {
+    pub(super) fn begin(_: &ServeArgs) -> Result<Option<Self>, Error> {
+        Ok(None)
+    }
+
+    pub(super) fn layer<S: Subscriber>(&self) -> impl Layer<S> + Send + Sync + use<S> {
+        Identity::new()
+    }
+
+    pub(super) async fn end(self) {}
+}

@@ -1,0 +1,22 @@
+//! The types in the signatures of services, for the macros that write methods of them.
+
+use std::pin::Pin;
+
+pub use std::collections::BTreeMap;
+
+pub use crate::artifact::ArtifactVersion;
+pub use crate::content::Part;
+pub use crate::error::{KeyWriter, Result};
+pub use crate::event::Event;
+pub use crate::session::{
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
+};
+pub use crate::state::{StateDelta, StateMap};
+
+/// What an `async` method of a service returns, as `async_trait` writes it.
+pub type ServiceFuture<'f, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'f>>;
+
+/// A JSON object.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;
