@@ -54,6 +54,19 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 /// # Ok(()) }
 /// ```
 ///
+/// A method that is left out is an error of the compiler:
+///
+/// ```compile_fail,E0046
+/// use scratchbook::session::{SessionService, forward_sessions};
+///
+/// #[derive(Debug)]
+/// struct Forgetful<S>(S);
+///
+/// impl<S: SessionService> SessionService for Forgetful<S> {
+///     forward_sessions!(self.0 => get_session);
+/// }
+/// ```
+///
 /// A method of the layer may take the call's future and return its result. Here each call goes through `bound`:
 ///
 /// ```text
@@ -64,10 +77,10 @@ macro_rules! forward_sessions {
     (**$this:ident => $($method:ident),+ $(,)?) => {
         $($crate::__signature! { $method { pass $this (**$this) } })+
     };
-    ($this:ident.$service:ident => $($method:ident),+ $(,)?) => {
+    ($this:ident.$service:tt => $($method:ident),+ $(,)?) => {
         $($crate::__signature! { $method { pass $this ($this.$service) } })+
     };
-    ($this:ident.$around:ident($that:ident.$service:ident) => $($method:ident),+ $(,)?) => {
+    ($this:ident.$around:ident($that:ident.$service:tt) => $($method:ident),+ $(,)?) => {
         $($crate::__signature! { $method { around $this ($this.$around) ($that.$service) } })+
     };
 }
