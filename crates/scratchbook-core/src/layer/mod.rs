@@ -1,6 +1,6 @@
 //! Layers: services around a service that add a feature of which stores need not know.
 //!
-//! Each layer forwards every method explicitly, so that a new method of a trait is not forgotten.
+//! Each layer names the methods that it forwards, so that a new method of a trait is not forgotten.
 
 pub mod deadline;
 mod read_only;

@@ -1,6 +1,6 @@
-//! Macros that write methods of [`SessionService`](super::SessionService) and
-//! [`ArtifactService`](crate::artifact::ArtifactService): for layers, which pass most calls on, and for stores that lack
-//! some.
+//! Macros that write methods of a [`SessionService`](super::SessionService) or an
+//! [`ArtifactService`](crate::artifact::ArtifactService): for layers, which pass most calls on, and for stores that
+//! lack some.
 
 use crate::error::{Error, ErrorKind};
 
@@ -30,8 +30,8 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 /// #[async_trait]
 /// impl<S: SessionService> SessionService for Undeletable<S> {
 ///     forward_sessions!(self.service =>
-///         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
-///         locate_session, append, get_state, list_state, put_state, list_state_changes, list_feed,
+///         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session,
+///         list_sessions, locate_session, append, get_state, list_state, put_state, list_state_changes, list_feed,
 ///         commits, set_expiry, update_session, list_owners, check_writable, close);
 ///
 ///     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
@@ -54,6 +54,19 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 /// # Ok(()) }
 /// ```
 ///
+/// A method that is left out is an error of the compiler:
+///
+/// ```compile_fail,E0046
+/// use scratchbook::session::{SessionService, forward_sessions};
+///
+/// #[derive(Debug)]
+/// struct Forgetful<S>(S);
+///
+/// impl<S: SessionService> SessionService for Forgetful<S> {
+///     forward_sessions!(self.0 => get_session);
+/// }
+/// ```
+///
 /// A method of the layer may take the call's future and return its result. Here each call goes through `bound`:
 ///
 /// ```text
@@ -64,10 +77,10 @@ macro_rules! forward_sessions {
     (**$this:ident => $($method:ident),+ $(,)?) => {
         $($crate::__signature! { $method { pass $this (**$this) } })+
     };
-    ($this:ident.$service:ident => $($method:ident),+ $(,)?) => {
+    ($this:ident.$service:tt => $($method:ident),+ $(,)?) => {
         $($crate::__signature! { $method { pass $this ($this.$service) } })+
     };
-    ($this:ident.$around:ident($that:ident.$service:ident) => $($method:ident),+ $(,)?) => {
+    ($this:ident.$around:ident($that:ident.$service:tt) => $($method:ident),+ $(,)?) => {
         $($crate::__signature! { $method { around $this ($this.$around) ($that.$service) } })+
     };
 }
@@ -116,20 +129,12 @@ macro_rules! unsupported_sessions {
 }
 
 /// [`forward_sessions!`](crate::forward_sessions) for an [`ArtifactService`](crate::artifact::ArtifactService).
-///
-/// ```text
-/// forward_artifacts!(self.service => load_artifact, list_artifacts, list_artifact_versions);
-/// ```
 #[macro_export]
 macro_rules! forward_artifacts {
     ($($call:tt)+) => { $crate::forward_sessions! { $($call)+ } };
 }
 
 /// [`unsupported_sessions!`](crate::unsupported_sessions) for an [`ArtifactService`](crate::artifact::ArtifactService).
-///
-/// ```text
-/// unsupported_artifacts!("keep them elsewhere" => save_artifact, delete_artifact);
-/// ```
 #[macro_export]
 macro_rules! unsupported_artifacts {
     ($($call:tt)+) => { $crate::unsupported_sessions! { $($call)+ } };
@@ -138,73 +143,113 @@ macro_rules! unsupported_artifacts {
 /// Finds the signature of a method by its name. A method of the trait that is not here cannot be forwarded.
 #[doc(hidden)]
 #[macro_export]
-#[cfg_attr(rustfmt, rustfmt::skip)]
 macro_rules! __signature {
-    (capabilities $how:tt) => { $crate::__method! { $how sync capabilities() -> $crate::sig::Capabilities } };
-    (create_session $how:tt) => { $crate::__method! { $how
-        create_session<'a, 'b>(app_name: &'a str, user_id: &'b str, config: $crate::sig::CreateSessionConfig)
-            -> $crate::sig::Session } };
-    (get_session $how:tt) => { $crate::__method! { $how
-        get_session<'a, 'b>(key: &'a $crate::sig::SessionKey, config: &'b $crate::sig::GetSessionConfig)
-            -> Option<$crate::sig::Session> } };
-    (get_initial_state $how:tt) => { $crate::__method! { $how
-        get_initial_state<'a>(key: &'a $crate::sig::SessionKey) -> Option<$crate::sig::InitialState> } };
-    (get_state_at $how:tt) => { $crate::__method! { $how
-        get_state_at<'a>(key: &'a $crate::sig::SessionKey, seq: u64) -> $crate::sig::StateMap } };
-    (blame $how:tt) => { $crate::__method! { $how
-        blame<'a>(key: &'a $crate::sig::SessionKey) -> $crate::sig::BTreeMap<String, $crate::sig::KeyWriter> } };
-    (fork_session $how:tt) => { $crate::__method! { $how
-        fork_session<'a>(key: &'a $crate::sig::SessionKey, config: $crate::sig::ForkConfig) -> $crate::sig::Session } };
-    (list_sessions $how:tt) => { $crate::__method! { $how
-        list_sessions<'a, 'b>(app_name: &'a str, config: &'b $crate::sig::ListSessionsConfig)
-            -> $crate::sig::ListSessionsResponse } };
-    (locate_session $how:tt) => { $crate::__method! { $how
-        locate_session<'a, 'b>(app_name: &'a str, session_id: &'b str) -> Option<$crate::sig::SessionKey> } };
-    (delete_session $how:tt) => { $crate::__method! { $how
-        delete_session<'a>(key: &'a $crate::sig::SessionKey) -> () } };
-    (append $how:tt) => { $crate::__method! { $how
-        append<'a>(key: &'a $crate::sig::SessionKey, event: $crate::sig::Event, options: $crate::sig::AppendOptions)
-            -> $crate::sig::Committed } };
-    (get_state $how:tt) => { $crate::__method! { $how
-        get_state<'a>(owner: &'a $crate::sig::StateOwner) -> $crate::sig::JsonObject } };
-    (list_state $how:tt) => { $crate::__method! { $how
-        list_state<'a, 'b>(owner: &'a $crate::sig::StateOwner, config: &'b $crate::sig::ListStateConfig)
-            -> $crate::sig::StatePage } };
-    (put_state $how:tt) => { $crate::__method! { $how
-        put_state<'a>(owner: &'a $crate::sig::StateOwner, delta: $crate::sig::StateDelta,
-            options: $crate::sig::PutStateOptions) -> u64 } };
-    (list_state_changes $how:tt) => { $crate::__method! { $how
-        list_state_changes<'a, 'b>(owner: &'a $crate::sig::StateOwner, query: &'b $crate::sig::ChangeQuery,
-            limit: usize) -> Vec<$crate::sig::StateChange> } };
-    (list_feed $how:tt) => { $crate::__method! { $how
-        list_feed<'a, 'b>(owner: &'a $crate::sig::StateOwner, start: &'b $crate::sig::FeedStart, limit: usize)
-            -> $crate::sig::FeedPage } };
-    (commits $how:tt) => { $crate::__method! { $how
-        sync commits() -> $crate::sig::Result<$crate::sig::CommitNotices> } };
-    (set_expiry $how:tt) => { $crate::__method! { $how
-        set_expiry<'a>(key: &'a $crate::sig::SessionKey, expiry: Option<$crate::sig::Expiry>) -> () } };
-    (update_session $how:tt) => { $crate::__method! { $how
-        update_session<'a>(key: &'a $crate::sig::SessionKey, update: $crate::sig::SessionUpdate) -> () } };
-    (prune $how:tt) => { $crate::__method! { $how prune<>(what: $crate::sig::Prune, limit: usize) -> u64 } };
-    (list_owners $how:tt) => { $crate::__method! { $how
-        list_owners<'a>(after: Option<&'a $crate::sig::StateOwner>, limit: usize) -> Vec<$crate::sig::StateOwner> } };
-    (delete_user $how:tt) => { $crate::__method! { $how
-        delete_user<'a, 'b>(app_name: &'a str, user_id: &'b str) -> () } };
-    (check_writable $how:tt) => { $crate::__method! { $how check_writable<>() -> () } };
-    (close $how:tt) => { $crate::__method! { $how close<>() -> () } };
-    (save_artifact $how:tt) => { $crate::__method! { $how
-        save_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str, artifact: $crate::sig::Part,
-            custom_metadata: $crate::sig::JsonObject) -> u64 } };
-    (load_artifact $how:tt) => { $crate::__method! { $how
-        load_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str, version: Option<u64>)
-            -> Option<$crate::sig::Part> } };
-    (list_artifacts $how:tt) => { $crate::__method! { $how
-        list_artifacts<'a>(session: &'a $crate::sig::SessionKey) -> Vec<String> } };
-    (list_artifact_versions $how:tt) => { $crate::__method! { $how
-        list_artifact_versions<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str)
-            -> Vec<$crate::sig::ArtifactVersion> } };
-    (delete_artifact $how:tt) => { $crate::__method! { $how
-        delete_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str) -> () } };
+    (capabilities $how:tt) => {
+        $crate::__method! { $how sync capabilities() -> $crate::sig::Capabilities }
+    };
+    (create_session $how:tt) => {
+        $crate::__method! { $how create_session<'a, 'b>(app_name: &'a str, user_id: &'b str,
+        config: $crate::sig::CreateSessionConfig) -> $crate::sig::Session }
+    };
+    (get_session $how:tt) => {
+        $crate::__method! { $how get_session<'a, 'b>(key: &'a $crate::sig::SessionKey,
+        config: &'b $crate::sig::GetSessionConfig) -> Option<$crate::sig::Session> }
+    };
+    (get_initial_state $how:tt) => {
+        $crate::__method! { $how get_initial_state<'a>(key: &'a $crate::sig::SessionKey)
+        -> Option<$crate::sig::InitialState> }
+    };
+    (get_state_at $how:tt) => {
+        $crate::__method! { $how get_state_at<'a>(key: &'a $crate::sig::SessionKey, seq: u64) -> $crate::sig::StateMap }
+    };
+    (blame $how:tt) => {
+        $crate::__method! { $how blame<'a>(key: &'a $crate::sig::SessionKey)
+        -> $crate::sig::BTreeMap<String, $crate::sig::KeyWriter> }
+    };
+    (fork_session $how:tt) => {
+        $crate::__method! { $how fork_session<'a>(key: &'a $crate::sig::SessionKey, config: $crate::sig::ForkConfig)
+        -> $crate::sig::Session }
+    };
+    (list_sessions $how:tt) => {
+        $crate::__method! { $how list_sessions<'a, 'b>(app_name: &'a str, config: &'b $crate::sig::ListSessionsConfig)
+        -> $crate::sig::ListSessionsResponse }
+    };
+    (locate_session $how:tt) => {
+        $crate::__method! { $how locate_session<'a, 'b>(app_name: &'a str, session_id: &'b str)
+        -> Option<$crate::sig::SessionKey> }
+    };
+    (delete_session $how:tt) => {
+        $crate::__method! { $how delete_session<'a>(key: &'a $crate::sig::SessionKey) -> () }
+    };
+    (append $how:tt) => {
+        $crate::__method! { $how append<'a>(key: &'a $crate::sig::SessionKey, event: $crate::sig::Event,
+        options: $crate::sig::AppendOptions) -> $crate::sig::Committed }
+    };
+    (get_state $how:tt) => {
+        $crate::__method! { $how get_state<'a>(owner: &'a $crate::sig::StateOwner) -> $crate::sig::JsonObject }
+    };
+    (list_state $how:tt) => {
+        $crate::__method! { $how list_state<'a, 'b>(owner: &'a $crate::sig::StateOwner,
+        config: &'b $crate::sig::ListStateConfig) -> $crate::sig::StatePage }
+    };
+    (put_state $how:tt) => {
+        $crate::__method! { $how put_state<'a>(owner: &'a $crate::sig::StateOwner, delta: $crate::sig::StateDelta,
+        options: $crate::sig::PutStateOptions) -> u64 }
+    };
+    (list_state_changes $how:tt) => {
+        $crate::__method! { $how list_state_changes<'a, 'b>(owner: &'a $crate::sig::StateOwner,
+        query: &'b $crate::sig::ChangeQuery, limit: usize) -> Vec<$crate::sig::StateChange> }
+    };
+    (list_feed $how:tt) => {
+        $crate::__method! { $how list_feed<'a, 'b>(owner: &'a $crate::sig::StateOwner,
+        start: &'b $crate::sig::FeedStart, limit: usize) -> $crate::sig::FeedPage }
+    };
+    (commits $how:tt) => {
+        $crate::__method! { $how sync commits() -> $crate::sig::Result<$crate::sig::CommitNotices> }
+    };
+    (set_expiry $how:tt) => {
+        $crate::__method! { $how set_expiry<'a>(key: &'a $crate::sig::SessionKey, expiry: Option<$crate::sig::Expiry>)
+        -> () }
+    };
+    (update_session $how:tt) => {
+        $crate::__method! { $how update_session<'a>(key: &'a $crate::sig::SessionKey,
+        update: $crate::sig::SessionUpdate) -> () }
+    };
+    (prune $how:tt) => {
+        $crate::__method! { $how prune<>(what: $crate::sig::Prune, limit: usize) -> u64 }
+    };
+    (list_owners $how:tt) => {
+        $crate::__method! { $how list_owners<'a>(after: Option<&'a $crate::sig::StateOwner>, limit: usize)
+        -> Vec<$crate::sig::StateOwner> }
+    };
+    (delete_user $how:tt) => {
+        $crate::__method! { $how delete_user<'a, 'b>(app_name: &'a str, user_id: &'b str) -> () }
+    };
+    (check_writable $how:tt) => {
+        $crate::__method! { $how check_writable<>() -> () }
+    };
+    (close $how:tt) => {
+        $crate::__method! { $how close<>() -> () }
+    };
+    (save_artifact $how:tt) => {
+        $crate::__method! { $how save_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str,
+        artifact: $crate::sig::Part, custom_metadata: $crate::sig::JsonObject) -> u64 }
+    };
+    (load_artifact $how:tt) => {
+        $crate::__method! { $how load_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str,
+        version: Option<u64>) -> Option<$crate::sig::Part> }
+    };
+    (list_artifacts $how:tt) => {
+        $crate::__method! { $how list_artifacts<'a>(session: &'a $crate::sig::SessionKey) -> Vec<String> }
+    };
+    (list_artifact_versions $how:tt) => {
+        $crate::__method! { $how list_artifact_versions<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str)
+        -> Vec<$crate::sig::ArtifactVersion> }
+    };
+    (delete_artifact $how:tt) => {
+        $crate::__method! { $how delete_artifact<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str)
+        -> () }
+    };
 }
 
 /// Writes a method as `async_trait` would, so that the future of the service within is returned as it is.

@@ -47,7 +47,7 @@ use crate::state::{StateDelta, StateMap};
 pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// Returns what the service can do beyond keeping sessions, events and the state in them. It does not change.
     ///
-    /// A call that needs a missing capability is refused as `Unsupported`.
+    /// A store refuses a call that needs a missing capability as `Unsupported`.
     fn capabilities(&self) -> Capabilities;
 
     /// Creates a session. Its state is split by prefix: `user:` and `app:` keys go to the user and the app.
@@ -272,7 +272,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// The errors of a failed write.
     async fn check_writable(&self) -> Result<()>;
 
-    /// Finishes the accepted calls, then refuses every later call with `FailedPrecondition`. Closing twice is allowed.
+    /// Finishes the accepted calls, then refuses every later call with `FailedPrecondition`; methods that the store does
+    /// not support may still be refused as `Unsupported`. Closing twice is allowed.
     ///
     /// # Errors
     ///

@@ -9,6 +9,7 @@ mod agent_config;
 mod agents;
 mod asking;
 mod beside;
+mod capabilities;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
 mod compaction;
