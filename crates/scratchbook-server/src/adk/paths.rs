@@ -17,7 +17,7 @@ use crate::app_state::AppState;
 /// Knows which paths there are, and what to say of others.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
-    /// The routes, none of which does anything: all say that they are there.
+    /// The routes, with handlers that only report that the route exists.
     known: Router,
 }
 

@@ -22,10 +22,11 @@ const SMALL: u64 = 1 << 20;
 /// How many accounts are remembered before those are forgotten that hold nothing.
 const SWEEP_FROM: usize = 1_024;
 
-/// The room for bodies: a fifth of it for their bytes as they come, a fifth for what is made of small ones, so that large
-/// ones keep nobody waiting who sends little, and the rest for what is made of large ones.
+/// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, so that large ones
+/// do not keep small ones waiting, and the rest for parsed large bodies.
 ///
-/// Bytes are taken before what is made of them, and nothing the other way round: no two bodies wait for each other.
+/// Room for the bytes is taken first, room for the parsed body second, never in the other order: so no two bodies wait
+/// for each other.
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes: Pool,

@@ -24,8 +24,8 @@ pub(crate) use time::{answer_in_time, begins_run};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// The longest body of a request, in bytes: 36 MiB, so that what a store takes fits whatever is around it: an event of
-    /// 16 MiB twice, as Google's clients send it. A longer one answers 413.
+    /// The longest body of a request, in bytes: 36 MiB, room for the largest event that a store takes,
+    /// 16 MiB, twice, as Google's clients send it. A longer one answers 413.
     pub body_bytes: usize,
     /// The most events in a body, that a session begins with: 20,000. More answer 413.
     pub body_events: usize,
@@ -33,7 +33,7 @@ pub struct ServerLimits {
     pub body_parts: usize,
     /// The most operations in a body: 100,000. More answer 413.
     pub body_operations: usize,
-    /// The most bytes of memory that bodies take, all of them at a time, with what is made of them: 512 MiB. One that
+    /// The most bytes of memory that all bodies, and what is parsed from them, take at a time: 512 MiB. A body that
     /// would take more by itself answers 413; those for which there is no room in [`body_wait`](Self::body_wait) answer
     /// 503 with `Retry-After`. A token has no more than half of it.
     pub body_memory: usize,
@@ -57,7 +57,7 @@ pub struct ServerLimits {
     pub answer_time: Duration,
     /// How long a client may read nothing of what is sent to it: 60 seconds. Then its connection is closed.
     pub stall_time: Duration,
-    /// The most connections at a time: 8,192. For one more the connection ends that has waited longest for a request; if
+    /// The most connections at a time: 8,192. If one more comes, the one that has waited longest for a request ends; if
     /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
     pub connections: usize,
     /// The most requests that are worked on at a time: 128. More wait, and callers take turns: while others are there, one

@@ -70,7 +70,7 @@ impl Params {
         self.0.get(name).map(String::as_str)
     }
 
-    /// How many a page has. More than a page may have are as many as it may.
+    /// The page size. One that is too large counts as the largest.
     pub(super) fn page_size(&self) -> Result<usize> {
         let Some(text) = self.text("pageSize") else { return Ok(USUAL) };
         let wrong = || Error::invalid(format!("pageSize is {text:?}; it is a number from 1 to {MOST}"));
@@ -127,7 +127,7 @@ impl Body {
     }
 }
 
-/// A body of a form is what a page of anybody may send without asking.
+/// Any web page may send a form's body without a preflight.
 fn check_content_type(headers: &HeaderMap) -> Result<(), GoogleError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or("not of text");
