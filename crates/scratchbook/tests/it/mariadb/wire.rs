@@ -11,7 +11,7 @@ use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, SessionKey, SessionService,
     StateDelta,
 };
-use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions, Proxy};
 use tokio::task::JoinSet;
 
 use super::server::{Database, connection};

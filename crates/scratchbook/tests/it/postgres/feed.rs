@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use scratchbook::session::{FeedCommit, FeedEntry, FeedStart, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{SessionService, StateDelta};
-use scratchbook_servers::Proxy;
+use scratchbook_test_servers::Proxy;
 use serde_json::json;
 
 use super::server::{Schema, client};

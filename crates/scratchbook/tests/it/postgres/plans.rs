@@ -10,7 +10,7 @@ use scratchbook::session::{
 };
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionService, StateDelta};
-use scratchbook_servers::{Postgres, PostgresOptions};
+use scratchbook_test_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 
 use super::server::Schema;

@@ -1,4 +1,4 @@
-//! Sealed values: any of them comes back, none is taken for another, and adapters around see them as they are.
+//! Sealed values: any of them comes back, none is taken for another, and layers around see them as they are.
 
 use std::sync::Arc;
 
