@@ -211,7 +211,7 @@ impl Event {
         &self.extra
     }
 
-    /// The same fields, mutable: for a service in between whose own fields are not part of the event.
+    /// The same fields, mutable: for a service that keeps fields of its own among them.
     pub fn extra_mut(&mut self) -> &mut ExtraFields {
         &mut self.extra
     }

@@ -289,8 +289,8 @@ impl Server {
         Ok(())
     }
 
-    /// Whether this server may be served at an address: [`run`](Self::run) refuses others. Call this
-    /// before listening to refuse sooner.
+    /// Checks that this server may be served at an address; [`run`](Self::run) refuses others. Call this
+    /// before listening to find out earlier.
     ///
     /// # Errors
     ///

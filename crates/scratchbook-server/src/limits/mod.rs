@@ -20,14 +20,14 @@ pub(crate) use rate::{Rates, limit_rate};
 pub(crate) use streams::Streams;
 pub(crate) use time::{answer_in_time, begins_run};
 
-/// The limits of a server. The defaults are made for a server that strangers reach.
+/// The limits of a server. The defaults suit a server that anybody can reach.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
     /// The longest body of a request, in bytes: 36 MiB, room for the largest event that a store takes,
     /// 16 MiB, twice, as Google's clients send it. A longer one answers 413.
     pub body_bytes: usize,
-    /// The most events in a body, that a session begins with: 20,000. More answer 413.
+    /// The most events in a body that creates a session: 20,000. More answer 413.
     pub body_events: usize,
     /// The most parts of each content in a body: 10,000. More answer 413.
     pub body_parts: usize,
@@ -47,8 +47,8 @@ pub struct ServerLimits {
     pub headers: usize,
     /// How long the line and headers of the first request on a connection may take to come: 5 seconds. Then it is closed.
     pub first_header_time: Duration,
-    /// How long those of the next request may take, from the end of the request before; so also how long a connection is
-    /// kept for another request: 30 seconds. Then it is closed.
+    /// How long the line and headers of a later request may take, from the end of the request before: 30 seconds. A
+    /// connection is kept for as long. Then it is closed.
     pub header_time: Duration,
     /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
     /// are being made and sent have eight times this together; what is beyond it answers 503.
@@ -66,13 +66,14 @@ pub struct ServerLimits {
     pub requests: usize,
     /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
     pub waiting_requests: usize,
-    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list whose
-    /// last answer was not below 256 KiB, or that was not read before, searches of Vertex's lists, and checks of a history.
+    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list,
+    /// unless its last answer was below 256 KiB, searches of Vertex's lists, and checks of a history.
     pub heavy_reads: usize,
     /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
     pub heavy_writes: usize,
-    /// The most connections of an address, of IPv6 a network, on which nobody has logged in yet: 64. For one more the
-    /// oldest of them ends. If nobody has to log in they are not counted, nor are those of this machine and of proxies.
+    /// The most connections of an address (IPv6: a network) on which nobody has logged in yet: 64. If one more comes,
+    /// the oldest of them ends. They are not counted if nobody has to log in, nor are those of this machine and of
+    /// proxies.
     pub connections_before_login: usize,
     /// Proxies, whose connections are those of many clients. What they say of their clients is not looked at.
     pub trusted_proxies: Vec<Network>,

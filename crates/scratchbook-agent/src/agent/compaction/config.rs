@@ -34,7 +34,7 @@ pub struct EventsCompactionConfig {
     pub compaction_interval: Option<usize>,
     /// How many earlier invocations are summarized again with them.
     pub overlap_size: Option<usize>,
-    /// The number of tokens in a request from which the events before it are summarized. The model's last count is
+    /// The number of tokens in a request at which the earlier events are summarized. The model's last count is
     /// used, or else an estimate of four characters per token.
     pub token_threshold: Option<u64>,
     /// How many of the last events are kept; more if a call would be separated from its response.
