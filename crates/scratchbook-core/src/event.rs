@@ -407,7 +407,7 @@ pub struct EventActions {
     /// The checkpoint of a resumable agent.
     #[serde(default, alias = "agent_state", skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Box<Map<String, Value>>>,
-    /// The run before which the session was rewound to.
+    /// The first run that a rewind undid.
     #[serde(default, alias = "rewind_before_invocation_id", skip_serializing_if = "Option::is_none")]
     pub rewind_before_invocation_id: Option<String>,
     /// The route that a workflow takes next.

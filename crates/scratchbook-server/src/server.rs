@@ -263,8 +263,8 @@ impl Server {
 
     /// All routes, to be served by a server of your own, or below a path of it.
     ///
-    /// Limits of connections and of headers, TLS, and the refusal to serve strangers without a login are
-    /// [`run`](Self::run)'s; here they are that server's.
+    /// [`run`](Self::run) limits connections and headers, speaks TLS, and refuses to serve strangers without a login.
+    /// A server of your own has to do that itself.
     pub fn router(&self) -> Router {
         self.router_at(self.host.clone())
     }

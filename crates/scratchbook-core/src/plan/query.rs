@@ -239,7 +239,7 @@ impl ListQuery {
         (page, None)
     }
 
-    /// Ends a picked page at the session that fills it, by the bytes of each of its sessions. Returns the token of the
+    /// Cuts a picked page after the session that fills it, given the bytes of each of its sessions. Returns the token of the
     /// next page if the page was cut.
     pub fn fit<T>(
         &self,

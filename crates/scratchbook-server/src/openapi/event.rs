@@ -78,7 +78,7 @@ pub(crate) struct ActionsSchema {
     /// Whether a tool's response is shown without the model's summary of it.
     #[schema(required = false)]
     skip_summarization: Option<bool>,
-    /// The run that the session was rewound to the beginning of.
+    /// The first run that a rewind undid.
     #[schema(required = false)]
     rewind_before_invocation_id: Option<String>,
 }

@@ -30,7 +30,7 @@ use scratchbook_core::error::{Error, Result};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EventsCompactionConfig {
-    /// After how many new invocations they are summarized.
+    /// The number of new invocations after which events are summarized.
     pub compaction_interval: Option<usize>,
     /// How many earlier invocations are summarized again with them.
     pub overlap_size: Option<usize>,
