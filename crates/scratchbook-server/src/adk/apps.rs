@@ -23,7 +23,8 @@ pub(super) async fn health() -> Json<Value> {
 /// The version of google-adk whose API this is.
 const ADK_VERSION: &str = "2.13.0";
 
-/// The version of this server. ADK's dev interface shows it after "ADK": that has to say which of its own it goes with.
+/// The version of this server. ADK's dev interface shows it after "ADK", so it begins with the version of ADK that it is
+/// compatible with.
 pub(super) async fn version() -> Json<Value> {
     let version = format!("{ADK_VERSION}-compatible (scratchbook {})", env!("CARGO_PKG_VERSION"));
     let rustc = env!("SCRATCHBOOK_RUSTC_VERSION");

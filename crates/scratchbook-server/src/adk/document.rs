@@ -109,7 +109,7 @@ struct AppInfo {
     description: String,
     /// How it was defined: `rust` in code, `yaml` in a file.
     language: String,
-    /// Never, here.
+    /// Whether the agent controls a computer; always false.
     is_computer_use: bool,
     /// Its LLM agents by name; `null` in a list.
     #[schema(required = false)]

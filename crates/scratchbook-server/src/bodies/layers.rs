@@ -85,7 +85,7 @@ pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Reque
 
 /// Why a body was not read.
 enum Unreadable {
-    /// By how many bytes one may have.
+    /// With the limit, in bytes.
     TooLong(usize),
     BrokenOff,
     TooSlow,
@@ -179,7 +179,7 @@ mod tests {
         let (app_state, router) = (server.app_state(), server.router());
         let everything = Held::default();
         everything.take_parsed(&app_state.room, app_state.limits.body_memory as u64).await.unwrap();
-        // Of each kind as many as there may be places.
+        // One body of each kind for each of the places.
         let zeros = vec!["0"; 90_000].join(",");
         let session = format!(r#"{{"state":{{"k":[{zeros}]}}}}"#);
         let run = format!(

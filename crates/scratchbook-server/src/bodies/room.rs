@@ -106,13 +106,13 @@ impl Pool {
 }
 
 impl Held {
-    /// For a body of a caller. If nobody logs in, all are one, who may have all of the room.
+    /// For a body of a caller. If nobody has to log in, all callers count as one, which may take all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
         let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
         Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
     }
 
-    /// Of the request that has these extensions; of one without a body there is nothing.
+    /// What the request with these extensions holds; nothing if it has no body.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
@@ -169,7 +169,7 @@ impl Held {
 
     /// The request is worked on off the runtime's workers from now on.
     pub(crate) fn leave_workers(&self, place: WorkerPermit) {
-        // Another place would have been entered for the same request, which happens once.
+        // Only set once: a request leaves the workers only once.
         let _ = self.0.place.set(place);
     }
 }

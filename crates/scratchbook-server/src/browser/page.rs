@@ -72,7 +72,7 @@ fn page(status: StatusCode, body: &Markup) -> Response {
     let headers: [(HeaderName, HeaderValue); 4] = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, POLICY.clone()),
-        // Without one browsers would not say of which page the form is.
+        // Without it browsers would not name the page that the form is from.
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];

@@ -117,7 +117,7 @@ impl Body {
             return Err(Error::invalid("the body is empty; send a JSON object").into());
         }
         let read = |bytes: Bytes| json::from_slice::<Value>(&bytes).map_err(|error| error.context("the body"));
-        // A session has neither of what an event has.
+        // Counted like an event: a session has no content and no actions.
         let value = unread.read(&SESSION_EVENT, read).await??;
         if value.is_object() {
             Ok(Self(value))

@@ -157,7 +157,7 @@ impl Claims {
         let user = match self.user.as_deref() {
             Some(ALL_USERS) => None,
             Some(user) => Some(user),
-            // One who only says who they are reaches what is theirs.
+            // Without the claim `user`, the subject is the user.
             None => Some(self.sub.as_deref().ok_or("the token names no user; it takes the claim 'user' or 'sub'")?),
         };
         let rights = self.rights.as_ref().or(self.scope.as_ref()).map(Names::rights).unwrap_or_default();

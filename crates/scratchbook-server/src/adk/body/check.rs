@@ -178,7 +178,7 @@ fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut P
         let message = "Input should be a valid dictionary or object to extract fields from";
         return problems.add("model_attributes_type", loc, message, value);
     };
-    // Mostly nothing came in snake_case, and nothing is looked for by that.
+    // Most bodies have no snake_case names, and then none has to be looked up.
     let has_snake_case = map.keys().any(|key| key.contains('_'));
     for field in model.fields {
         match sent_as(map, field, has_snake_case) {
