@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rusqlite::Connection;
-use scratchbook_servers::{MariaDb, Postgres};
+use scratchbook_test_servers::{MariaDb, Postgres};
 
 const TABLES: [&str; 7] =
     ["sessions", "initial_states", "session_states", "users", "user_states", "events", "state_log"];

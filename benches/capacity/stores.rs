@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use scratchbook::store::Synchronous;
 use scratchbook::{SessionService, connect};
-use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

@@ -9,7 +9,7 @@ use mysql_async::{Conn, Opts, params};
 use scratchbook::GetSessionConfig;
 use scratchbook::store::{DatabaseOptions, MySqlSessionService};
 use scratchbook_benches::{event_of_three, runtime};
-use scratchbook_servers::{MariaDb, MariaDbOptions};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions};
 
 use crate::side::Side;
 use crate::{Comparison, Row, Target, compare, compare_finely};

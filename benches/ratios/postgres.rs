@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use scratchbook::GetSessionConfig;
 use scratchbook::store::{DatabaseOptions, PostgresSessionService};
 use scratchbook_benches::{event_of_three, runtime};
-use scratchbook_servers::{Postgres, PostgresOptions};
+use scratchbook_test_servers::{Postgres, PostgresOptions};
 
 use crate::side::Side;
 use crate::{Comparison, Row, Target, compare, compare_finely};

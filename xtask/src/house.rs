@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::command::{program, root};
-use crate::prose::Prose;
+use crate::prose::idioms;
 use crate::step::Stop;
 
 /// At this length a source file is split.
@@ -19,13 +19,9 @@ const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std:
 
 /// Looks at every file that is tracked, or would be once added.
 pub(crate) fn check() -> Result<(), Stop> {
-    let (mut breaches, mut prose) = (Vec::new(), Prose::default());
+    let mut breaches = Vec::new();
     for path in tracked_files()? {
-        check_file(&path, &mut breaches, &mut prose)?;
-    }
-    breaches.extend(prose.breaches());
-    if let Some(summary) = prose.summary() {
-        println!("{summary}; `cargo xtask prose [PATH]` shows them");
+        check_file(&path, &mut breaches)?;
     }
     for breach in &breaches {
         println!("{breach}");
@@ -34,16 +30,6 @@ pub(crate) fn check() -> Result<(), Stop> {
         0 => Ok(()),
         count => Err(Stop::Failed(format!("house rules broken in {count} places"))),
     }
-}
-
-/// Shows every idiom in files whose path begins so.
-pub(crate) fn show_idioms(prefix: &str) -> Result<(), Stop> {
-    let mut prose = Prose::default();
-    for path in tracked_files()? {
-        check_file(&path, &mut Vec::new(), &mut prose)?;
-    }
-    prose.lines(prefix).iter().for_each(|line| println!("{line}"));
-    Ok(())
 }
 
 fn tracked_files() -> Result<Vec<String>, Stop> {
@@ -58,7 +44,7 @@ fn tracked_files() -> Result<Vec<String>, Stop> {
     Ok(names.split_terminator('\0').map(str::to_owned).collect())
 }
 
-fn check_file(path: &str, breaches: &mut Vec<String>, prose: &mut Prose) -> Result<(), Stop> {
+fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
     let full = root().join(path);
     // A file that was deleted but is still in the index has nothing to check.
     let Ok(meta) = fs::metadata(&full) else { return Ok(()) };
@@ -71,8 +57,8 @@ fn check_file(path: &str, breaches: &mut Vec<String>, prose: &mut Prose) -> Resu
     }
     let bytes = fs::read(&full).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
-    breaches.extend(in_text(path, &text).into_iter().map(|breach| format!("{path}{breach}")));
-    prose.read(path, &text);
+    let found = [in_text(path, &text), idioms(path, &text), broken_links(path, &text)].concat();
+    breaches.extend(found.into_iter().map(|breach| format!("{path}{breach}")));
     Ok(())
 }
 
@@ -104,6 +90,21 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
         }
     }
     breaches
+}
+
+/// The relative links of a Markdown file to files that do not exist.
+fn broken_links(path: &str, text: &str) -> Vec<String> {
+    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    if Path::new(path).extension().is_none_or(|extension| extension != "md") {
+        return Vec::new();
+    }
+    let of_line = |(index, line): (usize, &str)| {
+        let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let broken = targets
+            .filter(|target| !target.is_empty() && !target.contains(':') && !root().join(folder).join(target).exists());
+        broken.map(|target| format!(":{}: a link to '{target}', which does not exist", index + 1)).collect::<Vec<_>>()
+    };
+    text.lines().enumerate().flat_map(of_line).collect()
 }
 
 /// Whether a file holds tests alone.

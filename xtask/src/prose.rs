@@ -3,7 +3,6 @@
 //! A text is read as words, so that it does not matter where its lines break. Code, strings and what stands in
 //! backticks are not read.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A run of words that is not to be used, and what to write in its place.
@@ -33,86 +32,17 @@ const IDIOMS: [Idiom; 6] = [
     Idiom { but_before: &["to", "apart"], ..idiom(&["told"], "reported, returned, shown") },
 ];
 
-/// How many places are left, by the beginnings of paths. The numbers only go down; a row at 0 is removed.
-const LEFT: [(&str, usize); 6] =
-    [("CHANGELOG.md", 4), ("README.md", 4), ("bindings/", 1), ("crates/", 325), ("docs/", 30), ("examples/", 3)];
-
-/// One place in a text.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Place {
-    pub(crate) line: usize,
-    pub(crate) words: String,
-    pub(crate) better: &'static str,
-}
-
-/// What all files together come to.
-#[derive(Default)]
-pub(crate) struct Prose {
-    places: BTreeMap<String, Vec<Place>>,
-}
-
-impl Prose {
-    pub(crate) fn read(&mut self, path: &str, text: &str) {
-        let found = places(path, text);
-        if !found.is_empty() {
-            self.places.insert(path.to_owned(), found);
-        }
+/// The idioms in the prose of one file, each as the rest of a line that begins with the path. Migrations are not read:
+/// databases hold the checksums of their texts.
+pub(crate) fn idioms(path: &str, text: &str) -> Vec<String> {
+    if path.contains("/migrations/") {
+        return Vec::new();
     }
-
-    /// Every place in files whose path begins so, as lines for the reader.
-    pub(crate) fn lines(&self, prefix: &str) -> Vec<String> {
-        let files = self.places.iter().filter(|(path, _)| path.starts_with(prefix));
-        let line =
-            |path: &str, place: &Place| format!("{path}:{}: '{}'; better: {}", place.line, place.words, place.better);
-        files.flat_map(|(path, places)| places.iter().map(move |place| line(path, place))).collect()
-    }
-
-    /// What breaks the rule: each place where none is left to be, or all of a prefix where there are more than before.
-    pub(crate) fn breaches(&self) -> Vec<String> {
-        self.breaches_over(&LEFT)
-    }
-
-    fn breaches_over(&self, left: &[(&str, usize)]) -> Vec<String> {
-        let mut breaches = Vec::new();
-        for (prefix, allowed) in left {
-            let lines = self.lines(prefix);
-            if lines.len() > *allowed {
-                breaches.extend(lines.iter().cloned());
-                breaches
-                    .push(format!("{prefix}: {} idioms of LEFT in xtask/src/prose.rs, over {allowed}", lines.len()));
-            }
-        }
-        let is_free = |path: &&String| !left.iter().any(|(prefix, _)| path.starts_with(prefix));
-        breaches.extend(self.places.keys().filter(is_free).flat_map(|path| self.lines(path)));
-        breaches
-    }
-
-    /// How many places are left, by folder; nothing if none are.
-    pub(crate) fn summary(&self) -> Option<String> {
-        let mut by_folder = BTreeMap::<&str, usize>::new();
-        for (path, places) in &self.places {
-            // A package of `crates/` by itself, anything else by the first name.
-            let levels = if path.starts_with("crates/") { 2 } else { 1 };
-            let end = path.match_indices('/').nth(levels - 1).map_or(path.len(), |(at, _)| at);
-            *by_folder.entry(&path[..end]).or_default() += places.len();
-        }
-        let all: usize = by_folder.values().sum();
-        let folders: Vec<_> = by_folder.iter().map(|(folder, count)| format!("{folder} {count}")).collect();
-        (all > 0).then(|| format!("idioms left: {all} ({})", folders.join(", ")))
-    }
-}
-
-/// The idioms in the prose of one file.
-fn places(path: &str, text: &str) -> Vec<Place> {
     let words = words(&prose(path, text));
     let mut found = Vec::new();
     for at in 0..words.len() {
-        found.extend(IDIOMS.iter().filter(|idiom| idiom.is_at(&words, at)).map(|idiom| Place {
-            line: words[at].0,
-            words:
-                words[at..at + idiom.words.len()].iter().map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" "),
-            better: idiom.better,
-        }));
+        let here = IDIOMS.iter().filter(|idiom| idiom.is_at(&words, at));
+        found.extend(here.map(|idiom| idiom.breach(&words[at..])));
     }
     found
 }
@@ -124,6 +54,11 @@ impl Idiom {
         pairs.all(|(offset, any)| any.split('|').any(|one| one == word(at + offset)))
             && !self.but_after.contains(&at.checked_sub(1).map_or("", word))
             && !self.but_before.contains(&word(at + self.words.len()))
+    }
+
+    fn breach(&self, found: &[(usize, String)]) -> String {
+        let words: Vec<_> = found[..self.words.len()].iter().map(|(_, word)| word.as_str()).collect();
+        format!(":{}: '{}'; better: {}", found[0].0, words.join(" "), self.better)
     }
 }
 
@@ -217,20 +152,17 @@ impl Docstring {
 mod tests {
     use super::*;
 
-    fn found(path: &str, text: &str) -> Vec<(usize, String)> {
-        places(path, text).into_iter().map(|place| (place.line, place.words)).collect()
-    }
-
-    fn one(line: usize, words: &str) -> Vec<(usize, String)> {
-        vec![(line, words.to_owned())]
+    /// The lines and words of what is found.
+    fn found(path: &str, text: &str) -> Vec<String> {
+        idioms(path, text).iter().map(|breach| breach.split_once("; ").unwrap().0.to_owned()).collect()
     }
 
     #[test]
-    fn idioms_are_found_whatever_their_case_and_wherever_lines_break() {
-        assert_eq!(found("a.md", "Whoever waits"), one(1, "whoever"));
-        assert_eq!(found("a.rs", "/// It is taken\n    /// up again then."), one(1, "taken up again"));
-        assert_eq!(found("a.rs", "let a = 1; // told by b"), one(1, "told"));
-        assert_eq!(found("a.sql", "-- so many rows"), one(1, "so many"));
+    fn idioms_are_found_in_any_case_and_across_lines() {
+        assert_eq!(found("a.md", "Whoever waits"), [":1: 'whoever'"]);
+        assert_eq!(found("a.rs", "/// It is taken\n    /// up again then."), [":1: 'taken up again'"]);
+        assert_eq!(found("a.rs", "let a = 1; // told by b"), [":1: 'told'"]);
+        assert_eq!(found("a.sql", "-- so many rows"), [":1: 'so many'"]);
     }
 
     #[test]
@@ -243,34 +175,22 @@ mod tests {
             "told apart",
             "It is. None",
         ] {
-            assert_eq!(found("a.md", text), [], "{text}");
+            assert!(found("a.md", text).is_empty(), "{text}");
         }
     }
 
     #[test]
     fn code_strings_and_backticks_are_not_read() {
-        assert_eq!(found("a.rs", "let told = \"told\";\n/// `told` is code.\n/// ```\n/// told()\n/// ```"), []);
-        assert_eq!(found("a.md", "```sh\ntold\n```\nanew"), one(4, "anew"));
-        assert_eq!(found("a.rs", "/// is\nfn f() {}\n/// none"), []);
-        assert_eq!(found("a.json", "\"told\""), []);
+        assert!(found("a.rs", "let told = \"told\";\n/// `told` is code.\n/// ```\n/// told()\n/// ```").is_empty());
+        assert_eq!(found("a.md", "```sh\ntold\n```\nanew"), [":4: 'anew'"]);
+        assert!(found("a.rs", "/// is\nfn f() {}\n/// none").is_empty());
+        assert!(found("a.json", "\"told\"").is_empty());
+        assert!(found("src/migrations/V1.sql", "-- told").is_empty());
     }
 
     #[test]
     fn docstrings_of_python_are_read_and_other_strings_are_not() {
         let text = "def f():\n    \"\"\"Is told.\n\n    anew\n    \"\"\"\n    sql = \"\"\"\n    anew\n    \"\"\"\n    # anew\n";
-        let lines: Vec<_> = found("a.py", text).into_iter().map(|(line, _)| line).collect();
-        assert_eq!(lines, [2, 4, 9]);
-    }
-
-    #[test]
-    fn a_prefix_may_have_as_many_as_it_had_and_other_files_none() {
-        let mut prose = Prose::default();
-        prose.read("docs/a.md", "anew and anew");
-        prose.read("b.md", "told");
-        let breaches = prose.breaches_over(&[("docs/", 2)]);
-        assert_eq!(breaches, ["b.md:1: 'told'; better: reported, returned, shown"]);
-        assert_eq!(prose.breaches_over(&[("docs/", 1), ("b.md", 1)]).len(), 3);
-        assert_eq!(prose.summary().unwrap(), "idioms left: 3 (b.md 1, docs 2)");
-        assert_eq!(Prose::default().summary(), None);
+        assert_eq!(found("a.py", text), [":2: 'told'", ":4: 'anew'", ":9: 'anew'"]);
     }
 }

@@ -91,7 +91,7 @@ pub async fn timestamps_are_kept_bit_for_bit(store: &Store) {
     }
 }
 
-/// A timestamp that is not finite, negative, or so large that it must be milliseconds is `InvalidArgument`.
+/// A timestamp that is NaN, infinite, negative, or so large that it must be in milliseconds is `InvalidArgument`.
 pub async fn bad_timestamps_are_refused(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;
@@ -122,7 +122,7 @@ pub async fn the_update_time_is_the_last_events(store: &Store) {
     }
 }
 
-/// Only a session's own appends change its update time, not those of others that change the same user's state.
+/// Only a session's own appends change its update time, not those of other sessions that change the user's state.
 pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     let test = TestApp::new(store);
     let (first, second) = (test.create("alice", json!({})).await, test.create("alice", json!({})).await);

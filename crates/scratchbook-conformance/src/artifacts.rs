@@ -82,7 +82,7 @@ pub async fn names_are_listed_in_byte_order(store: &Store) {
     assert_eq!(store.artifacts.list_artifacts(&other).await.unwrap(), ["theirs", "user:a", "user:z"]);
 }
 
-/// A name that starts with `user:` is shared by all sessions of the user, and with nobody else.
+/// A name that starts with `user:` is shared by all sessions of the user, and visible to nobody else.
 pub async fn user_names_are_shared_by_the_users_sessions(store: &Store) {
     let (test, elsewhere) = (TestApp::new(store), TestApp::new(store));
     let (first, second) = (session(&test, "alice", "1").await, session(&test, "alice", "2").await);

@@ -94,7 +94,7 @@ pub async fn outcomes_of_operations_are_checked(store: &Store) {
     }
 }
 
-/// A check that needs a scope sees every key of it, as before and as after the write, and no keys of others.
+/// A check that needs a scope sees all of its keys, before and after the write, and no keys of other scopes.
 pub async fn a_scope_is_shown_whole(store: &Store) {
     let test = TestApp::new(store);
     test.create("bob", json!({"user:theirs": 1, "own": "bob's"})).await;

@@ -56,7 +56,7 @@ pub async fn a_key_written_since_is_refused(store: &Store) {
     assert_eq!(keys(&error), ["user:put", "app:put"]);
 }
 
-/// Per key: changes of others to other keys do not matter, however many there are.
+/// Per key: an append is not refused for changes to other keys, however many there are.
 pub async fn other_keys_do_not_matter(store: &Store) {
     let test = TestApp::new(store);
     let mut mine = test.create("alice", json!({"k": 0, "user:k": 0, "app:k": 0})).await;
@@ -307,7 +307,7 @@ pub async fn a_session_made_anew_is_a_conflict(store: &Store) {
     by_key(&test, &mut mine, json!({"k": 3})).await.unwrap();
 }
 
-/// Of concurrent appends per key from one read, one succeeds; the same holds per session.
+/// Of concurrent appends with locking per key, based on one read, one succeeds; the same holds per session.
 pub async fn racing_appends_have_one_winner(store: &Store) {
     let test = TestApp::new(store);
     for mode in [ConflictMode::ByKey, ConflictMode::BySession] {

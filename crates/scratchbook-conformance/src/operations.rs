@@ -136,7 +136,7 @@ pub async fn merges_follow_rfc_7386(store: &Store) {
     assert_same(made.as_ref(), &json!({"a": {}}), "a merge with an absent key");
 }
 
-/// A key is set if it is absent: never written or removed. `null` is not absent.
+/// `set_if_absent` sets a key that was never written or has been removed. A key with `null` is not absent.
 pub async fn set_if_absent_leaves_what_is_there(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({"there": 1, "null": null, "gone": 1})).await.key().clone();

@@ -119,7 +119,7 @@ pub async fn appends_racing_a_delete_leave_no_orphan(store: &Store) {
     }
 }
 
-/// Sessions created and deleted repeatedly with one id, during appends: each of them has its own events only.
+/// Sessions created and deleted repeatedly with one id, during appends: each session has only its own events.
 pub async fn lives_of_one_id_do_not_mix(store: &Store) {
     let test = TestApp::new(store);
     let key = test.key("alice", "s");

@@ -63,7 +63,7 @@ pub async fn all_events_are_read_by_default(store: &Store) {
     assert_eq!(test.seqs(&key, config()).await, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 }
 
-/// `num_recent_events` reads the last this many in the store's order: none for 0, all if there are fewer.
+/// `num_recent_events` reads this many of the last events, in the store's order: none for 0, all if there are fewer.
 pub async fn recent_events_are_the_last_by_number(store: &Store) {
     let test = TestApp::new(store);
     let key = ten_events(&test).await;
@@ -112,7 +112,7 @@ pub async fn negative_zero_is_a_time_like_zero(store: &Store) {
     }
 }
 
-/// With both options, the events from that time on are selected first, then the last this many of them.
+/// With both options, the events from that time on are selected first, and of these the given number of last ones.
 pub async fn after_timestamp_comes_before_the_last_n(store: &Store) {
     let test = TestApp::new(store);
     let key = ten_events(&test).await;

@@ -204,7 +204,7 @@ pub async fn a_feed_goes_on_over_what_was_pruned(store: &Store) {
     assert_eq!(numbers.collect::<Vec<_>>(), [9, 10]);
 }
 
-/// A log may be pruned up to now with any number; later commits are kept.
+/// A log may be pruned before any position, however large; later commits are kept.
 pub async fn what_comes_after_a_pruned_log_is_known(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();

@@ -44,7 +44,7 @@ pub async fn the_state_at_an_event_is_what_was_shown_then(store: &Store) {
     }
 }
 
-/// The same in a session with enough events for a store to keep checkpoints.
+/// Point-in-time state is also exact in a session with enough events for a store to keep checkpoints.
 pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({"n": 0, "first": true})).await.key().clone();

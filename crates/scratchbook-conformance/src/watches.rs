@@ -93,8 +93,8 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
     timeout(SOON * 3, followers.join_all()).await.expect("all get all");
 }
 
-/// Each watch returns the entries of its own prefix, whatever the others follow, and all of them get the end as an
-/// error.
+/// Each watch returns the entries of its own prefix, whatever the others follow. If the session is deleted, each of
+/// its watches ends with an error.
 pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();

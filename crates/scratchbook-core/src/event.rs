@@ -211,7 +211,7 @@ impl Event {
         &self.extra
     }
 
-    /// The same fields, mutable: for a service in between whose own fields are not part of the event.
+    /// The same fields, mutable: for a service that keeps fields of its own among them.
     pub fn extra_mut(&mut self) -> &mut ExtraFields {
         &mut self.extra
     }
@@ -407,7 +407,7 @@ pub struct EventActions {
     /// The checkpoint of a resumable agent.
     #[serde(default, alias = "agent_state", skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Box<Map<String, Value>>>,
-    /// The run before which the session was rewound to.
+    /// The first run that a rewind undid.
     #[serde(default, alias = "rewind_before_invocation_id", skip_serializing_if = "Option::is_none")]
     pub rewind_before_invocation_id: Option<String>,
     /// The route that a workflow takes next.

@@ -108,12 +108,12 @@ impl WorkerPermit {
         self.compute(move || runtime.block_on(future)).await
     }
 
-    /// Waits for something without the place, so that nobody is kept from working by one who cannot, and takes it again.
+    /// Gives the place up while it waits for something, so that another job can use it, and then takes it again.
     /// If it is there at once, the place is kept.
     ///
     /// # Errors
     ///
-    /// What the wait ends with, then without the place; `Unavailable` if there is no place again in time.
+    /// The error of the wait, and the place stays given up; `Unavailable` if there is no place again in time.
     pub(crate) async fn leave_for<T>(&self, wait: impl Future<Output = Result<T>>) -> Result<T> {
         let mut wait = pin!(wait);
         if let Poll::Ready(done) = poll_fn(|context| Poll::Ready(wait.as_mut().poll(context))).await {
@@ -135,7 +135,7 @@ impl WorkerPermit {
     }
 }
 
-/// Has a part of an answer made off the workers, when it is its turn.
+/// Makes a part of an answer off the workers, when it is its turn.
 ///
 /// # Errors
 ///

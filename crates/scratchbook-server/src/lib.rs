@@ -1,6 +1,7 @@
 //! ADK's HTTP API over a scratchbook store, and scratchbook's own: sessions, state, runs and artifacts.
 //!
-//! Clients of `adk api_server` and ADK's dev interface work with it unchanged; `/v1` has what ADK's API lacks. [`Server::router`] is for a server of your own, [`Server::run`] serves a listener.
+//! Clients of `adk api_server` and ADK's dev interface work with it unchanged; `/v1` has what ADK's API lacks.
+//! [`Server::router`] is for a server of your own, [`Server::run`] serves a listener.
 //!
 //! ```
 //! use scratchbook::model::ScriptedLlm;

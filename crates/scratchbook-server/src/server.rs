@@ -91,7 +91,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Has callers log in. Without, everyone who can reach the server may do everything, and
+    /// Requires a login. Without one, everyone who can reach the server may do everything, and
     /// [`run`](Server::run) serves this machine alone.
     #[must_use]
     pub fn login(mut self, login: Login) -> Self {
@@ -131,7 +131,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server reports its
+    /// Answers `/metrics` with the text that this returns, in Prometheus' format. The server reports its
     /// requests to the facade `metrics` in any case; the program installs the recorder, and renders it here.
     #[must_use]
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
@@ -171,8 +171,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Serves these surfaces alone, otherwise all of them. What is of another is not found; `/health`, `/health/ready` and
-    /// `/metrics` are of none.
+    /// Serves only these surfaces; by default all. Paths of the others answer 404; `/health`, `/health/ready` and
+    /// `/metrics` belong to none.
     #[must_use]
     pub fn surfaces(mut self, surfaces: impl IntoIterator<Item = Surface>) -> Self {
         self.surfaces = surfaces.into_iter().collect();
@@ -185,7 +185,7 @@ impl ServerBuilder {
     ///
     /// `InvalidArgument` if two apps have one name, or an app's name is invalid; if no surface is served, or the dev
     /// interface without ADK's surface, which it speaks to; if an expression for origins is invalid; if a file of the
-    /// login or of TLS is not right, or the dev interface is not in its folder. Whatever reading these files fails with.
+    /// login or of TLS is not right, or the dev interface is not in its folder. Also the errors of reading these files.
     pub fn build(self) -> Result<Server> {
         check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
         let surfaces = self.surfaces;
@@ -263,8 +263,8 @@ impl Server {
 
     /// All routes, to be served by a server of your own, or below a path of it.
     ///
-    /// Limits of connections and of headers, TLS, and the refusal to serve strangers without a login are
-    /// [`run`](Self::run)'s; here they are that server's.
+    /// [`run`](Self::run) limits connections and headers, speaks TLS, and refuses to serve strangers without a login.
+    /// A server of your own has to do that itself.
     pub fn router(&self) -> Router {
         self.router_at(self.host.clone())
     }
@@ -289,8 +289,8 @@ impl Server {
         Ok(())
     }
 
-    /// Whether this server may be served at an address: [`run`](Self::run) refuses others. Call this
-    /// before listening to refuse sooner.
+    /// Checks that this server may be served at an address; [`run`](Self::run) refuses others. Call this
+    /// before listening to find out earlier.
     ///
     /// # Errors
     ///

@@ -54,11 +54,11 @@ pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits 
     (kind_of(uri)?.open)(uri, Box::new(room)).await
 }
 
-/// The migrations that a store lacks, [looked for](MigrationRun::Dry) or [carried out](MigrationRun::Real); none where
-/// its tables are up to date, and for `memory:`, which has none.
+/// [Lists](MigrationRun::Dry) or [runs](MigrationRun::Real) the migrations that a store lacks. There are none if its
+/// tables are up to date, and none for `memory:`.
 ///
-/// [`connect`] carries them out too, unless the URI says otherwise: this is for those who do it apart, with a role
-/// that may change tables.
+/// [`connect`] runs them too, unless the URI says otherwise. Use this function to run them separately, with a role that
+/// may change tables.
 ///
 /// ```
 /// use scratchbook::store::MigrationRun;

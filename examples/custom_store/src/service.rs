@@ -288,7 +288,7 @@ impl SessionService for MapStore {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.open()?.delete(key, RemovalKind::Deleted);
-        // Whoever follows it is told that it is gone.
+        // Its watchers see that it is gone.
         self.notifier.notify();
         Ok(())
     }

@@ -43,7 +43,7 @@ impl FunctionAgent {
         Self { name: name.into(), description: String::new(), function }
     }
 
-    /// Sets the description, which agents that may hand over to it are shown.
+    /// Sets the description, which is shown to agents that may hand over to this one.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();

@@ -43,7 +43,7 @@ pub struct GenerateContentConfig {
     /// Whether the answer comes with probabilities.
     #[serde(alias = "response_logprobs", skip_serializing_if = "Option::is_none")]
     pub response_logprobs: Option<bool>,
-    /// For how many of the likeliest tokens probabilities are returned.
+    /// How many of the likeliest tokens are returned with their probabilities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<u32>,
     /// Makes tokens that were used already less likely.

@@ -40,12 +40,12 @@ fn looked_after(uri: &str, app: &str) {
 
 #[test]
 fn postgres_is_looked_after() {
-    let uri = scratchbook_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
+    let uri = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
     looked_after(&uri, "scratchbook-cli looks after");
 }
 
 #[test]
 fn mariadb_is_looked_after() {
-    let uri = scratchbook_servers::mysql().unwrap_or_else(|error| panic!("{error}"));
+    let uri = scratchbook_test_servers::mysql().unwrap_or_else(|error| panic!("{error}"));
     looked_after(&uri, "scratchbook-cli looks after");
 }

@@ -16,7 +16,7 @@ pub struct KeyConflict {
     /// The kind of conflict.
     pub cause: ConflictCause,
     /// The value that the writer expected: that of a guard, or that of the writer's snapshot of the session. `None` if
-    /// it is absent, and if the store was not given a snapshot.
+    /// the key was absent there, or if the store was not given a snapshot.
     pub read: Option<Value>,
     /// The stored value; `None` if the key is absent.
     pub found: Option<Value>,

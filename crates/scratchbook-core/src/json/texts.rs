@@ -38,7 +38,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The text, if the field is one.
+    /// The text, if the field is a string.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {

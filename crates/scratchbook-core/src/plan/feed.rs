@@ -132,7 +132,7 @@ pub fn too_old() -> Error {
 }
 
 impl FeedPlace {
-    /// After all entries of a commit.
+    /// The position after all entries of a commit.
     pub fn after(position: u64) -> Self {
         Self { position, taken: usize::MAX, since: 0 }
     }

@@ -96,8 +96,9 @@ impl EventQuery {
     }
 }
 
-/// For the last `count` events from a time on: from which number of matches on to search by event number, and how far
-/// back to search. Both grow only with what is returned. `None` if all events are requested.
+/// Bounds for reading the last `count` events from a time on. With more matches than the first bound a store searches
+/// by event number instead of by time, and no further back than the second bound. Both bounds grow only with `count`.
+/// `None` if all events are requested.
 pub fn since_bounds(count: usize) -> Option<(usize, usize)> {
     Some((count.checked_mul(4)?, count.checked_mul(64)?))
 }
@@ -120,7 +121,7 @@ pub enum StateQuery {
 }
 
 impl StateQuery {
-    /// The query of a selection.
+    /// The query for a selection of events.
     ///
     /// # Errors
     ///
@@ -238,8 +239,8 @@ impl ListQuery {
         (page, None)
     }
 
-    /// Ends a picked page at the session that fills it, by the bytes of each of its sessions. Returns the token of the
-    /// next page if the page was cut.
+    /// Cuts a picked page after the session that fills it, given the bytes of each of its sessions. Returns the
+    /// token of the next page if the page was cut.
     pub fn fit<T>(
         &self,
         mut page: Vec<(ListPosition, T)>,

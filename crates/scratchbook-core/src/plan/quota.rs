@@ -121,7 +121,7 @@ impl<T> Charge<T> {
         Reservation::default().kept_if(|_| false)
     }
 
-    /// The write succeeded.
+    /// Ends a write that succeeded: keeps the reservation if the outcome has stored something.
     pub fn settle(self, outcome: &T) {
         if (self.is_stored)(outcome) {
             self.reservation.keep();

@@ -99,7 +99,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// The refusal; nothing may be written then.
+    /// The error that refuses the write; nothing may be written then.
     pub fn resolve(&self, options: &AppendOptions, found: &Found) -> Result<Self, Refusal> {
         let moved = has_moved(options, found);
         let late = |change: &KeyChange, key: &str, found: &FoundKey| match options.conflict {
@@ -169,7 +169,7 @@ impl PreparedSession {
     ///
     /// # Errors
     ///
-    /// The refusal; nothing may be written then.
+    /// The error that refuses the write; nothing may be written then.
     pub fn resolve(mut self, mut found: Found) -> Result<Self, Refusal> {
         let given = self.initial.iter();
         let given = given.map(|(name, value)| KeyChange::new(Scope::Session, name, Change::Set(value.clone())));
@@ -221,7 +221,7 @@ impl PreparedState {
     ///
     /// # Errors
     ///
-    /// The refusal; nothing may be written then.
+    /// The error that refuses the write; nothing may be written then.
     pub fn resolve(&self, found: &Found) -> Result<Vec<KeyChange>, Refusal> {
         let changes = resolve_changes(&self.changes, found, |_, _, _| false)?;
         check(self.check.as_ref(), &changes, found)?;

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::json::bytes_of;
 use crate::state::ScopeMap;
 
-/// The limit on data that comes with the first item of a page, and so is in every page, if pages are bounded.
+/// If pages are bounded, the limit on data that every page has, since it comes with the page's first item.
 pub const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// The room left in a page. It is full when the next item would exceed its bytes; the first item always fits.

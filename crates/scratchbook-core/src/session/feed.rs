@@ -63,7 +63,7 @@ pub enum FeedStart {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FeedPage {
-    /// The entries, in an order in which no session, user or app goes backwards; empty at the end of the feed.
+    /// The entries; those of one session, user or app are in their order. Empty at the end of the feed.
     pub entries: Vec<FeedEntry>,
     /// Where to continue: after the last entry, or at the end of the feed.
     pub cursor: FeedCursor,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// How a caller logged in. A token and a JWT of the same name are two.
+/// How a caller logged in. A token and a JWT of the same name are two logins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LoginName {
     /// Nobody has to log in.

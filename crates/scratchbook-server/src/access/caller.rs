@@ -17,7 +17,7 @@ pub enum Right {
     Write,
     /// Write keys of the whole app.
     App,
-    /// What concerns all: erase users, see all users of an app.
+    /// Administer: erase users, list all users of an app.
     Admin,
 }
 
@@ -126,7 +126,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` names the right that is missing, or says that the token is held to less.
+    /// `PermissionDenied` names the right that is missing, or says that the token is restricted to an app or a user.
     pub(crate) fn check_of_all(&self, right: Right) -> Result<()> {
         self.check(right)?;
         if self.app.is_none() && self.user.is_none() {

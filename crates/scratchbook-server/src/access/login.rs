@@ -124,7 +124,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The first error; what could be read counts, and for the rest what counted before.
+    /// The first error. Files that could be read take effect; for the others, what was read before still applies.
     pub(crate) fn reload(&self) -> Result<()> {
         let tokens = self.tokens.as_ref().map_or(Ok(()), Watched::reload);
         self.jwts.reload().and(tokens)

@@ -122,7 +122,7 @@ impl MadeToken {
         &self.secret
     }
 
-    /// The lines for the file of tokens, TOML, which hold its hash.
+    /// The lines for the file of tokens (TOML), with the token's hash.
     #[must_use]
     pub fn entry(&self) -> &str {
         &self.entry

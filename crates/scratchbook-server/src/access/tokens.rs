@@ -84,7 +84,7 @@ impl Tokens {
         Ok(Self { tokens })
     }
 
-    /// Looks a token up. All tokens are compared, so that the time shows nothing.
+    /// Looks a token up. All tokens are compared, so that the time it takes reveals nothing.
     pub(super) fn find(&self, token: &str, now: f64) -> TokenMatch {
         let hash = sha256(token);
         let mut found = TokenMatch::Nothing;
@@ -120,7 +120,7 @@ impl Token {
     }
 }
 
-/// The hash that a file has of a token.
+/// The hash of a token, as the file holds it.
 pub(super) fn sha256(token: &str) -> [u8; SHA256_OUTPUT_LEN] {
     let mut hash = [0; SHA256_OUTPUT_LEN];
     hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());

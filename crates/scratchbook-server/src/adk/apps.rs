@@ -23,14 +23,15 @@ pub(super) async fn health() -> Json<Value> {
 /// The version of google-adk whose API this is.
 const ADK_VERSION: &str = "2.13.0";
 
-/// The version of this server. ADK's dev interface shows it after "ADK": that has to say which of its own it goes with.
+/// The version of this server. ADK's dev interface shows it after "ADK", so it begins with the version of ADK that it is
+/// compatible with.
 pub(super) async fn version() -> Json<Value> {
     let version = format!("{ADK_VERSION}-compatible (scratchbook {})", env!("CARGO_PKG_VERSION"));
     let rustc = env!("SCRATCHBOOK_RUSTC_VERSION");
     Json(json!({"version": version, "language": "rust", "language_version": rustc}))
 }
 
-/// The names of the apps within the caller's reach, or what is to be known of each.
+/// The names of the apps within the caller's reach, or the details of each.
 pub(super) async fn list(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -45,7 +46,7 @@ pub(super) async fn list(
     let apps: Vec<_> = apps
         .map(|(name, app)| {
             let mut about = json!(About::new(name, app));
-            // This one answer keeps what is null.
+            // This is the only answer that keeps nulls.
             about["agents"] = Value::Null;
             about
         })
@@ -53,7 +54,7 @@ pub(super) async fn list(
     Ok(Json(json!({"apps": apps})))
 }
 
-/// What is to be known of an app and of the LLM agents in it.
+/// The details of an app and of the LLM agents in it.
 pub(super) async fn info(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -89,7 +90,7 @@ pub(crate) fn no_app(name: &str) -> AdkError {
     AdkError::new(StatusCode::NOT_FOUND, json!(detail))
 }
 
-/// What `/list-apps` and `app-info` both tell of an app.
+/// The details of an app that `/list-apps` and `app-info` share.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct About {

@@ -1,6 +1,6 @@
 //! Artifacts, as ADK's clients save, list, load and delete them.
 //!
-//! A session need not be there, as in ADK: what is saved for it is there when it is made.
+//! As in ADK, the session need not exist yet: what is saved for it is there once it is created.
 
 use axum::extract::Query;
 use axum::http::StatusCode;
@@ -62,7 +62,7 @@ async fn save(
     let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
     let artifacts = Artifacts { app_state: &scope.app_state, key: &scope.key };
     let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
-    // Who else is there may have deleted it in between.
+    // Another client may have deleted it in between.
     Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
 }
 
@@ -112,7 +112,7 @@ async fn delete(
     Ok(Json(()))
 }
 
-/// The artifacts of a session. A name that no artifact can have is the name of none.
+/// The artifacts of a session. A name that no artifact can have matches none.
 struct Artifacts<'a> {
     app_state: &'a AppState,
     key: &'a SessionKey,
@@ -210,8 +210,8 @@ impl Described {
 /// What stands for itself in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
-/// The location of a version, in the form of ADK's stores. It names a row of the database, so its scheme is none
-/// that anybody would fetch.
+/// The location of a version, in the form of ADK's stores. It names a row of the database, so its scheme cannot be
+/// fetched.
 fn canonical_uri(key: &SessionKey, name: &str, version: u64) -> String {
     let [app, user, session] =
         [key.app_name(), key.user_id(), key.session_id()].map(|name| utf8_percent_encode(name, SEGMENT));

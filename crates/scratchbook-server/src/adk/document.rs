@@ -76,7 +76,7 @@ impl IntoResponses for Refusals {
     }
 }
 
-/// Who is served, and by what.
+/// The versions of the server and of its language.
 #[derive(ToSchema)]
 #[schema(example = json!({
     "version": "2.13.0-compatible (scratchbook 0.1.0)", "language": "rust", "language_version": "1.92.0",
@@ -104,11 +104,11 @@ struct AppInfo {
     name: String,
     /// The agent that its runs begin with.
     root_agent_name: String,
-    /// What that agent says of itself.
+    /// The description of that agent.
     description: String,
-    /// What it was made from: `rust` in code, `yaml` of a file.
+    /// How it was defined: `rust` in code, `yaml` in a file.
     language: String,
-    /// Never, here.
+    /// Whether the agent controls a computer; always false.
     is_computer_use: bool,
     /// Its LLM agents by name; `null` in a list.
     #[schema(required = false)]
@@ -120,7 +120,7 @@ struct AppInfo {
 struct AgentInfo {
     /// Its name.
     name: String,
-    /// What it says of itself.
+    /// Its description.
     description: String,
     /// Its instruction, as it was written.
     instruction: String,
@@ -130,17 +130,17 @@ struct AgentInfo {
     sub_agents: Vec<String>,
 }
 
-/// The apps, or what is known of them.
+/// The names of the apps, or their details.
 #[derive(ToSchema)]
 #[serde(untagged)]
 enum AppList {
     /// Their names.
     Names(Vec<String>),
-    /// What is known of each.
+    /// The details of each.
     Detailed(ListAppsResponse),
 }
 
-/// What is known of all apps.
+/// The details of all apps.
 #[derive(ToSchema)]
 struct ListAppsResponse {
     /// The apps.
@@ -151,7 +151,7 @@ struct ListAppsResponse {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ListApps {
-    /// Whether more than their names is wanted.
+    /// Whether to return details and not only names.
     #[param(required = false, default = false)]
     detailed: bool,
 }
@@ -178,16 +178,16 @@ struct AdkSession {
     last_update_time: f64,
 }
 
-/// Which events of a session that is too large are wanted.
+/// How a session that is too large is shortened.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ReadAdkSession {
-    /// Of a session that would be too large to be sent whole, only this many of the last events.
+    /// If the session is too large to be sent whole, only this many of the last events.
     #[param(minimum = 0, required = false)]
     num_recent_events: u64,
 }
 
-/// What is known of a version of an artifact.
+/// The metadata of a version of an artifact.
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
@@ -199,11 +199,11 @@ struct ArtifactVersion {
     version: u64,
     /// Its address, which names a row of the store.
     canonical_uri: String,
-    /// What its saver wanted kept beside it.
+    /// The metadata that was saved with it.
     custom_metadata: HashMap<String, Value>,
     /// When it was saved, in seconds since 1970.
     create_time: f64,
-    /// What kind of data it is; absent for text.
+    /// Its content type; absent for text.
     #[schema(required = false)]
     mime_type: Option<String>,
 }
@@ -238,7 +238,7 @@ struct ReadVersion {
     version: i64,
 }
 
-/// Say what this server is.
+/// Show the server's version.
 #[utoipa::path(
     get, path = "/version", operation_id = "adkVersion", tag = ADK,
     responses((status = 200, description = "Its version.", body = Version), Refusals)
@@ -252,7 +252,7 @@ fn version() {}
 )]
 fn list_apps() {}
 
-/// Say what is known of an app and its agents.
+/// Show the details of an app and its agents.
 #[utoipa::path(
     get, path = "/apps/{app}/app-info", operation_id = "adkAppInfo", tag = ADK, params(AppPath),
     responses((status = 200, description = "What is known of it.", body = AppInfo), Refusals)
@@ -285,7 +285,7 @@ fn create_session() {}
 )]
 fn get_session() {}
 
-/// Make a session under an id, of which the body is the state.
+/// Make a session under a given id; the body is its state.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkCreateSessionWithId", tag = ADK,
     params(SessionPath),
@@ -310,7 +310,7 @@ fn update_session() {}
 )]
 fn delete_session() {}
 
-/// Remember a session, which this server does not: there is no memory, and every request is refused.
+/// Add a session to long-term memory. This server has none, so every request is refused.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/memory", operation_id = "adkUpdateMemory", tag = ADK, params(UserPath),
     request_body = UpdateMemoryRequest, responses(Refusals)
@@ -365,7 +365,7 @@ fn list_versions() {}
 )]
 fn load_version() {}
 
-/// Say what is known of an artifact's versions.
+/// List the metadata of an artifact's versions.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/metadata",
     operation_id = "adkDescribeArtifactVersions", tag = ADK, params(SessionPath, NamePath),
@@ -375,7 +375,7 @@ fn load_version() {}
 )]
 fn describe_versions() {}
 
-/// Say what is known of a version of an artifact.
+/// Show the metadata of a version of an artifact.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}/metadata",
     operation_id = "adkDescribeArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
@@ -383,7 +383,7 @@ fn describe_versions() {}
 )]
 fn describe_version() {}
 
-/// Run an agent on a session, and wait for all that it says.
+/// Run an agent on a session, and return its events when it has ended.
 #[utoipa::path(
     post, path = "/run", operation_id = "adkRun", tag = ADK, request_body = RunAgentRequest,
     responses((
@@ -392,7 +392,7 @@ fn describe_version() {}
 )]
 fn run() {}
 
-/// Run an agent on a session, and hear what it says as it comes.
+/// Run an agent on a session, and stream its events as they come.
 #[utoipa::path(
     post, path = "/run_sse", operation_id = "adkRunSse", tag = ADK, request_body = RunAgentRequest,
     responses((

@@ -49,8 +49,8 @@ impl From<Error> for AdkError {
 }
 
 impl SurfaceError for AdkError {
-    /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path, and without anything
-    /// in it, none.
+    /// ADK decodes a path before it matches it: a name with a slash makes another path, and an empty name matches no
+    /// route.
     fn decode(_: &str, raw: &str) -> Result<String, Self> {
         let name = percent_decode_str(raw).decode_utf8_lossy().into_owned();
         if name.is_empty() || name.contains('/') { Err(Self::not_found()) } else { Ok(name) }

@@ -13,7 +13,7 @@ pub(super) const PATCH: &str = "p-";
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What an id of an invocation has at most, without its beginning.
+/// The greatest length of an invocation id, without its beginning.
 const MOST_BYTES: usize = 512 - PATCH.len();
 
 /// The id of the event that a request appends, chosen by its client.
@@ -36,7 +36,7 @@ impl IdempotencyKey {
         }
     }
 
-    /// The event under this key. Its invocation is made of the key as well: with another one it would be another event.
+    /// The event under this key. Its invocation comes from the key as well, so that a retry is the same event.
     pub(super) fn mark(&self, event: Event) -> Event {
         event.with_invocation_id(format!("{PATCH}{}", self.0)).with_id(&self.0)
     }
@@ -50,8 +50,8 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// The refusal of a change; of one that may have been stored it says how to find out. What a store says of it is about
-/// ids of events, which this request has not.
+/// The error for a change that failed. If the change may have been stored, it says how to find out. The store's own
+/// message would be about event ids, which this request does not have.
 pub(super) fn unfinished(error: Error, key: Option<&IdempotencyKey>) -> AdkError {
     if error.public_kind() != ErrorKind::Unavailable {
         return error.into();

@@ -2,7 +2,7 @@
 //! as ADK does for a model without live sessions: a browser shows its page the reason of a close, and nothing of a
 //! handshake that was refused.
 //!
-//! An end is one frame. A library of WebSockets would be for messages that are never exchanged.
+//! A close is one frame; a WebSocket library would serve messages that are never exchanged.
 
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ use tokio::time::timeout;
 
 use super::AdkError;
 
-/// What RFC 6455 has behind every key (1.3).
+/// The suffix that RFC 6455 adds to every key (1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The status of an end for the sake of something in the server (7.4.1), which ADK gives.
+/// The status of a close caused by the server (7.4.1), which ADK sends.
 const INTERNAL_ERROR: u16 = 1011;
 
-/// Why it ends; at most 123 bytes.
+/// The reason of the close; at most 123 bytes.
 const REASON: &str = "Live connection is not supported by this server.";
 
-/// How long the client has to answer the end.
+/// How long the client has to answer the close.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many of those that have it are waited for: they have no place among the connections any more.
+/// How many closes may wait for their answer at a time: they no longer count among the connections.
 static WAITED_FOR: Semaphore = Semaphore::const_new(64);
 
 pub(super) async fn live(mut request: Request) -> Response {
@@ -65,7 +65,7 @@ fn accept(headers: &HeaderMap) -> Option<String> {
     Some(STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &whole)))
 }
 
-/// Sends the end, and waits a moment for what the client has to say to it, if not too many are waited for.
+/// Sends the close, and waits a moment for the client's answer, unless too many are waiting already.
 async fn end(mut socket: impl AsyncRead + AsyncWrite + Unpin, waited_for: &Semaphore) {
     let said = async {
         socket.write_all(&last_frame()).await?;

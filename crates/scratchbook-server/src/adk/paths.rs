@@ -17,7 +17,7 @@ use crate::app_state::AppState;
 /// Knows which paths there are, and what to say of others.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
-    /// The routes, none of which does anything: all say that they are there.
+    /// The routes, with handlers that only report that the route exists.
     known: Router,
 }
 
@@ -53,7 +53,7 @@ fn location(parts: &Parts) -> Option<HeaderValue> {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| Some(uri.authority()?.as_str()));
-    // Where it is served by TLS, what accepts the connection says so.
+    // Our own listener sets the scheme if it speaks TLS.
     let scheme = parts.extensions.get::<Scheme>().or(uri.scheme()).map_or("http", Scheme::as_str);
     let origin = host.map(|host| format!("{scheme}://{host}")).unwrap_or_default();
     HeaderValue::try_from(format!("{origin}{path}{query}")).ok()

@@ -226,7 +226,7 @@ impl Text {
             if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
                 return Err(too_large(most, instead));
             }
-            // What is beyond is refused, whatever there is more of it.
+            // What is beyond the limit is refused, however much it is.
             let mut left = sessions.iter();
             while let Some(session) = left.next().filter(|_| out.len() <= most) {
                 out.push(if out.is_empty() { b'[' } else { b',' });

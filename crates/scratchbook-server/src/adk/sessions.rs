@@ -14,11 +14,11 @@ use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 use crate::scope::{SessionScope, UserScope};
 
-/// How many of the last events are wanted, in the address.
+/// The query: how many of the last events are wanted.
 const NUM_RECENT_EVENTS: &str = "num_recent_events";
 
-/// A session with all of its events. ADK's own server does not know `num_recent_events`, so it counts for a session alone
-/// that would be too large.
+/// A session with all of its events. ADK's own server does not know `num_recent_events`, so it only applies to a
+/// session that would be too large.
 pub(super) async fn get(
     scope: SessionScope<AppState, AdkError>,
     Query(query): Query<Vec<(String, String)>>,
@@ -102,7 +102,7 @@ impl New<'_> {
         if events.is_empty() {
             caller.check_app_keys(state.keys().map(String::as_str))?;
         } else {
-            // The session comes from elsewhere: what it knows of the user and the app is old.
+            // The session is imported: its values of user and app keys may be stale.
             config = config.with_events(events).with_shared_keys_left();
         }
         let made = app_state.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;

@@ -35,7 +35,7 @@ pub(crate) fn event(event: &Event) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Puts an event behind what is written already.
+/// Appends an event to the text.
 pub(crate) fn push_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     let mut event = event.known();
     let metadata = event.custom_metadata.as_ref();
@@ -45,7 +45,7 @@ pub(crate) fn push_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     push_shown(out, event.as_ref())
 }
 
-/// Puts a session with its events behind what is written already.
+/// Appends a session with its events to the text.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub(crate) fn push_session(out: &mut Vec<u8>, session: &Session) -> Result<()> {
     push_session_end(out, session.last_update_time())
 }
 
-/// Puts what a session has before its events behind what is written already; they are next.
+/// Appends the part of a session before its events, which are next.
 pub(crate) fn push_session_head(out: &mut Vec<u8>, session: &Session) -> Result<()> {
     let names: [(&[u8], &str); 3] =
         [(b"{\"id\":", session.id()), (b",\"appName\":", session.app_name()), (b",\"userId\":", session.user_id())];
@@ -70,16 +70,16 @@ pub(crate) fn push_session_head(out: &mut Vec<u8>, session: &Session) -> Result<
     Ok(())
 }
 
-/// Puts the next event of a session behind its head or the event before.
+/// Appends the next event of a session, after its head or the event before.
 pub(crate) fn push_next_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
-    // What is written ends so after the head alone: an event ends with a brace.
+    // The text ends like this only after the head: an event ends with a brace.
     if !out.ends_with(b"[") {
         out.push(b',');
     }
     push_event(out, event)
 }
 
-/// Puts what a session has after its events behind them.
+/// Appends the part of a session after its events.
 pub(crate) fn push_session_end(out: &mut Vec<u8>, last_update_time: f64) -> Result<()> {
     out.extend_from_slice(b"],\"lastUpdateTime\":");
     push_json(out, &last_update_time)?;
@@ -87,7 +87,7 @@ pub(crate) fn push_session_end(out: &mut Vec<u8>, last_update_time: f64) -> Resu
     Ok(())
 }
 
-/// Puts a list behind what is written already.
+/// Appends a list to the text.
 pub(crate) fn push_list<T>(
     out: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,
@@ -116,7 +116,7 @@ pub(crate) fn public_metadata(metadata: Option<Map<String, Value>>) -> Option<Ma
     Some(metadata).filter(|metadata| !metadata.is_empty())
 }
 
-/// Puts what may hold credentials behind what is written already, without their secrets.
+/// Appends what may hold credentials, without their secrets.
 fn push_shown(out: &mut Vec<u8>, value: &impl Serialize) -> Result<()> {
     let start = out.len();
     push_json(out, value)?;

@@ -137,7 +137,7 @@ mod tests {
         let mut share = budget.share();
         share.grow_to(UNIT).unwrap();
         share.grow_to(8 * UNIT).unwrap();
-        // It never shrinks, and asks for what is missing alone.
+        // It never shrinks, and only takes what is missing.
         share.grow_to(1).unwrap();
         let refused = budget.share().grow_to(3 * UNIT).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);

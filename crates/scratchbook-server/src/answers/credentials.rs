@@ -93,7 +93,7 @@ pub(super) fn has_marks(text: &[u8]) -> bool {
         ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
     });
     static CONFIG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(CONFIGS[0]));
-    // Each event has this one; it is empty where nothing is asked for.
+    // Each event has this one; it is empty if nothing is asked for.
     let mut configs = CONFIG.find_iter(text).map(|at| text.get(at + CONFIGS[0].len()..).unwrap_or_default());
     MARKS.iter().any(|mark| mark.find(text).is_some()) || configs.any(|rest| !rest.starts_with(b"\":{}"))
 }
@@ -124,7 +124,7 @@ fn redact(value: &mut Value) {
     if map.get("name").and_then(Value::as_str) == Some(REQUEST) {
         return redact_request(map);
     }
-    // Where both stand in one object, ADK looks at the first alone.
+    // If an object has both, ADK only looks at the first.
     let carriers = if CONFIGS.iter().any(|name| map.contains_key(*name)) { &CONFIGS[..] } else { &CREDENTIALS[..] };
     for (name, value) in map.iter_mut() {
         if carriers.contains(&name.as_str()) { strip(value) } else { redact(value) }

@@ -26,10 +26,10 @@ use budget::Pieces;
 pub(crate) use budget::{Budget, Share};
 pub(crate) use credentials::without_secrets;
 
-/// How many bytes a page of an answer is read with; it is the least of this and what an answer may have.
+/// The size in bytes of the pages that an answer is read in, unless answers are limited to less.
 pub(crate) const PAGE_BYTES: u64 = 4 << 20;
 
-/// The same for what is read while it is streamed, and held as long as its client likes.
+/// The same for streamed answers, whose pages are held for as long as the client takes to read them.
 pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
 
 /// Answers with fewer bytes are not counted.
@@ -73,7 +73,7 @@ fn bounded(answer_bytes: usize, budget: &Budget, is_read: bool, mut response: Re
         // A stream, which is made while it is sent.
         return Ok(response);
     };
-    // What has been written is written: its answer comes.
+    // A write that was committed is answered in any case.
     if is_read && response.status().is_success() && bytes > answer_bytes {
         return Err(too_large(answer_bytes, "ask for less of it: pages, some keys, or fewer events"));
     }

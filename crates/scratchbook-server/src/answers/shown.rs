@@ -11,7 +11,7 @@ use super::credentials::{has_marks, without_secrets_or_named};
 use crate::heavy::off_worker;
 use crate::sse::SIGN_OF_LIFE;
 
-/// Texts with more bytes are gone through off the workers.
+/// Texts with more bytes are searched off the workers.
 const LARGE: usize = 64 << 10;
 
 /// The beginning of a line with JSON in a frame.
@@ -21,7 +21,7 @@ const DATA: &[u8] = b"data: ";
 ///
 /// # Errors
 ///
-/// `Internal` if it is not what it says it is, which is a defect.
+/// `Internal` if it is not of its content type, which is a defect.
 pub(super) async fn to_user(response: Response) -> Result<Response> {
     let kind = response.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes());
     match kind {
@@ -71,7 +71,7 @@ fn frame_to_user(frame: Bytes) -> Bytes {
         let (data, end) = data.strip_suffix(b"\n").map_or((data, &b""[..]), |data| (data, b"\n"));
         match without_secrets_or_named(data) {
             Ok(data) => [DATA, &data, end].into_iter().for_each(|part| shown.extend_from_slice(part)),
-            // What cannot be gone through is not shown.
+            // What cannot be searched is not shown.
             Err(_) => return SIGN_OF_LIFE,
         }
     }

@@ -30,7 +30,7 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
     }
     let is_stranger = parts.extensions.get::<Caller>().is_none();
     if is_stranger && !browser::takes_form(&parts) {
-        // What is open to all takes no body, but for the form to log in by, and a stranger has no room for one.
+        // Paths open to all take no body except the login form, and a caller without a login gets no room for one.
         let mut response = next.run(Request::from_parts(parts, Body::empty())).await;
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
@@ -60,8 +60,8 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
 /// How long the rest of a refused body is read.
 const PASSING_BY: Duration = Duration::from_secs(2);
 
-/// Has requests with large bodies answered off the runtime's workers, but for those that begin runs, whose bodies alone
-/// are: an agent may take hours.
+/// Answers requests with large bodies off the runtime's workers. Of requests that begin runs only the body is parsed
+/// there: an agent may take hours.
 pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let is_large = request.body().size_hint().lower() > LARGE as u64;
     let held = request.extensions().get::<Held>().cloned();
@@ -85,7 +85,7 @@ pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Reque
 
 /// Why a body was not read.
 enum Unreadable {
-    /// By how many bytes one may have.
+    /// With the limit, in bytes.
     TooLong(usize),
     BrokenOff,
     TooSlow,
@@ -179,7 +179,7 @@ mod tests {
         let (app_state, router) = (server.app_state(), server.router());
         let everything = Held::default();
         everything.take_parsed(&app_state.room, app_state.limits.body_memory as u64).await.unwrap();
-        // Of each kind as many as there may be places.
+        // One body of each kind for each of the places.
         let zeros = vec!["0"; 90_000].join(",");
         let session = format!(r#"{{"state":{{"k":[{zeros}]}}}}"#);
         let run = format!(

@@ -79,7 +79,7 @@ pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
 }
 
 impl Unread {
-    /// The same body, of which another has found out that it is to be read as JSON.
+    /// The same body, which another check has found to be JSON.
     pub(crate) fn into_json(self) -> Self {
         Self { is_json: true, ..self }
     }

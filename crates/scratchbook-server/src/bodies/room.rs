@@ -22,10 +22,11 @@ const SMALL: u64 = 1 << 20;
 /// How many accounts are remembered before those are forgotten that hold nothing.
 const SWEEP_FROM: usize = 1_024;
 
-/// The room for bodies: a fifth of it for their bytes as they come, a fifth for what is made of small ones, so that large
-/// ones keep nobody waiting who sends little, and the rest for what is made of large ones.
+/// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, so that large ones
+/// do not keep small ones waiting, and the rest for parsed large bodies.
 ///
-/// Bytes are taken before what is made of them, and nothing the other way round: no two bodies wait for each other.
+/// Room for the bytes is taken first, room for the parsed body second, never in the other order: so no two bodies wait
+/// for each other.
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes: Pool,
@@ -105,13 +106,13 @@ impl Pool {
 }
 
 impl Held {
-    /// For a body of a caller. If nobody logs in, all are one, who may have all of the room.
+    /// For a body of a caller. If nobody has to log in, all callers count as one, which may take all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
         let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
         Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
     }
 
-    /// Of the request that has these extensions; of one without a body there is nothing.
+    /// What the request with these extensions holds; nothing if it has no body.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
@@ -168,7 +169,7 @@ impl Held {
 
     /// The request is worked on off the runtime's workers from now on.
     pub(crate) fn leave_workers(&self, place: WorkerPermit) {
-        // Another place would have been entered for the same request, which happens once.
+        // Only set once: a request leaves the workers only once.
         let _ = self.0.place.set(place);
     }
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use crate::guard::OwnPage;
 
-/// What its name begins with, and that of one that came by TLS, which browsers take from this very host alone. Browsers send
+/// The beginning of its name, and of its name under TLS, which browsers only accept from this very host. Browsers send
 /// a cookie to every port of its host, so that the port is in its name: servers on others have cookies of their own.
 const PLAIN: &str = "scratchbook-login";
 const SECURE: &str = "__Host-scratchbook-login";
@@ -40,7 +40,7 @@ impl Cookie {
         pairs.find(|(name, _)| *name == own).and_then(|(_, token)| header(token))
     }
 
-    /// What has a browser keep a token until it is closed; `None` for what no cookie can hold.
+    /// The header that makes a browser keep a token until it is closed; `None` if no cookie can hold the token.
     pub(super) fn keep(self, token: &str) -> Option<HeaderValue> {
         if !fits(token) {
             return None;
@@ -53,7 +53,7 @@ impl Cookie {
         Some(cookie)
     }
 
-    /// What has a browser forget it, however it came by it.
+    /// The header that makes a browser forget the cookie.
     pub(super) fn forget(self) -> impl Iterator<Item = HeaderValue> {
         [(PLAIN, ""), (SECURE, "; Secure")].into_iter().filter_map(move |(name, secure)| {
             let name = self.named(name);

@@ -166,7 +166,7 @@ fn field(form: &[u8], name: &str) -> String {
     fields.find(|(found, _)| found == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
-/// What answers somebody without a challenge that browsers would act on.
+/// The challenge of a 401: one that browsers do not answer with a dialog of their own.
 fn challenge() -> (HeaderName, HeaderValue) {
     (WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }

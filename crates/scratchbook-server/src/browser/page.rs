@@ -24,7 +24,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 });
 
-/// The form, with what was wrong before.
+/// The form, with the error of the attempt before.
 pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Response {
     let body = html! {
         form method="post" action=(LOGIN) {
@@ -38,11 +38,11 @@ pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Respo
         }
     };
     let answer = page(status, &body);
-    // Of a status that has to say by what one may be let in.
+    // This status requires a header that says how to log in.
     if status == StatusCode::UNAUTHORIZED { ([challenge()], answer).into_response() } else { answer }
 }
 
-/// What somebody sees who is in.
+/// The page for a person who is logged in.
 pub(super) fn inside(name: &str, next: &str) -> Response {
     let body = html! {
         form method="post" action=(LOGOUT) {
@@ -72,7 +72,7 @@ fn page(status: StatusCode, body: &Markup) -> Response {
     let headers: [(HeaderName, HeaderValue); 4] = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, POLICY.clone()),
-        // Without one browsers would not say of which page the form is.
+        // Without it browsers would not name the page that the form is from.
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];

@@ -69,7 +69,7 @@ async fn build_graph(
     Ok(Json(json!({"name": name, "root_agent": as_json(agent)})))
 }
 
-/// One picture by the path of a workflow in the app; there is the one of the whole.
+/// Pictures by the path of a workflow in the app; here there is only the one of the whole app.
 async fn build_graph_image(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -160,7 +160,7 @@ async fn telemetry() -> Json<Value> {
     Json(json!({"telemetry": false}))
 }
 
-/// The same, whatever is wished for.
+/// The same, whatever the request sets.
 async fn set_telemetry(headers: HeaderMap) -> Result<Json<Value>, AdkError> {
     if headers.get("x-adk-telemetry-request").is_none_or(|value| value != "true") {
         let detail = "Forbidden: missing required security header";

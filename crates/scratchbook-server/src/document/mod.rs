@@ -20,7 +20,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use crate::surface::Surface;
 use crate::{adk, operations, v1, vertex};
 
-/// What no part says.
+/// The text that belongs to no part.
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "scratchbook",
@@ -34,7 +34,7 @@ use crate::{adk, operations, v1, vertex};
 ))]
 struct About;
 
-/// How tokens are sent, by its name in the document.
+/// The name that the document gives to the scheme by which tokens are sent.
 const BEARER: &str = "token";
 
 /// The document and its page, made when somebody asks first.
@@ -82,7 +82,7 @@ impl Documents {
 /// The document of a server with these surfaces.
 fn document(surfaces: &[Surface]) -> OpenApi {
     let mut document = About::openapi();
-    // In an order of their own, whatever order they are served in.
+    // In a fixed order, whatever order the surfaces were given in.
     for surface in [Surface::V1, Surface::Adk, Surface::Vertex].iter().filter(|surface| surfaces.contains(surface)) {
         document.merge(match surface {
             Surface::V1 => v1::document(),
@@ -93,7 +93,7 @@ fn document(surfaces: &[Surface]) -> OpenApi {
     document.merge(operations::document());
     let bearer = SecurityScheme::Http(Http::builder().scheme(HttpAuthScheme::Bearer).build());
     document.components.get_or_insert_default().add_security_scheme(BEARER, bearer);
-    // A server for one's own machine asks for none.
+    // Without a login no token is needed.
     document.security =
         Some(vec![SecurityRequirement::default(), SecurityRequirement::new(BEARER, Vec::<String>::new())]);
     document

@@ -1,8 +1,8 @@
 //! Which pages of browsers may call, and under which names of this host: the checks of `adk api_server`, and CORS.
 //!
-//! Without a login every page that a person opens could call a server on their machine. A browser says where a page is
-//! from: by its origin, and if it sends none, as for a picture, by how far away it is. A page whose name was pointed at this machine afterwards is of the server's
-//! origin by that, but names a foreign host.
+//! Without a login every page that a person opens could call a server on their machine. A browser names the origin
+//! of a page or, if it sends none, as for a picture, how far away the page is. A page whose domain was pointed at this
+//! machine later (DNS rebinding) has the server's origin, but its requests name a foreign host.
 
 mod cors;
 mod hosts;

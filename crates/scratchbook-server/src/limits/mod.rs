@@ -20,20 +20,20 @@ pub(crate) use rate::{Rates, limit_rate};
 pub(crate) use streams::Streams;
 pub(crate) use time::{answer_in_time, begins_run};
 
-/// The limits of a server. The defaults are made for a server that strangers reach.
+/// The limits of a server. The defaults suit a server that anybody can reach.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// The longest body of a request, in bytes: 36 MiB, so that what a store takes fits whatever is around it: an event of
-    /// 16 MiB twice, as Google's clients send it. A longer one answers 413.
+    /// The longest body of a request, in bytes: 36 MiB, room for the largest event that a store takes,
+    /// 16 MiB, twice, as Google's clients send it. A longer one answers 413.
     pub body_bytes: usize,
-    /// The most events in a body, that a session begins with: 20,000. More answer 413.
+    /// The most events in a body that creates a session: 20,000. More answer 413.
     pub body_events: usize,
     /// The most parts of each content in a body: 10,000. More answer 413.
     pub body_parts: usize,
     /// The most operations in a body: 100,000. More answer 413.
     pub body_operations: usize,
-    /// The most bytes of memory that bodies take, all of them at a time, with what is made of them: 512 MiB. One that
+    /// The most bytes of memory that all bodies, and what is parsed from them, take at a time: 512 MiB. A body that
     /// would take more by itself answers 413; those for which there is no room in [`body_wait`](Self::body_wait) answer
     /// 503 with `Retry-After`. A token has no more than half of it.
     pub body_memory: usize,
@@ -47,8 +47,8 @@ pub struct ServerLimits {
     pub headers: usize,
     /// How long the line and headers of the first request on a connection may take to come: 5 seconds. Then it is closed.
     pub first_header_time: Duration,
-    /// How long those of the next request may take, from the end of the request before; so also how long a connection is
-    /// kept for another request: 30 seconds. Then it is closed.
+    /// How long the line and headers of a later request may take, from the end of the request before: 30 seconds. A
+    /// connection is kept for as long. Then it is closed.
     pub header_time: Duration,
     /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
     /// are being made and sent have eight times this together; what is beyond it answers 503.
@@ -57,7 +57,7 @@ pub struct ServerLimits {
     pub answer_time: Duration,
     /// How long a client may read nothing of what is sent to it: 60 seconds. Then its connection is closed.
     pub stall_time: Duration,
-    /// The most connections at a time: 8,192. For one more the connection ends that has waited longest for a request; if
+    /// The most connections at a time: 8,192. If one more comes, the one that has waited longest for a request ends; if
     /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
     pub connections: usize,
     /// The most requests that are worked on at a time: 128. More wait, and callers take turns: while others are there, one
@@ -66,13 +66,14 @@ pub struct ServerLimits {
     pub requests: usize,
     /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
     pub waiting_requests: usize,
-    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list whose
-    /// last answer was not below 256 KiB, or that was not read before, searches of Vertex's lists, and checks of a history.
+    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list,
+    /// unless its last answer was below 256 KiB, searches of Vertex's lists, and checks of a history.
     pub heavy_reads: usize,
     /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
     pub heavy_writes: usize,
-    /// The most connections of an address, of IPv6 a network, on which nobody has logged in yet: 64. For one more the
-    /// oldest of them ends. If nobody has to log in they are not counted, nor are those of this machine and of proxies.
+    /// The most connections of an address (IPv6: a network) on which nobody has logged in yet: 64. If one more comes,
+    /// the oldest of them ends. They are not counted if nobody has to log in, nor are those of this machine and of
+    /// proxies.
     pub connections_before_login: usize,
     /// Proxies, whose connections are those of many clients. What they say of their clients is not looked at.
     pub trusted_proxies: Vec<Network>,

@@ -26,7 +26,7 @@ pub(crate) struct Certificates {
 }
 
 impl Tls {
-    /// The certificate with those up to its root after it, and its private key.
+    /// The certificate chain and its private key.
     #[must_use]
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { certificate: certificate.into(), key: key.into() }

@@ -31,13 +31,13 @@ pub(crate) struct EventSchema {
     /// The run this event belongs to.
     #[schema(required = false)]
     invocation_id: String,
-    /// When it arose, in seconds since 1970; absent, now.
+    /// Its time, in seconds since 1970; if absent, now.
     #[schema(required = false, minimum = 0, exclusive_maximum = 253402300800i64)]
     timestamp: f64,
     /// What was said, called or answered.
     #[schema(required = false)]
     content: Option<HashMap<String, Value>>,
-    /// What it does beyond being said.
+    /// Its effects: changes of state, artifacts, control flow.
     #[schema(required = false)]
     actions: ActionsSchema,
     /// The branch of a parallel run.
@@ -57,7 +57,7 @@ pub(crate) struct EventSchema {
     seq: u64,
 }
 
-/// What an event does beyond being said. The fields are those of ADK's `EventActions`; unknown ones are refused.
+/// The effects of an event. The fields are those of ADK's `EventActions`; unknown ones are refused.
 #[derive(ToSchema)]
 #[schema(as = EventActions)]
 #[serde(rename_all = "camelCase")]
@@ -75,10 +75,10 @@ pub(crate) struct ActionsSchema {
     /// Whether the loop around the agent is to end.
     #[schema(required = false)]
     escalate: Option<bool>,
-    /// Whether a tool's response is shown as it is.
+    /// Whether a tool's response is shown without the model's summary of it.
     #[schema(required = false)]
     skip_summarization: Option<bool>,
-    /// The run before which the session was taken back to.
+    /// The first run that a rewind undid.
     #[schema(required = false)]
     rewind_before_invocation_id: Option<String>,
 }

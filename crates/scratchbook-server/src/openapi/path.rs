@@ -1,4 +1,4 @@
-//! What paths name, for the document; handlers take the scopes, which check it.
+//! Parameters of paths, for the document; handlers take scopes, which check them.
 #![expect(dead_code, reason = "the document alone reads these")]
 
 use utoipa::IntoParams;

@@ -22,7 +22,7 @@ pub(crate) fn document() -> OpenApi {
     Parts::openapi()
 }
 
-/// How a server is.
+/// The health of a server.
 #[derive(ToSchema)]
 #[schema(example = json!({"status": "ready"}))]
 struct Health {
@@ -33,14 +33,14 @@ struct Health {
     store: HashMap<String, Value>,
 }
 
-/// Whether the server is there.
+/// Whether the server is up.
 #[utoipa::path(
     get, path = "/health", operation_id = "health", tag = SERVER,
     responses((status = 200, description = "It is.", body = Health))
 )]
 fn health() {}
 
-/// Whether requests can be served, which takes the store.
+/// Whether requests can be served, which needs the store.
 #[utoipa::path(
     get, path = "/health/ready", operation_id = "ready", tag = SERVER,
     responses(

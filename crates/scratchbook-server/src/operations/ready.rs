@@ -1,4 +1,4 @@
-//! `/health/ready`: whether requests can be served, which takes the store.
+//! `/health/ready`: whether requests can be served, which needs the store.
 //!
 //! Everybody may ask, as often as they like: the store is looked at once a second at most, for all who ask in the meantime.
 

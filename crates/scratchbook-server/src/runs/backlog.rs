@@ -16,7 +16,7 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Adds an event at the end. Where too many pieces wait, those go first whose whole is here, then the oldest.
+    /// Adds an event at the end. If too many pieces wait, those of complete replies are dropped first, then the oldest.
     pub(super) fn push(&mut self, event: Arc<Event>) {
         if event.is_partial() {
             if self.pieces == MOST_PIECES {
@@ -34,7 +34,7 @@ impl Backlog {
         Some(event)
     }
 
-    /// Leaves out the pieces of a reply whose whole is there.
+    /// Drops the pieces of a reply that is there as a whole.
     pub(super) fn settle(&mut self, whole: &Event) {
         if self.pieces > 0 {
             self.retain(|event| !event.is_partial() || !is_same_reply(event, whole));

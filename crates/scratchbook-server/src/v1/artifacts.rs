@@ -17,7 +17,7 @@ use super::request::{Data as Sent, NoQuery, Paged, PathArtifact, Query, page_siz
 use super::{ARTIFACTS, Answer, ApiError, SessionScope};
 use crate::openapi::path::{ArtifactPath, SessionPath};
 
-/// What data is taken for that nothing is said of.
+/// The content type of data that comes without one.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// Which version is read.
@@ -59,16 +59,16 @@ pub(super) struct VersionPage {
     next_page_token: Option<String>,
 }
 
-/// What is known of a version.
+/// The metadata of a version.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"version": 0, "mimeType": "text/csv", "customMetadata": {}, "createTime": 1767225600.0}))]
 pub(super) struct VersionBody {
     /// The version, from 0.
     version: u64,
-    /// What kind of data it is; `null` for text.
+    /// Its content type; `null` for text.
     mime_type: Option<String>,
-    /// What its saver wanted kept beside it.
+    /// The metadata that was saved with it.
     #[schema(value_type = std::collections::BTreeMap<String, Value>)]
     custom_metadata: Map<String, Value>,
     /// When it was saved, in seconds since 1970.
@@ -126,8 +126,8 @@ pub(super) async fn versions(
 
 /// Download an artifact.
 ///
-/// The bytes as they were saved, with the content type that was said of them; text as UTF-8. A browser saves them and
-/// runs nothing of them.
+/// The bytes as they were saved, with their content type; text as UTF-8. A browser saves them as a file and runs
+/// nothing of them.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "getArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath, ReadArtifact),
@@ -150,7 +150,7 @@ pub(super) async fn get(
     let kind = HeaderValue::try_from(kind).ok().filter(|kind| !kind.is_empty());
     let file = name.strip_prefix("user:").unwrap_or(&name).rsplit(['/', '\\']).next().unwrap_or_default();
     let saved = format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(file, NON_ALPHANUMERIC));
-    // What an agent or a user has saved is no page of this server's.
+    // An artifact is never to be shown as a page of this server.
     let headers = [
         (CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(UNKNOWN))),
         (CONTENT_DISPOSITION, HeaderValue::try_from(saved).unwrap_or(HeaderValue::from_static("attachment"))),

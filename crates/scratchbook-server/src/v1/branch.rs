@@ -45,11 +45,11 @@ impl Sent for Rewind {}
     "id": "e4", "author": "user", "actions": {"rewindBeforeInvocationId": "i2", "stateDelta": {"step": 1}}, "seq": 4,
 }}))]
 pub(super) struct Rewound {
-    /// The event that did it.
+    /// The event that records the rewind.
     event: Stored,
 }
 
-/// Make a new session of the same user with the events and the state that this one had at an event.
+/// Fork a session: a new one of the same user, with the events and the state that this one had at an event.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/fork", operation_id = "forkSession", tag = SESSIONS,
     params(SessionPath), request_body = Fork,
@@ -66,7 +66,7 @@ pub(super) async fn fork(
     Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
 
-/// Take a session back to before an invocation.
+/// Rewind a session to before an invocation.
 ///
 /// Its own keys and its artifacts get the values from before the invocation; the user's and the app's keys stay, and so
 /// do all events.

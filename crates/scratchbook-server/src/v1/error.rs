@@ -34,7 +34,7 @@ pub(super) struct ErrorBody {
     error: Problem,
 }
 
-/// The kind of an error, in words, and the keys for whose sake a write was refused.
+/// The kind of an error, a message, and the keys that a write conflicts on.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
     /// The kind, for programs: `invalid_argument`, `not_found`, `already_exists`, `conflict`, `failed_precondition`,
@@ -44,7 +44,7 @@ pub(super) struct Problem {
     kind: &'static str,
     /// What was wrong and what would be right, for people. It names keys, and shows no value of the state.
     message: String,
-    /// Of a `conflict`: the keys that are in the way.
+    /// Of a `conflict`: the keys that conflict.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     conflicts: Vec<KeyInTheWay>,

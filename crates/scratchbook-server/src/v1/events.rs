@@ -65,7 +65,7 @@ pub(super) struct Appended {
     /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes if you may
     /// not read.
     event: Stored,
-    /// Where the commit stands in the logs of the user's and the app's state, as far as it wrote to them.
+    /// The positions of the commit in the logs of the user's and the app's state, if it wrote to them.
     positions: Positions,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct ReadFeed {
     from: Option<Origin>,
     /// The cursor of an entry or a page: reading goes on after it.
     cursor: Option<String>,
-    /// Only what changes a key that begins so, prefix and all: `user:cart`, `app:`, or `step` for a session's own.
+    /// Only commits that change a key with this beginning: `user:cart`, `app:`, or `step` for a session's own keys.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
@@ -51,7 +51,7 @@ pub(super) enum Origin {
     "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
 }], "cursor": "c2hvcCAzIGUz"}))]
 pub(super) struct FeedPage {
-    /// What was committed, in an order in which no session, user or app goes back.
+    /// The commits; those of one session, user or app are in their order.
     entries: Vec<Entry>,
     /// Reading goes on from here. The end is reached if there are no entries and this is the cursor of before.
     cursor: Cursor,

@@ -22,7 +22,7 @@ use crate::openapi::path::{AppPath, UserPath};
 pub(super) struct ListSessions {
     /// Only those with this text in their title, in upper or lower case.
     title: Option<String>,
-    /// Only those with this label, as `NAME=VALUE`; several are all to be there.
+    /// Only those with this label, as `NAME=VALUE`; of several, all are required.
     #[serde(default)]
     #[param(example = json!(["team=food"]))]
     label: Vec<String>,
@@ -55,14 +55,14 @@ enum Order {
     "expireTime": null, "eventCount": 3, "seen": {"seq": 3, "user": 17, "app": 12},
 }], "userStates": {"alice": {"user:language": "en"}}, "appState": {"app:version": "1.0.0"}, "nextPageToken": null}))]
 pub(super) struct SessionPage {
-    /// The sessions in the order of the list; of the state of each its own keys alone. A page has fewer than were asked for
-    /// if they have more than 4 MiB. If they are looked for by title or label, it may have few or none, and yet not
+    /// The sessions in the order of the list; each with only its own keys of the state. A page has fewer than were asked
+    /// for if they have more than 4 MiB. If they are looked for by title or label, it may have few or none, and yet not
     /// be the last.
     sessions: Vec<SessionBody>,
     /// The state of each user who has a session on this page, with its prefix.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, Value>>)]
     user_states: BTreeMap<String, StateMap>,
-    /// The state of the app, with its prefix. Together with the user's it makes a session's state the merged one.
+    /// The state of the app, with its prefix. A session's merged state is its own keys, the user's and the app's.
     #[schema(value_type = BTreeMap<String, Value>)]
     app_state: StateMap,
     /// Asks for the next page; `null` at the end.

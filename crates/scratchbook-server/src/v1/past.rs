@@ -35,10 +35,10 @@ pub(super) struct Between {
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it stands for the library's type in the document")]
 struct KeyDiff {
-    /// The value in the first state; absent if the key was.
+    /// The value in the first state; absent if the key is.
     #[schema(required = false)]
     before: Value,
-    /// The value in the second state; absent if the key was.
+    /// The value in the second state; absent if the key is.
     #[schema(required = false)]
     after: Value,
 }
@@ -150,7 +150,7 @@ pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, A
 
 /// See what was written to a key of a session, and by whom.
 ///
-/// For a key of the user or the app, that is by whatever session. Before what was pruned there is no history.
+/// For a key of the user or the app this covers writes by any session. What was pruned has no history.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/history", operation_id = "sessionKeyHistory", tag = TIME,
     params(SessionPath, ReadHistory),
@@ -163,7 +163,7 @@ pub(super) async fn history(scope: SessionScope, Query(query): Query<ReadHistory
     Ok(json(History { key: query.key, writes }).await?)
 }
 
-/// Of a key of the app other users may have written.
+/// Other users may have written a key of the app.
 fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> Write {
     if Scope::split(name).0 == Scope::App {
         write.writer = Writer::within_reach(write.writer, caller, key.app_name());
@@ -195,7 +195,7 @@ pub(super) async fn history_of_user(
 
 /// Read the log of an app's state: every change, in order.
 ///
-/// The state is what the changes come to.
+/// Applied in order, the changes give the state.
 #[utoipa::path(
     get, path = "/apps/{app}/changes", operation_id = "listAppChanges", tag = TIME, params(AppPath, ReadLog),
     responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
@@ -206,7 +206,7 @@ pub(super) async fn log_of_app(scope: AppScope, Query(query): Query<ReadLog>) ->
 
 /// Read the log of a user's state: every change, in order.
 ///
-/// The state is what the changes come to.
+/// Applied in order, the changes give the state.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/changes", operation_id = "listUserChanges", tag = TIME,
     params(UserPath, ReadLog),
@@ -242,7 +242,7 @@ pub(super) struct Initial {
     seq: u64,
 }
 
-/// Read what a session was made with, or what was left by the events that were pruned.
+/// Read a session's initial state: what it was made with, or what pruned events left.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/initial-state", operation_id = "getInitialState",
     tag = TIME, params(SessionPath),

@@ -170,7 +170,7 @@ impl FromRequestParts<AppState> for PathSeq {
     }
 }
 
-/// Reads a field that may be `null`, apart from one that is absent.
+/// Reads a field so that `null` differs from an absent one.
 pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -203,7 +203,7 @@ pub(super) struct Resume {
     last_event_id: Option<String>,
 }
 
-/// Refuses what is no size of a page.
+/// Refuses an invalid page size.
 pub(super) fn page_size(name: &str, size: usize) -> Result<usize> {
     match size {
         1..=1000 => Ok(size),

@@ -35,7 +35,7 @@ const EXAMPLE: &str = concat!(
     "event: end\ndata: {\"invocationId\":\"i2\",\"outcome\":\"completed\"}\n\n"
 );
 
-/// What a run is asked to do.
+/// The request to begin a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StartRun)]
@@ -104,7 +104,7 @@ struct UnderWay {
 pub(super) struct End {
     /// The run's id.
     invocation_id: String,
-    /// `completed`, `failed`, `cancelled`; `unknown` where this server does not know whether it has ended.
+    /// `completed`, `failed`, `cancelled`; `unknown` if this server does not know whether it has ended.
     #[schema(value_type = String)]
     outcome: &'static str,
     /// Why it failed.
@@ -161,7 +161,7 @@ pub(super) async fn resume(
 ) -> Result<Response, ApiError> {
     let last = headers.get(LAST_EVENT_ID).map(|id| std::str::from_utf8(id.as_bytes()));
     let last = last.transpose().map_err(|_| Error::invalid("the header Last-Event-ID is not UTF-8"))?;
-    // A browser that connects again says how far it came, whatever its address said at first.
+    // A browser that reconnects sends its last id in a header, which wins over the query of the address.
     let after = last.or(after.as_deref()).filter(|id| !id.is_empty());
     let events = Follow::resume(&app_state.runs, &app_state.store.sessions, &key, &invocation_id, after).await?;
     Ok(follow(&invocation_id, events))

@@ -43,10 +43,10 @@ pub(super) struct CreateSession {
     #[serde(default)]
     #[schema(required = false)]
     events: Vec<Given>,
-    /// What people know it by; at most 2,048 bytes, no control characters.
+    /// Its title, for people; at most 2,048 bytes, no control characters.
     #[serde(default)]
     title: Option<String>,
-    /// What programs find it by; at most 64.
+    /// Its labels, for programs; at most 64.
     #[serde(default)]
     #[schema(required = false)]
     labels: BTreeMap<String, String>,
@@ -79,7 +79,8 @@ pub(super) struct ReadSession {
     /// fewer if they have more than 4 MiB.
     #[param(minimum = 0, maximum = 1000)]
     num_recent_events: Option<usize>,
-    /// Only events from this time on, in seconds since 1970, inclusive; then the last so many of them.
+    /// Only events from this time on, in seconds since 1970, inclusive; of these the last
+    /// `numRecentEvents`, if both are given.
     #[param(minimum = 0, exclusive_maximum = 253402300800i64)]
     after_timestamp: Option<f64>,
     /// The first events with a number above this one, at most `limit` of them. Goes without the two above.
@@ -173,9 +174,9 @@ pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadSession>) -
     Ok(json(SessionBody::from(session)).await?)
 }
 
-/// Change a session's title, labels and end.
+/// Change a session's title, labels and expiry.
 ///
-/// They are no state: no event tells of them.
+/// They are not part of the state: no event records the change.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "updateSession", tag = SESSIONS,
     params(SessionPath), request_body = UpdateSession,
@@ -263,7 +264,7 @@ impl ReadSession {
     }
 }
 
-/// When a session is to end, of the two ways to say it.
+/// When a session expires, of the two ways to say it.
 fn expiry(app_state: &AppState, at: Option<f64>, after: Option<f64>) -> Result<Option<Expiry>> {
     let now = app_state.environment.now();
     let expiry = match (at, after) {

@@ -26,7 +26,7 @@ use crate::scope::WholeApp;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListState {
-    /// Only keys that begin so.
+    /// Only keys with this beginning.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
@@ -67,7 +67,7 @@ pub(super) struct PatchOwner {
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
-    /// When it was changed, in seconds since 1970; absent, now. The time orders nothing.
+    /// When it was changed, in seconds since 1970; absent, now. The time does not determine the order.
     #[serde(default)]
     #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
     time: Option<f64>,
@@ -79,16 +79,16 @@ impl Sent for PatchOwner {
     const SHAPE: &'static Shape = &OPERATIONS;
 }
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"stateDelta": {"open": true, "sold": 42}, "position": 18}))]
 pub(super) struct Patched {
-    /// Keys, without prefix, and their new values; operations as what they came to. Empty if there are operations and
+    /// Keys, without prefix, and their new values; operations as their results. Empty if there are operations and
     /// you may not read.
     #[schema(value_type = BTreeMap<String, Value>)]
     state_delta: StateDelta,
-    /// Where the commit stands in the owner's log.
+    /// The position of the commit in the owner's log.
     position: u64,
 }
 

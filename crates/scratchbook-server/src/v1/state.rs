@@ -24,7 +24,7 @@ use crate::openapi::path::{KeyPath, SessionPath};
 pub(super) struct ReadState {
     /// As it stood when the event with this number had just been committed, 0 for the session's creation; absent, now.
     at: Option<u64>,
-    /// Only these keys, with their prefixes, where they are there.
+    /// Only these keys, with their prefixes; absent ones are left out.
     #[serde(default)]
     key: Vec<String>,
 }
@@ -86,7 +86,7 @@ pub(super) struct PatchState {
     #[serde(default)]
     #[schema(max_length = 512)]
     event_id: Option<String>,
-    /// When it is refused, as a `conflict`, for the sake of what others have committed.
+    /// When it is refused as a `conflict` because of what others have committed.
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,

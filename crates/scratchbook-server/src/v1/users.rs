@@ -48,7 +48,7 @@ pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<
 
 /// Erase a user of an app wholly: sessions, events, state, log and artifacts, in one commit.
 ///
-/// Takes the right `admin`, which a user's own token mostly lacks: there is no way back. The app's own state and its log
+/// Takes the right `admin`. There is no way back. The app's own state and its log
 /// stay, without the user's name in them.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}", operation_id = "eraseUser", tag = USERS, params(UserPath),

@@ -38,7 +38,7 @@ pub(super) struct Follow {
     from: Option<Origin>,
     /// The cursor of an entry or a page: the stream goes on after it.
     cursor: Option<String>,
-    /// Only what changes a key that begins so, prefix and all: `user:cart`, `app:`, or `step` for a session's own.
+    /// Only commits that change a key with this beginning: `user:cart`, `app:`, or `step` for a session's own keys.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,

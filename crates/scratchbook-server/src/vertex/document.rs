@@ -91,10 +91,10 @@ impl IntoResponses for Refusals {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct EnginePath {
-    /// The project, which stands in names alone.
+    /// The project, which only resource names show.
     #[param(example = "my-project", min_length = 1)]
     project: String,
-    /// The location, which stands in names alone.
+    /// The location, which only resource names show.
     #[param(example = "us-central1", min_length = 1)]
     location: String,
     /// The engine's id: the app.
@@ -106,10 +106,10 @@ struct EnginePath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct EngineSessionPath {
-    /// The project, which stands in names alone.
+    /// The project, which only resource names show.
     #[param(example = "my-project", min_length = 1)]
     project: String,
-    /// The location, which stands in names alone.
+    /// The location, which only resource names show.
     #[param(example = "us-central1", min_length = 1)]
     location: String,
     /// The engine's id: the app.
@@ -157,11 +157,11 @@ struct Page {
     /// The `nextPageToken` of the page before.
     #[param(required = false)]
     page_token: String,
-    /// What they have to have: of sessions `user_id="U"`, `display_name="T"`, `labels.NAME="V"`; of events
+    /// A filter: for sessions `user_id="U"`, `display_name="T"`, `labels.NAME="V"`; for events
     /// `timestamp>="T"`.
     #[param(required = false)]
     filter: String,
-    /// In which order they come: of sessions by `update_time` or `create_time`, of events by `timestamp`; with ` desc` the
+    /// The order: sessions by `update_time` or `create_time`, events by `timestamp`; with ` desc` the
     /// other way round.
     #[param(required = false)]
     order_by: String,
@@ -178,10 +178,10 @@ struct EngineSession {
     /// The user; needed to make one.
     #[schema(required = false)]
     user_id: Option<String>,
-    /// What people know it by.
+    /// Its title, for people.
     #[schema(required = false)]
     display_name: Option<String>,
-    /// What programs find it by.
+    /// Its labels, for programs.
     #[schema(required = false)]
     labels: Option<HashMap<String, String>>,
     /// Its keys, and with their prefixes the user's and the app's.
@@ -217,12 +217,12 @@ struct SessionEvent {
     /// The run that it belongs to.
     #[schema(required = false)]
     invocation_id: Option<String>,
-    /// When it arose, as a timestamp of RFC 3339.
+    /// Its time, as a timestamp of RFC 3339.
     timestamp: String,
     /// What was said, called or answered.
     #[schema(required = false)]
     content: Option<HashMap<String, Value>>,
-    /// What it does beyond being said: `stateDelta`, `artifactDelta`, `transferAgent`, `escalate` and others.
+    /// Its effects: `stateDelta`, `artifactDelta`, `transferAgent`, `escalate` and others.
     #[schema(required = false)]
     actions: Option<HashMap<String, Value>>,
     /// What kind of failure ended the run.
@@ -274,11 +274,11 @@ struct ListEventsResponse {
 struct EngineOperation {
     /// Its full name.
     name: String,
-    /// Of which kind it is, and when it was.
+    /// Its kind and time.
     metadata: HashMap<String, Value>,
     /// True.
     done: bool,
-    /// What it has made: a session, or nothing.
+    /// Its result: a session, or nothing.
     response: HashMap<String, Value>,
 }
 
@@ -340,7 +340,7 @@ fn append_event() {}
 )]
 fn list_events() {}
 
-/// Ask for an operation again.
+/// Read an operation.
 #[utoipa::path(
     get,
     path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}/operations/{operation}",

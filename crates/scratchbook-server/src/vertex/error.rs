@@ -28,7 +28,7 @@ impl GoogleError {
         let message = match code {
             // What went wrong inside is in the log.
             StatusCode::INTERNAL_SERVER_ERROR => "Internal error encountered.",
-            // Whose writes are in the way is not for everybody.
+            // Not every caller may see whose writes conflict.
             _ if !error.conflicts().is_empty() => "others have changed keys of this write; try again",
             _ => message,
         };

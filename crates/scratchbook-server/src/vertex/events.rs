@@ -25,7 +25,7 @@ pub(super) async fn append(
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
     let mut event = event_from_json(body)?;
-    // What a client says that an agent has called, no run carries out.
+    // A call that a client puts into an event is never carried out by a run.
     mark_brought(&mut event);
     target.caller.check_delta(&event.actions.state_delta)?;
     if event.is_partial() {

@@ -1,4 +1,4 @@
-//! Tokens of pages. Each tells the list that gave it, so that no other list takes it and leaves something out.
+//! Tokens of pages. Each names the list that it is from, so that no other list accepts it and skips entries.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The tokens of a list.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    /// What tells the list from others.
+    /// What distinguishes the list from others.
     list: String,
 }
 

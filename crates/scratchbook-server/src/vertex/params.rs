@@ -70,7 +70,7 @@ impl Params {
         self.0.get(name).map(String::as_str)
     }
 
-    /// How many a page has. More than a page may have are as many as it may.
+    /// The page size. One that is too large counts as the largest.
     pub(super) fn page_size(&self) -> Result<usize> {
         let Some(text) = self.text("pageSize") else { return Ok(USUAL) };
         let wrong = || Error::invalid(format!("pageSize is {text:?}; it is a number from 1 to {MOST}"));
@@ -117,7 +117,7 @@ impl Body {
             return Err(Error::invalid("the body is empty; send a JSON object").into());
         }
         let read = |bytes: Bytes| json::from_slice::<Value>(&bytes).map_err(|error| error.context("the body"));
-        // A session has neither of what an event has.
+        // Counted like an event: a session has no content and no actions.
         let value = unread.read(&SESSION_EVENT, read).await??;
         if value.is_object() {
             Ok(Self(value))
@@ -127,7 +127,7 @@ impl Body {
     }
 }
 
-/// A body of a form is what a page of anybody may send without asking.
+/// Any web page may send a form's body without a preflight.
 fn check_content_type(headers: &HeaderMap) -> Result<(), GoogleError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or("not of text");

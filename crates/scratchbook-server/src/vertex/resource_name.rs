@@ -24,7 +24,7 @@ pub(super) struct Engine {
     pub(super) app_state: AppState,
 }
 
-/// A session of an engine. It is within the caller's reach; whether it is there, only its store knows.
+/// A session of an engine. It is within the caller's reach; whether it exists, only the store knows.
 #[derive(Debug)]
 pub(super) struct EngineSession {
     pub(super) key: SessionKey,

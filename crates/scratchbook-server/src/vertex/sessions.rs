@@ -17,7 +17,7 @@ use crate::answers;
 use crate::app_state::AppState;
 use crate::scope;
 
-/// How many ids are tried for one session: of 62 random bits the first one is free.
+/// How many ids are tried for one session: with 62 random bits the first one is nearly always free.
 const TRIES: usize = 4;
 
 /// The operation that has made a session.
@@ -75,7 +75,7 @@ async fn numbered(
     }
 }
 
-/// What ADK's client takes for an id, which is more than Google says.
+/// The ids that ADK's client accepts, which are more than Google documents.
 fn check_session_id(id: &str) -> Result<()> {
     if id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
         return Ok(());

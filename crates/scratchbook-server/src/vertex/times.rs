@@ -1,4 +1,4 @@
-//! Which times are wanted of events, in microseconds since 1970: that is how exactly they are shown.
+//! The times that events are filtered by, in microseconds since 1970, the precision in which they are shown.
 
 use scratchbook::vertex::seconds_from_timestamp;
 use scratchbook::{Error, Event, Result};

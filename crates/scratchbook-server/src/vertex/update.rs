@@ -115,7 +115,7 @@ async fn set_state(
 ) -> Result<()> {
     let caller = &target.caller;
     if !caller.may(Right::Read) {
-        // Whether a key is as it was is for those who may read it.
+        // Whether a key has changed is only shown to callers who may read it.
         caller.check_app_keys(wanted.keys().map(String::as_str))?;
     }
     let invocation = format!("p-{}", app_state.environment.new_id());

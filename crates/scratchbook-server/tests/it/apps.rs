@@ -1,4 +1,4 @@
-//! What is hosted, as ADK's clients are told.
+//! What is hosted, as ADK's clients see it.
 
 use std::sync::Arc;
 

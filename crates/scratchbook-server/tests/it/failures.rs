@@ -8,7 +8,7 @@ use scratchbook::agent::EventsCompactionConfig;
 use scratchbook::model::ScriptedLlm;
 use scratchbook::store::SqliteOptions;
 use scratchbook::{InMemorySessionService, LlmAgent, Runner, SqliteSessionService, Store, connect};
-use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use serde_json::{Value, json};
 use tracing::Level;
 

@@ -1,4 +1,4 @@
-//! What who runs a server is told.
+//! What a server reports to its operator.
 
 use std::time::Duration;
 

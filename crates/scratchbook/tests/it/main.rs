@@ -4,7 +4,6 @@
 #[macro_use]
 mod stores;
 
-mod adapters;
 mod agent_config;
 mod agents;
 mod asking;
@@ -20,11 +19,12 @@ mod database;
 mod fixtures;
 mod generate;
 mod instructions;
+mod layers;
 mod leaving;
 mod limits;
 #[cfg(feature = "mysql")]
 mod mariadb;
-mod model;
+mod model_based;
 mod models;
 mod operations;
 mod overlay;

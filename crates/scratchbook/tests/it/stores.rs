@@ -16,7 +16,7 @@ macro_rules! for_each_store {
         $callback!(memory_behind_a_schema, crate::stores::memory_behind_a_schema);
         $callback!(sqlite, crate::stores::sqlite);
         #[cfg(all(feature = "encryption", feature = "compression"))]
-        $callback!(sqlite_behind_all_adapters, crate::stores::sqlite_behind_all_adapters);
+        $callback!(sqlite_behind_all_layers, crate::stores::sqlite_behind_all_layers);
         #[cfg(feature = "mysql")]
         $callback!(mariadb, crate::stores::mariadb);
         #[cfg(feature = "postgres")]
@@ -62,9 +62,9 @@ fn compressed(store: Store) -> Store {
     Store::of(Arc::new(sessions), Arc::new(WithCompression::above(store.artifacts, 16)))
 }
 
-/// Sealed, with nearly all values compressed before: behind all adapters, one around the other, every promise is kept.
+/// Sealed, with nearly all values compressed before: behind all layers, one around the other, every promise is kept.
 #[cfg(all(feature = "encryption", feature = "compression"))]
-pub(crate) async fn sqlite_behind_all_adapters() -> (Store, TempDir) {
+pub(crate) async fn sqlite_behind_all_layers() -> (Store, TempDir) {
     use scratchbook::SqliteSessionService;
     use scratchbook::layer::{WithMetrics, WithSecretKeys};
     use scratchbook::session::SecretKeys;

@@ -10,8 +10,8 @@ use scratchbook::{SessionKey, SessionService, StateDelta, Store};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::adapters::metrics::facade::Counts;
 use crate::database::{append, setting};
+use crate::layers::metrics::facade::Counts;
 
 const COMMITS: usize = 40;
 

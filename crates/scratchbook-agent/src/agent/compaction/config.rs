@@ -30,11 +30,11 @@ use scratchbook_core::error::{Error, Result};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EventsCompactionConfig {
-    /// After how many new invocations they are summarized.
+    /// The number of new invocations after which events are summarized.
     pub compaction_interval: Option<usize>,
     /// How many earlier invocations are summarized again with them.
     pub overlap_size: Option<usize>,
-    /// The number of tokens in a request from which the events before it are summarized. The model's last count is
+    /// The number of tokens in a request at which the earlier events are summarized. The model's last count is
     /// used, or else an estimate of four characters per token.
     pub token_threshold: Option<u64>,
     /// How many of the last events are kept; more if a call would be separated from its response.

@@ -76,7 +76,8 @@ impl LlmAgentBuilder {
 
     /// Sets an instruction that is the same in every request, without placeholders. The
     /// [`instruction`](Self::instruction) is then sent with the conversation, so that requests begin with the same
-    /// text, which providers can cache and bill less for. Data in it is placed before the conversation and referred to.
+    /// text, which providers can cache and bill less for. Data in it is sent at the beginning of the
+    /// conversation, and the instruction refers to it.
     #[must_use]
     pub fn static_instruction(mut self, instruction: impl Into<Content>) -> Self {
         self.inner.static_instruction = StaticInstruction::of(instruction.into());

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use scratchbook_servers::ChromeDriver;
+use scratchbook_test_servers::ChromeDriver;
 use thirtyfour::prelude::*;
 use thirtyfour::{ChromiumLikeCapabilities, Key, LoggingPrefsLogLevel};
 use tokio::time::sleep;

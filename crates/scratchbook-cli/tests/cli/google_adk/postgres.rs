@@ -8,7 +8,7 @@ use crate::fails;
 
 /// A new database on the shared server, as a URL for google-adk and for us.
 pub(crate) fn database(name: &str) -> (String, String) {
-    let server = scratchbook_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
+    let server = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
     let statement = format!(
         "import asyncio, asyncpg, sys\n\
          async def main():\n\

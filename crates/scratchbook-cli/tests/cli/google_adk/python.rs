@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
 pub(crate) fn python() -> PathBuf {
-    scratchbook_servers::python().unwrap_or_else(|why| panic!("{why}"))
+    scratchbook_test_servers::python().unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// Runs `tests/google_adk/fill.py`, which documents its arguments, and returns its output.

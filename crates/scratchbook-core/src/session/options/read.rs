@@ -7,7 +7,7 @@ use crate::event::check_timestamp;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GetSessionConfig {
-    /// Only the last this many events; 0 for no events, which reads only the state.
+    /// Reads only this many of the last events; 0 reads only the state.
     pub num_recent_events: Option<usize>,
     /// Only events from this time on, in seconds since 1970, inclusive; applied before `num_recent_events`.
     pub after_timestamp: Option<f64>,

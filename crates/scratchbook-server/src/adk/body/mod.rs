@@ -64,7 +64,7 @@ impl<T: Body> JsonBody<T> {
     ///
     /// # Errors
     ///
-    /// ADK's for what is not right with it; 413 for what is too much.
+    /// ADK's error for what is wrong with it; 413 if it has too much of something.
     pub(crate) async fn read(unread: Unread) -> Result<Self, AdkError> {
         let is_json = unread.is_json();
         unread.read(T::SHAPE, move |bytes| required(is_json, bytes)).await?.map(Self)
@@ -85,7 +85,7 @@ fn optional<T: Body>(is_json: bool, bytes: Bytes) -> Result<Option<T>, AdkError>
     }
 }
 
-/// The refusal of a body that did not come.
+/// The refusal of a body that did not arrive.
 pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
@@ -93,7 +93,7 @@ pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
     }
 }
 
-/// Reads a body; what is not said to be JSON is read as a string, `None` if it is empty.
+/// Reads a body; if its content type is not JSON, it is read as a string, `None` if it is empty.
 fn value(is_json: bool, bytes: Bytes) -> Result<Option<Value>, AdkError> {
     if bytes.is_empty() {
         return Ok(None);

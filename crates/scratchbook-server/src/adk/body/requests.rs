@@ -29,7 +29,7 @@ pub(crate) struct CreateSessionRequest {
     /// Events to begin with, as a session elsewhere had them.
     #[schema(value_type = Option<Vec<EventSchema>>)]
     pub(crate) events: Option<Vec<Event>>,
-    /// For the services of ADK that take some: ours takes none.
+    /// Options for ADK's own services; ours has none.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) options: Option<Map<String, Value>>,
 }
@@ -116,7 +116,7 @@ pub(crate) struct RunAgentRequest {
     pub(crate) function_call_event_id: Option<String>,
     /// The run that goes on.
     pub(crate) invocation_id: Option<String>,
-    /// What is kept beside each event of the run.
+    /// Metadata kept with each event of the run.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
@@ -131,7 +131,7 @@ static RUN_AGENT: check::Model = check::Model::ignoring(&[
     optional("functionCallEventId", Str),
     optional("invocationId", Str),
     optional("customMetadata", Dict(&Any)),
-    // Checked, and left alone as by ADK: it is for one family of hosted models.
+    // Checked and then ignored, as in ADK: it is for one family of hosted models.
     optional("serviceTier", Str),
 ]);
 

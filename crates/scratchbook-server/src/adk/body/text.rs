@@ -24,7 +24,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(unreadable()) };
     let mut walk = Walk { text: text.as_bytes(), at: 0, refused: None };
     let wrong = walk.document().err().or(walk.refused);
-    // What the walk finds nothing wrong with has only the reader's words.
+    // If the walk finds nothing wrong, the reader's own message is used.
     let wrong = wrong.unwrap_or_else(|| Wrong { at: 0, what: error.to_string() });
     let at = text.get(..wrong.at).map_or(0, |before| before.chars().count());
     let problem = json!({
@@ -37,7 +37,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     Err(AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, json!([problem])))
 }
 
-/// What is said of a body that is no text.
+/// The error for a body that is not text.
 pub(super) fn unreadable() -> AdkError {
     AdkError::new(StatusCode::BAD_REQUEST, json!("There was an error parsing the body"))
 }

@@ -83,7 +83,7 @@ impl Operations {
     }
 }
 
-/// When a write is refused for the sake of what others have committed in the meantime.
+/// When a write is refused because others have committed in the meantime.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConflictMode)]
@@ -91,9 +91,9 @@ pub(crate) enum Conflict {
     /// Never: changes merge key by key, and the later commit wins a key.
     #[default]
     Merge,
-    /// Where a key that it names was written since it was `seen`.
+    /// If a key that it names was written since it was `seen`.
     ByKey,
-    /// Where the session has any event that was not `seen`.
+    /// If the session has any event that was not `seen`.
     BySession,
 }
 

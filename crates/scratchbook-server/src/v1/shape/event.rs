@@ -91,7 +91,7 @@ impl Given {
                 "the event is partial, a piece of a stream, which is not stored; append it whole",
             ));
         }
-        // What a client says that an agent has called, no run carries out.
+        // A call that a client puts into an event is never carried out by a run.
         hide_internal(&mut event);
         event.mark_restored();
         Ok(event)

@@ -1,4 +1,4 @@
-//! Sessions: ADK's, with what else is known of them.
+//! Sessions: ADK's fields, and more.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ pub(crate) struct SessionBody {
     app_name: String,
     /// The user.
     user_id: String,
-    /// What people know it by.
+    /// Its title, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// What programs find it by.
+    /// Its labels, for programs.
     labels: BTreeMap<String, String>,
     /// The session's keys, and with their prefixes the user's and the app's; in a list the session's alone.
     #[schema(value_type = StateValues)]
@@ -43,7 +43,7 @@ pub(crate) struct SessionBody {
     expire_time: Option<f64>,
     /// How many events it has had: the number of the last one. `null` if the store has not counted them.
     event_count: Option<u64>,
-    /// How far this answer has seen what is stored: to be sent with a write that is to be refused for being late.
+    /// How far this answer has seen what is stored: send it with a write that uses optimistic locking.
     seen: SeenPositions,
 }
 

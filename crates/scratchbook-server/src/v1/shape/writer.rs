@@ -12,7 +12,7 @@ use crate::access::Caller;
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Writer {
-    /// Who is said to have written it; empty if that is not known any more.
+    /// The author of the write; empty if that is not known any more.
     author: String,
     /// The user whose session wrote it; absent for a write outside of any session, and for a session of another user
     /// than the one that your token is for.
@@ -65,7 +65,7 @@ pub(crate) struct Write {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     value: Option<Value>,
-    /// Of a user's or an app's key: where the commit stands in the owner's log.
+    /// Of a user's or an app's key: the position of the commit in the owner's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
     /// Of a user's or an app's key: 1 for its first write, then one more each.

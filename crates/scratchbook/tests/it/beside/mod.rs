@@ -91,7 +91,7 @@ async fn what_is_changed_in_a_trace_of_google_adk_is_found() {
 /// Lets google-adk play cases, all in one process.
 async fn play_theirs(cases: &[Value]) -> Vec<Value> {
     let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
-    let mut command = Command::new(scratchbook_servers::python().unwrap());
+    let mut command = Command::new(scratchbook_test_servers::python().unwrap());
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/beside/play.py");
     command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = tokio::task::spawn_blocking(move || {

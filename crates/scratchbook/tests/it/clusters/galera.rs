@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use scratchbook::store::MySqlSessionService;
 use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
-use scratchbook_servers::{Galera, Proxy};
+use scratchbook_test_servers::{Galera, Proxy};
 
 use super::load::{Keys, Load};
 use super::{a_while, check};
@@ -38,7 +38,7 @@ impl Balanced {
 
     /// The sum of a count that each node keeps.
     fn count(&self, name: &str) -> u64 {
-        let ask = |node: &scratchbook_servers::MariaDb| {
+        let ask = |node: &scratchbook_test_servers::MariaDb| {
             let row = node.ask(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
             row.split('\t').nth(1).unwrap().trim().parse::<u64>().unwrap()
         };
@@ -115,7 +115,7 @@ async fn own_mariadb_galera_counts_conflicts_on_one_apps_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn own_mariadb_galera_written_on_three_nodes_makes_an_id_unique_in_its_app_once() {
     let cluster = Galera::start().unwrap();
-    let connect = |node: &scratchbook_servers::MariaDb| {
+    let connect = |node: &scratchbook_test_servers::MariaDb| {
         let uri = node.uri();
         async move { Arc::new(MySqlSessionService::connect(&uri).await.unwrap()) }
     };

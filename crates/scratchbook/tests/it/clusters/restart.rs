@@ -1,6 +1,6 @@
 //! A single server is stopped or killed under load, and started again. It flushes each commit to the disk.
 
-use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions, Result};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions, Result};
 
 use super::load::{Keys, Load};
 use super::{a_while, check};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scratchbook::session::Outcome;
 use scratchbook::{AppendOptions, ErrorKind, Event, connect};
-use scratchbook_servers::{Postgres, PostgresOptions, StandbyPair};
+use scratchbook_test_servers::{Postgres, PostgresOptions, StandbyPair};
 use serde_json::json;
 
 use super::load::{Keys, Load};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use scratchbook::store::{DatabaseOptions, MySqlSessionService, TlsMode};
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, SessionService, connect};
-use scratchbook_servers::{MariaDb, MariaDbOptions};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions};
 use tokio::net::TcpListener;
 
 use super::server::Database;

@@ -5,7 +5,7 @@ use mysql_async::prelude::Queryable;
 use scratchbook::session::{ChangeQuery, FeedStart, ListSessionsConfig, ListStateConfig, Prune, StateOwner};
 use scratchbook::store::MySqlSessionService;
 use scratchbook::{CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService};
-use scratchbook_servers::{MariaDb, MariaDbOptions};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions};
 use serde_json::json;
 
 use super::server::connection;

@@ -23,7 +23,7 @@ impl Database {
     pub(crate) async fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
-        let mut root = connection(&scratchbook_servers::mysql().unwrap()).await;
+        let mut root = connection(&scratchbook_test_servers::mysql().unwrap()).await;
         root.query_drop(format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name} CHARACTER SET latin1"))
             .await
             .unwrap();
@@ -68,7 +68,7 @@ impl Database {
     }
 
     pub(crate) fn uri(&self) -> String {
-        let server = scratchbook_servers::mysql().unwrap();
+        let server = scratchbook_test_servers::mysql().unwrap();
         format!("{}/{}", &server[..server.rfind('/').unwrap()], self.name)
     }
 
@@ -84,7 +84,7 @@ impl Database {
         let options = ["--routines", "--skip-dump-date", "--skip-add-locks", "--skip-comments", "--hex-blob"];
         let dump = self.tool("mariadb-dump").args(options).output().unwrap();
         assert!(dump.status.success());
-        // Whoever loads it defines what it defines.
+        // Without the definer: the account that loads the dump becomes the definer.
         String::from_utf8(dump.stdout).unwrap().replace("DEFINER=`scratchbook`@`%` ", "")
     }
 

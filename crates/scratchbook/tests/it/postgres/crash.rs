@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use scratchbook::StateDelta;
 use scratchbook::store::PostgresSessionService;
-use scratchbook_servers::{Postgres, PostgresOptions};
+use scratchbook_test_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 
 use super::server::Schema;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use scratchbook::session::{ChangeQuery, Outcome, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, SessionKey, SessionService, StateDelta};
-use scratchbook_servers::Proxy;
+use scratchbook_test_servers::Proxy;
 use serde_json::{Value, json};
 
 use super::server::Schema;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{ErrorKind, connect};
-use scratchbook_servers::{Postgres, PostgresOptions};
+use scratchbook_test_servers::{Postgres, PostgresOptions};
 
 use super::server::{Schema, client, everything};
 
@@ -16,7 +16,7 @@ async fn refused(uri: &str, kind: ErrorKind, most: Duration) -> String {
     let error = PostgresSessionService::connect(uri).await.unwrap_err();
     assert!(start.elapsed() < most, "{uri}: {:?}", start.elapsed());
     assert_eq!(error.kind(), kind, "{uri}: {error:?}");
-    for secret in ["s3cret", scratchbook_servers::postgres().unwrap().split([':', '@']).nth(2).unwrap()] {
+    for secret in ["s3cret", scratchbook_test_servers::postgres().unwrap().split([':', '@']).nth(2).unwrap()] {
         assert!(!everything(&error).contains(secret), "{}", everything(&error));
     }
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
@@ -25,13 +25,13 @@ async fn refused(uri: &str, kind: ErrorKind, most: Duration) -> String {
 
 /// The server's URI with other parts.
 fn changed(from: &str, to: &str) -> String {
-    let uri = scratchbook_servers::postgres().unwrap();
+    let uri = scratchbook_test_servers::postgres().unwrap();
     assert!(uri.contains(from), "{uri} has no {from}");
     uri.replacen(from, to, 1)
 }
 
 fn password() -> String {
-    scratchbook_servers::postgres().unwrap().split([':', '@']).nth(2).unwrap().to_owned()
+    scratchbook_test_servers::postgres().unwrap().split([':', '@']).nth(2).unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -40,7 +40,8 @@ async fn a_wrong_password_a_wrong_user_and_a_missing_database_are_told_apart() {
     let error = refused(&changed(&password(), "s3cret"), ErrorKind::Unauthenticated, soon).await;
     assert_eq!(error.matches("password authentication failed").count(), 1, "{error}");
     refused(&changed("//scratchbook:", "//nobody:"), ErrorKind::Unauthenticated, soon).await;
-    let error = refused(&format!("{}_not", scratchbook_servers::postgres().unwrap()), ErrorKind::NotFound, soon).await;
+    let error =
+        refused(&format!("{}_not", scratchbook_test_servers::postgres().unwrap()), ErrorKind::NotFound, soon).await;
     assert!(error.contains("create it") && error.matches("does not exist").count() == 1, "{error}");
 }
 

@@ -1,4 +1,4 @@
-//! What calls cost, told by the server's own counters: rows touched, not time.
+//! What calls cost by the server's own counters: rows touched, not time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use scratchbook::session::{
 };
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionService, StateDelta};
-use scratchbook_servers::{Postgres, PostgresOptions};
+use scratchbook_test_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 
 use super::server::Schema;

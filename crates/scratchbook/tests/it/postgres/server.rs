@@ -23,7 +23,7 @@ pub(crate) struct Schema {
 impl Schema {
     /// One that is not there yet.
     pub(crate) fn new() -> Self {
-        Self::on(&scratchbook_servers::postgres().unwrap())
+        Self::on(&scratchbook_test_servers::postgres().unwrap())
     }
 
     /// One on another server.
@@ -88,7 +88,7 @@ impl Schema {
 impl Drop for Schema {
     fn drop(&mut self) {
         // Our own server goes with the process. What failed is left as it is, to be looked at.
-        if std::env::var_os(scratchbook_servers::POSTGRES_VARIABLE).is_none() || std::thread::panicking() {
+        if std::env::var_os(scratchbook_test_servers::POSTGRES_VARIABLE).is_none() || std::thread::panicking() {
             return;
         }
         let (server, name) = (self.server.clone(), self.name.clone());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use scratchbook::ErrorKind;
 use scratchbook::store::PostgresSessionService;
-use scratchbook_servers::{Postgres, PostgresOptions};
+use scratchbook_test_servers::{Postgres, PostgresOptions};
 
 use super::server::{Schema, everything};
 

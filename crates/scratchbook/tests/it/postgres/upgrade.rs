@@ -18,7 +18,7 @@ async fn open(server: &str) -> Store {
 
 #[tokio::test]
 async fn tables_of_every_version_are_upgraded_in_place_and_read_as_they_were() {
-    let uri = scratchbook_servers::postgres().unwrap();
+    let uri = scratchbook_test_servers::postgres().unwrap();
     let server = client(&uri).await;
     for version in VERSIONS {
         let dump = fixture(&format!("postgres/v{version}.sql"));
@@ -30,14 +30,14 @@ async fn tables_of_every_version_are_upgraded_in_place_and_read_as_they_were() {
     server.batch_execute(&format!("DROP SCHEMA {SCHEMA} CASCADE")).await.unwrap();
 }
 
-/// With `SCRATCHBOOK_WRITE_FIXTURES` set and `pg_dump` in the path, writes the file of the newest version anew. That is
-/// for a version that was never published; the others stay as they are.
+/// With `SCRATCHBOOK_WRITE_FIXTURES` set and `pg_dump` in the path, rewrites the file of the newest version. That is for a
+/// version that was never published; the others stay as they are.
 #[tokio::test]
 async fn the_fixture_is_written_when_that_is_asked_for() {
     if std::env::var_os("SCRATCHBOOK_WRITE_FIXTURES").is_none() {
         return;
     }
-    let server = scratchbook_servers::postgres().unwrap();
+    let server = scratchbook_test_servers::postgres().unwrap();
     client(&server).await.batch_execute(&format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")).await.unwrap();
     let store = open(&server).await;
     fill(&store).await;

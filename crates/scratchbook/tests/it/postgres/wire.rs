@@ -10,7 +10,7 @@ use scratchbook::artifact::ArtifactService;
 use scratchbook::session::{ChangeQuery, Outcome, SessionUpdate, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, SessionService, StateDelta};
-use scratchbook_servers::Proxy;
+use scratchbook_test_servers::Proxy;
 use serde_json::json;
 
 use super::server::{Schema, client};

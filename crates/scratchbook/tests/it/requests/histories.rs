@@ -41,7 +41,7 @@ async fn histories_become_the_contents_that_google_adk_makes_of_them() {
 
 async fn contents_of_theirs(cases: &[Value]) -> Vec<Value> {
     let cases = json!(cases).to_string();
-    let mut command = Command::new(scratchbook_servers::python().unwrap());
+    let mut command = Command::new(scratchbook_test_servers::python().unwrap());
     command.arg(script("contents.py")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = tokio::task::spawn_blocking(move || {
         let mut child = command.spawn().unwrap();
@@ -94,7 +94,7 @@ async fn contents_of_ours(case: &Value) -> Value {
     json!(model.requests()[0].contents)
 }
 
-/// An agent that runs another, on a branch or on none, whoever has called or spoken last.
+/// An agent that runs another, with or without a branch, whichever agent has called or spoken last.
 fn around(agent: LlmAgent, on_branch: bool) -> FunctionAgent {
     FunctionAgent::new("par", move |context: InvocationContext| match on_branch {
         true => agent.run(context.for_branch("me")),

@@ -61,7 +61,7 @@ fn name(scenario: &Value) -> &str {
 
 /// Lets google-adk play all scenarios.
 async fn ask_theirs(server: &ModelServer) {
-    let mut command = Command::new(scratchbook_servers::python().unwrap());
+    let mut command = Command::new(scratchbook_test_servers::python().unwrap());
     command.arg(script("ask.py")).arg(script("scenarios.json")).arg(server.url());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! A new key: old values are read, retries known, and what can be is sealed anew.
+//! A new key: old values are still read, retries are recognized, and values are sealed again where possible.
 
 use std::sync::Arc;
 

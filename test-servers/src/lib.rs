@@ -8,9 +8,9 @@
 //! and [`python`] is the Python with google-adk in it.
 //!
 //! ```no_run
-//! use scratchbook_servers::{Postgres, PostgresOptions, Proxy};
+//! use scratchbook_test_servers::{Postgres, PostgresOptions, Proxy};
 //!
-//! # fn main() -> scratchbook_servers::Result<()> {
+//! # fn main() -> scratchbook_test_servers::Result<()> {
 //! let server = Postgres::start(&PostgresOptions::default().with_fast_disk())?;
 //! let proxy = Proxy::start(server.port())?;
 //! let uri = proxy.uri(&server.uri())?;

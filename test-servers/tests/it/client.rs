@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use scratchbook_servers::MariaDb;
+use scratchbook_test_servers::MariaDb;
 
 /// What `psql` prints for a statement, or its error.
 pub(crate) fn psql(uri: &str, sql: &str) -> Result<String, String> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook_servers::{Galera, StandbyPair};
+use scratchbook_test_servers::{Galera, StandbyPair};
 
 #[test]
 #[ignore = "long: cargo xtask test full runs it"]

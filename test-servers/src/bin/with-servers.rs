@@ -2,14 +2,14 @@
 //! already, else of servers that are started for it and end with it. For tests that are not in Rust.
 //!
 //! ```sh
-//! cargo run -p scratchbook-servers --bin with-servers -- python -m pytest bindings/python
+//! cargo run -p scratchbook-test-servers --bin with-servers -- python -m pytest bindings/python
 //! ```
 //!
 //! A server that is not installed is said on standard error and left out: its variable is not set.
 
 use std::process::{Command, ExitCode};
 
-use scratchbook_servers::{MYSQL_VARIABLE, POSTGRES_VARIABLE, mysql, postgres};
+use scratchbook_test_servers::{MYSQL_VARIABLE, POSTGRES_VARIABLE, mysql, postgres};
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);

@@ -1,4 +1,4 @@
-//! Sealed values: any of them comes back, none is taken for another, and adapters around see them as they are.
+//! Sealed values: any of them comes back, none is taken for another, and layers around see them as they are.
 
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ async fn titles_and_values_of_labels_are_sealed() {
     assert!(error.to_string().contains("the title of a session (clinic/bob)"), "{error}");
 }
 
-/// Who stands in the way of a write is told with the values as they were given.
+/// Conflicts name the writer and the values in clear text.
 #[tokio::test]
 async fn conflicts_tell_values_and_writers() {
     let service = WithEncryption::new(memory(), keys());

@@ -263,7 +263,7 @@ impl Model {
             }
             Some(mode) => {
                 let life = self.sessions.get(&key).map(|kept| kept.life);
-                // A copy of a session that is gone, or was made anew, is another story.
+                // Copies of sessions that were deleted, or created again, are tested elsewhere.
                 if self.copies.get(&key).is_none_or(|copy| Some(copy.life) != life) {
                     return;
                 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 
 const CHILD: &str = "SCRATCHBOOK_SERVERS_CHILD";
 

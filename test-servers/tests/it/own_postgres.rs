@@ -1,6 +1,6 @@
 //! A PostgreSQL server by itself.
 
-use scratchbook_servers::{Postgres, PostgresOptions, Proxy};
+use scratchbook_test_servers::{Postgres, PostgresOptions, Proxy};
 
 use crate::client::psql;
 

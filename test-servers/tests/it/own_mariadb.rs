@@ -1,6 +1,6 @@
 //! A MariaDB server by itself.
 
-use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions, Proxy};
 
 use crate::client::mariadb_with;
 
