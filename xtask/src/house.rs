@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::command::{program, root};
-use crate::prose::Prose;
+use crate::prose::idioms;
 use crate::step::Stop;
 
 /// At this length a source file is split.
@@ -19,13 +19,9 @@ const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std:
 
 /// Looks at every file that is tracked, or would be once added.
 pub(crate) fn check() -> Result<(), Stop> {
-    let (mut breaches, mut prose) = (Vec::new(), Prose::default());
+    let mut breaches = Vec::new();
     for path in tracked_files()? {
-        check_file(&path, &mut breaches, &mut prose)?;
-    }
-    breaches.extend(prose.breaches());
-    if let Some(summary) = prose.summary() {
-        println!("{summary}; `cargo xtask prose [PATH]` shows them");
+        check_file(&path, &mut breaches)?;
     }
     for breach in &breaches {
         println!("{breach}");
@@ -34,16 +30,6 @@ pub(crate) fn check() -> Result<(), Stop> {
         0 => Ok(()),
         count => Err(Stop::Failed(format!("house rules broken in {count} places"))),
     }
-}
-
-/// Shows every idiom in files whose path begins so.
-pub(crate) fn show_idioms(prefix: &str) -> Result<(), Stop> {
-    let mut prose = Prose::default();
-    for path in tracked_files()? {
-        check_file(&path, &mut Vec::new(), &mut prose)?;
-    }
-    prose.lines(prefix).iter().for_each(|line| println!("{line}"));
-    Ok(())
 }
 
 fn tracked_files() -> Result<Vec<String>, Stop> {
@@ -58,7 +44,7 @@ fn tracked_files() -> Result<Vec<String>, Stop> {
     Ok(names.split_terminator('\0').map(str::to_owned).collect())
 }
 
-fn check_file(path: &str, breaches: &mut Vec<String>, prose: &mut Prose) -> Result<(), Stop> {
+fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
     let full = root().join(path);
     // A file that was deleted but is still in the index has nothing to check.
     let Ok(meta) = fs::metadata(&full) else { return Ok(()) };
@@ -72,7 +58,6 @@ fn check_file(path: &str, breaches: &mut Vec<String>, prose: &mut Prose) -> Resu
     let bytes = fs::read(&full).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
     breaches.extend(in_text(path, &text).into_iter().map(|breach| format!("{path}{breach}")));
-    prose.read(path, &text);
     Ok(())
 }
 
@@ -103,6 +88,7 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
             breaches.extend(machine_path(line).map(|found| format!(":{number}: a path of one machine, '{found}'")));
         }
     }
+    breaches.extend(idioms(path, text).into_iter().map(|(number, said)| format!(":{number}: {said}")));
     breaches
 }
 

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`, `cargo xtask prose`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`.
 //!
 //! # Layout
 //!
@@ -35,14 +35,12 @@ use step::{Step, Stop};
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
        cargo xtask bench [serve | package | ARGUMENTS OF cargo bench]
-       cargo xtask prose [PATH]
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
-  prose       every idiom that the house rules refuse, in files whose path begins with PATH
 
   --list      say which steps there are
   --step NAME run these steps alone
@@ -56,7 +54,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["--help" | "-h"] | ["test" | "bench" | "prose", "--help" | "-h"] => {
+        ["--help" | "-h"] | ["test" | "bench", "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
@@ -74,10 +72,6 @@ fn main() -> ExitCode {
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", "package"] => step::run(vec![steps::package_bench()]),
         ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),
-        ["prose", rest @ ..] if rest.len() < 2 => match house::show_idioms(rest.first().unwrap_or(&"")) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => stop(&why),
-        },
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)

@@ -3,7 +3,6 @@
 //! A text is read as words, so that it does not matter where its lines break. Code, strings and what stands in
 //! backticks are not read.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A run of words that is not to be used, and what to write in its place.
@@ -33,85 +32,18 @@ const IDIOMS: [Idiom; 6] = [
     Idiom { but_before: &["to", "apart"], ..idiom(&["told"], "reported, returned, shown") },
 ];
 
-/// How many places are left, by the beginnings of paths. The numbers only go down; a row at 0 is removed.
-const LEFT: [(&str, usize); 6] =
-    [("CHANGELOG.md", 4), ("README.md", 4), ("bindings/", 1), ("crates/", 325), ("docs/", 30), ("examples/", 3)];
-
-/// One place in a text.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Place {
-    pub(crate) line: usize,
-    pub(crate) words: String,
-    pub(crate) better: &'static str,
-}
-
-/// What all files together come to.
-#[derive(Default)]
-pub(crate) struct Prose {
-    places: BTreeMap<String, Vec<Place>>,
-}
-
-impl Prose {
-    pub(crate) fn read(&mut self, path: &str, text: &str) {
-        let found = places(path, text);
-        if !found.is_empty() {
-            self.places.insert(path.to_owned(), found);
-        }
+/// The idioms in the prose of one file: the line of each, and what to write instead.
+pub(crate) fn idioms(path: &str, text: &str) -> Vec<(usize, String)> {
+    // A migration cannot change once it was applied: databases keep a checksum of its text.
+    if path.contains("/migrations/") {
+        return Vec::new();
     }
-
-    /// Every place in files whose path begins so, as lines for the reader.
-    pub(crate) fn lines(&self, prefix: &str) -> Vec<String> {
-        let files = self.places.iter().filter(|(path, _)| path.starts_with(prefix));
-        let line =
-            |path: &str, place: &Place| format!("{path}:{}: '{}'; better: {}", place.line, place.words, place.better);
-        files.flat_map(|(path, places)| places.iter().map(move |place| line(path, place))).collect()
-    }
-
-    /// What breaks the rule: each place where none is left to be, or all of a prefix where there are more than before.
-    pub(crate) fn breaches(&self) -> Vec<String> {
-        self.breaches_over(&LEFT)
-    }
-
-    fn breaches_over(&self, left: &[(&str, usize)]) -> Vec<String> {
-        let mut breaches = Vec::new();
-        for (prefix, allowed) in left {
-            let lines = self.lines(prefix);
-            if lines.len() > *allowed {
-                breaches.extend(lines.iter().cloned());
-                breaches
-                    .push(format!("{prefix}: {} idioms of LEFT in xtask/src/prose.rs, over {allowed}", lines.len()));
-            }
-        }
-        let is_free = |path: &&String| !left.iter().any(|(prefix, _)| path.starts_with(prefix));
-        breaches.extend(self.places.keys().filter(is_free).flat_map(|path| self.lines(path)));
-        breaches
-    }
-
-    /// How many places are left, by folder; nothing if none are.
-    pub(crate) fn summary(&self) -> Option<String> {
-        let mut by_folder = BTreeMap::<&str, usize>::new();
-        for (path, places) in &self.places {
-            // A package of `crates/` by itself, anything else by the first name.
-            let levels = if path.starts_with("crates/") { 2 } else { 1 };
-            let end = path.match_indices('/').nth(levels - 1).map_or(path.len(), |(at, _)| at);
-            *by_folder.entry(&path[..end]).or_default() += places.len();
-        }
-        let all: usize = by_folder.values().sum();
-        let folders: Vec<_> = by_folder.iter().map(|(folder, count)| format!("{folder} {count}")).collect();
-        (all > 0).then(|| format!("idioms left: {all} ({})", folders.join(", ")))
-    }
-}
-
-/// The idioms in the prose of one file.
-fn places(path: &str, text: &str) -> Vec<Place> {
     let words = words(&prose(path, text));
     let mut found = Vec::new();
     for at in 0..words.len() {
-        found.extend(IDIOMS.iter().filter(|idiom| idiom.is_at(&words, at)).map(|idiom| Place {
-            line: words[at].0,
-            words:
-                words[at..at + idiom.words.len()].iter().map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" "),
-            better: idiom.better,
+        found.extend(IDIOMS.iter().filter(|idiom| idiom.is_at(&words, at)).map(|idiom| {
+            let said: Vec<_> = words[at..at + idiom.words.len()].iter().map(|(_, word)| word.as_str()).collect();
+            (words[at].0, format!("'{}'; better: {}", said.join(" "), idiom.better))
         }));
     }
     found
@@ -218,7 +150,8 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<(usize, String)> {
-        places(path, text).into_iter().map(|place| (place.line, place.words)).collect()
+        let quoted = |said: String| said.split('\'').nth(1).unwrap_or_default().to_owned();
+        idioms(path, text).into_iter().map(|(line, said)| (line, quoted(said))).collect()
     }
 
     fn one(line: usize, words: &str) -> Vec<(usize, String)> {
@@ -263,14 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_may_have_as_many_as_it_had_and_other_files_none() {
-        let mut prose = Prose::default();
-        prose.read("docs/a.md", "anew and anew");
-        prose.read("b.md", "told");
-        let breaches = prose.breaches_over(&[("docs/", 2)]);
-        assert_eq!(breaches, ["b.md:1: 'told'; better: reported, returned, shown"]);
-        assert_eq!(prose.breaches_over(&[("docs/", 1), ("b.md", 1)]).len(), 3);
-        assert_eq!(prose.summary().unwrap(), "idioms left: 3 (b.md 1, docs 2)");
-        assert_eq!(Prose::default().summary(), None);
+    fn what_was_applied_to_databases_is_left_alone() {
+        assert_eq!(found("crates/a/src/migrations/V1__init.sql", "-- so many rows"), []);
+        assert_eq!(found("crates/a/src/sql/append.sql", "-- so many rows"), one(1, "so many"));
     }
 }

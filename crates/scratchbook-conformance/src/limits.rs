@@ -140,7 +140,7 @@ pub async fn a_session_may_have_10000_keys(store: &Store) {
     assert_eq!(test.get(&key).await.events().len(), 5);
 }
 
-/// A user may have 10,000 keys, and so may an app; each counts separately, whoever writes them.
+/// A user may have 10,000 keys, and so may an app; each counts separately, no matter who writes the keys.
 pub async fn a_user_and_an_app_may_have_10000_keys(store: &Store) {
     let test = TestApp::new(store);
     let most = Limits::default().keys_per_scope;

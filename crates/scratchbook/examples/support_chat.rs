@@ -1,4 +1,4 @@
-//! A chat's own keys start anew with each session, the customer's stay, and `temp:` ones live one run.
+//! A chat's own keys begin empty in each session, the customer's stay, and `temp:` ones live one run.
 
 use futures_util::TryStreamExt;
 use scratchbook::model::ScriptedLlm;

@@ -1,4 +1,4 @@
-//! Everything there is, and what a commit does to it. Whoever calls holds the lock.
+//! Everything there is, and what a commit does to it. The caller holds the lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

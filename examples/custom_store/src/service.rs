@@ -341,7 +341,7 @@ impl SessionService for MapStore {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.open()?.delete(key, RemovalKind::Deleted);
-        // Whoever follows it is told that it is gone.
+        // Watches of it show that it is gone.
         self.notifier.notify();
         Ok(())
     }

@@ -76,7 +76,7 @@ class Suites:
         """Installs the checkout as it is and the packages that its tests need; installed ones stay."""
         if not self._python.exists():
             venv.create(self._folder / "venv", with_pip=True, clear=True)
-        # pip takes long to choose among so many packages.
+        # pip takes long to resolve this many packages.
         self._call("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "uv")
         self._call(
             *("-m", "uv", "pip", "install", "--quiet", "--python", str(self._python)),

@@ -212,8 +212,8 @@ pub trait SessionServiceExt: SessionService {
     }
 
     /// Follows the commits to a session, or to all sessions and keys of a user or an app: from now on, from the
-    /// beginning, or after a saved cursor. Nothing is missed and nothing is repeated, whoever writes and however slow
-    /// the reader is; writers never wait for it.
+    /// beginning, or after a saved cursor. Nothing is missed and nothing is repeated, no matter which process writes and
+    /// how slow the reader is; writers never wait for it.
     ///
     /// ```
     /// # use scratchbook::prelude::*;

@@ -213,8 +213,8 @@ impl Described {
 /// What stands for itself in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
-/// The location of a version, in the form of ADK's stores. It names a row of the database, so its scheme is none
-/// that anybody would fetch.
+/// The location of a version, in the form of ADK's stores. It names a row of the database, under a scheme that
+/// nobody can fetch.
 fn canonical_uri(key: &SessionKey, name: &str, version: u64) -> String {
     let [app, user, session] =
         [key.app_name(), key.user_id(), key.session_id()].map(|name| utf8_percent_encode(name, SEGMENT));

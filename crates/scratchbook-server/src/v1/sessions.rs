@@ -80,7 +80,7 @@ pub(super) struct ReadSession {
     /// fewer if they have more than 4 MiB.
     #[param(minimum = 0, maximum = 1000)]
     num_recent_events: Option<usize>,
-    /// Only events from this time on, in seconds since 1970, inclusive; then the last so many of them.
+    /// Only events from this time on, in seconds since 1970, inclusive; `num_recent_events` then counts among these.
     #[param(minimum = 0, exclusive_maximum = 253402300800i64)]
     after_timestamp: Option<f64>,
     /// The first events with a number above this one, at most `limit` of them. Goes without the two above.

@@ -1,4 +1,4 @@
-//! What is hosted, as ADK's clients are told.
+//! The lists of hosted apps that ADK's clients read.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What who runs a server is told.
+//! What an operator sees of a server: metrics, readiness and the ids of requests.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 """google-adk beside another client: `pair.py URL` with what that one has written as JSON on its input.
 
-It reads the session `by-rust`, of `alice`, and fails where google-adk has other events or state than are told. It writes
+It reads the session `by-rust`, of `alice`, and fails if google-adk reads other events or state than expected. It writes
 the same events to a session `by-python`.
 """
 

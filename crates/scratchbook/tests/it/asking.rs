@@ -363,7 +363,7 @@ async fn a_model_that_ends_without_an_answer_is_told_of() {
         assert_eq!(event.error_code.as_deref(), Some("MODEL_RETURNED_NO_CONTENT"));
         assert_eq!(event.error_message.as_deref(), Some(said));
     }
-    // Whoever does not say how it ended may have meant it.
+    // A model that does not say how it ended may have meant it.
     let open = LlmResponse { finish_reason: None, ..LlmResponse::text("") };
     assert_eq!(ended_with(open).await.error_code, None);
     assert_eq!(ended_with("Yes.".into()).await.error_code, None);

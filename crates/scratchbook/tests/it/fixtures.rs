@@ -177,7 +177,7 @@ fn old_file(folder: &TempDir, version: &str) -> String {
     format!("sqlite://{}", path.display())
 }
 
-/// Where keys were written last was told by the log alone, before version 2.
+/// Before version 2, only the log said where keys were written last.
 #[tokio::test]
 async fn keys_written_before_an_upgrade_are_known_by_where_they_were_written() {
     for version in VERSIONS {

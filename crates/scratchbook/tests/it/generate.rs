@@ -5,7 +5,7 @@ use scratchbook::state::Operation;
 use scratchbook::{ErrorKind, Result, StateDelta};
 use serde_json::{Value, json};
 
-/// So many cases, unless `PROPTEST_CASES` says otherwise.
+/// This many cases, unless `PROPTEST_CASES` says otherwise.
 pub(crate) fn cases(count: u32) -> ProptestConfig {
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if std::env::var_os("PROPTEST_CASES").is_some() { config } else { ProptestConfig { cases: count, ..config } }
@@ -177,7 +177,7 @@ pub(crate) fn done(
             Err(kind) => refused.push((key.clone(), kind)),
         }
     }
-    // That things are not as expected is told before that something cannot be done.
+    // A conflict is reported before an operation that cannot be carried out.
     let kinds = [ErrorKind::Conflict, ErrorKind::FailedPrecondition];
     match kinds.into_iter().find(|kind| refused.iter().any(|(_, of)| of == kind)) {
         Some(kind) => Err(kind),

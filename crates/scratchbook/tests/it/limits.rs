@@ -93,7 +93,7 @@ async fn get(sessions: &dyn SessionService, key: &SessionKey) -> Session {
     sessions.get_session(key, &GetSessionConfig::default()).await.unwrap().unwrap()
 }
 
-/// The fourth event is refused, a retry of the third is not, and a session made again begins anew.
+/// The fourth event is refused, a retry of the third is not, and a session made again under its id begins at none.
 async fn a_session_has_no_more_events_than_it_may(store: Store) {
     let sessions = store.sessions.as_ref();
     let hello = |id: &str| Event::new("user").with_id(id).with_timestamp(1.0);

@@ -263,7 +263,7 @@ impl Model {
             }
             Some(mode) => {
                 let life = self.sessions.get(&key).map(|kept| kept.life);
-                // A copy of a session that is gone, or was made anew, is another story.
+                // A copy of a session that was deleted, or made again, is left out.
                 if self.copies.get(&key).is_none_or(|copy| Some(copy.life) != life) {
                     return;
                 }

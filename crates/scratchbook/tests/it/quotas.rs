@@ -81,7 +81,7 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
     assert!(words.iter().all(|word| message.contains(word)), "{words:?} are to be in: {message}");
 }
 
-/// An event of about so many bytes.
+/// An event of about this many bytes.
 fn event(id: &str, bytes: usize) -> Event {
     let delta = StateDelta::new().with("text", "x".repeat(bytes)).unwrap();
     Event::new("agent").with_id(id).with_timestamp(1.0).with_state_delta(delta)

@@ -150,7 +150,7 @@ async fn outcomes_of_operations_are_checked(store: Store) {
     );
     append(sessions, &key, delta().with_merge_patch("app:map", json!({"abc": 1})).unwrap()).await.unwrap();
     let patch = delta().with_merge_patch("app:map", json!({"four": SECRET})).unwrap();
-    // Names within a value are where something is wrong, and are told as any place.
+    // Names within a value say where something is wrong, so the error shows them.
     assert_breaks(append(sessions, &key, patch).await, &["'app:map'", "/four", "its name"]);
     let user = StateOwner::user("shop", "alice").unwrap();
     let put = sessions.put_state(&user, delta().with_increment("n", 1).unwrap(), "me".into()).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::database::{self, Database};
 
-/// So many events that a store keeps the state in between.
+/// Enough events for a store to keep a checkpoint of the state.
 const EVENTS: usize = 700;
 
 async fn filled(database: &Database) {

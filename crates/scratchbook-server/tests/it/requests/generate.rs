@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// Paths that the server's own document does not have: ADK's, and some that are none. Braces are where a name stands.
+/// Paths that the server's own document does not have: ADK's, and some that do not exist. Braces are where a name stands.
 const UNDOCUMENTED: &[&str] = &[
     "/",
     "/health",

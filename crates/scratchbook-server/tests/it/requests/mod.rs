@@ -36,7 +36,7 @@ async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
         |kind: &str| headers.get("content-type").is_some_and(|found| found.as_bytes().starts_with(kind.as_bytes()));
     let body = match tokio::time::timeout(PATIENCE, response.into_body().collect()).await {
         Ok(body) => body.map_err(|error| format!("a body that broke off: {error}"))?.to_bytes(),
-        // Whoever watches waits for what comes.
+        // A watch does not end by itself.
         Err(_) if is("text/event-stream") => Bytes::new(),
         Err(_) => return Err("a body that does not end".to_owned()),
     };

@@ -1,4 +1,4 @@
-//! Streams taken up again: nothing is missed and nothing comes twice.
+//! Resumed streams: nothing is missed and nothing comes twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -289,7 +289,7 @@ async fn a_client_that_is_cut_off_a_hundred_times_misses_nothing_and_sees_nothin
             if cuts == 100 {
                 stop.store(true, Ordering::Relaxed);
             }
-            // What is not whole is told again.
+            // The pieces of an incomplete reply are sent again.
             pieces.clear();
             answer = resume(&host, &id, seen.last().map(String::as_str)).await;
         };

@@ -77,7 +77,7 @@ impl Host {
         session.unwrap().events().clone()
     }
 
-    /// Waits until so many of the agents' events are stored.
+    /// Waits until this many of the agents' events are stored.
     async fn has_stored(&self, count: usize) {
         let all_there = async {
             while self.stored().await.len() < count {

@@ -1,4 +1,4 @@
-//! Runs that are taken up again over HTTP: by their id without a message, or by what answers their calls.
+//! Runs resumed over HTTP: by their id without a message, or by responses to their calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! Foreign pages, and what browsers are told. Where a test names a number, it is that of the exchange with
-//! google-adk 2.13.0 that it follows.
+//! Requests from other origins, and the CORS headers that browsers get. A number in a test is that of the recorded
+//! exchange with google-adk 2.13.0.
 
 use axum::Router;
 use axum::http::Method;
@@ -97,7 +97,7 @@ async fn a_foreign_origin_is_refused_for_reads_too() {
     // 147: another port of this machine is another origin.
     let answer = list_apps(&router, "127.0.0.1:8802", &[("origin", "http://localhost:4200")]).await;
     assert_forbidden(&answer, "Forbidden: origin not allowed");
-    // 148: where nothing is allowed nobody is told about it.
+    // 148: if no origin is allowed, the answer has no CORS headers.
     let asks =
         [("host", "127.0.0.1:8802"), ("origin", "http://127.0.0.1:8802"), ("access-control-request-method", "POST")];
     let answer = send(&router, Method::OPTIONS, "/list-apps", &asks, "").await;
@@ -201,7 +201,7 @@ async fn a_browser_asks_without_a_token() {
         [("origin", UI), ("access-control-request-method", "GET"), ("access-control-request-headers", "authorization")];
     let answer = send(&router, Method::OPTIONS, "/list-apps", &asks, "").await;
     assert_eq!((answer.status, answer.header("access-control-allow-headers")), (200, Some("authorization")));
-    // A page is told why it is not let in.
+    // A page of an allowed origin can read why it was refused.
     let answer = get(&router, "/list-apps", &[("origin", UI)]).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (401, Some(UI)));
     let answer = get(&router, "/list-apps", &[("origin", "http://evil.example")]).await;

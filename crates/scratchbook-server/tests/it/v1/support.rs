@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// A server over a store, and whoever calls it.
+/// A server over a store, and a client of it.
 pub(crate) struct Api {
     pub(crate) store: Store,
     pub(crate) router: axum::Router,

@@ -150,7 +150,7 @@ async fn a_watch_begins_where_it_is_told_and_shows_what_it_is_told() {
         let entry = keys.next().await;
         assert_eq!((&entry["type"], &entry["changes"][0]["key"]), (&json!("state"), &json!("u")));
 
-        // The end of a session is told.
+        // The end of a session is shown.
         let mut ended = Stream::open(serving.address, &format!("{S1}/watch"), None).await;
         api.send("DELETE", S1, None).await;
         api.ok("PATCH", "/v1/apps/shop/state", Some(json!({"author": "x", "stateDelta": {"wake": 1}}))).await;

@@ -1,4 +1,4 @@
-//! Malformed calls, each with what Google's clients are told of it.
+//! Malformed calls, each with the error that Google's clients get.
 
 use axum::body::Body;
 use axum::http::Request;

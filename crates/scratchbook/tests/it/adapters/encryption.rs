@@ -143,7 +143,7 @@ async fn titles_and_values_of_labels_are_sealed() {
     assert!(error.to_string().contains("the title of a session (clinic/bob)"), "{error}");
 }
 
-/// Who stands in the way of a write is told with the values as they were given.
+/// A conflict reports the values as they were given.
 #[tokio::test]
 async fn conflicts_tell_values_and_writers() {
     let service = WithEncryption::new(memory(), keys());

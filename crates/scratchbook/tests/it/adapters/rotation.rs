@@ -1,4 +1,4 @@
-//! A new key: old values are read, retries known, and what can be is sealed anew.
+//! Key rotation: old values are read, retries are recognised, and what can be is sealed again.
 
 use std::sync::Arc;
 

@@ -74,7 +74,7 @@ async fn nothing_is_found_where_nothing_was_changed() {
 
 #[tokio::test]
 async fn a_changed_byte_is_found() {
-    // The tenth character from the end, so that it is none whose last bits do not count.
+    // The tenth character from the end: the last bits of the final one may not count.
     let flipped = |column: &str| {
         let at = format!("length({column}) - 10");
         format!(

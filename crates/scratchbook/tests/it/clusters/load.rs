@@ -1,4 +1,4 @@
-//! Processes that write to a database, and what they were told.
+//! Processes that write to a database, and the answers they got.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -25,7 +25,7 @@ pub(super) enum Keys {
     Hot,
 }
 
-/// What the processes were told, together.
+/// The answers of all processes, together.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// The number of each event that was acknowledged, by its id.
@@ -71,7 +71,7 @@ impl Load {
         Self { children, told }
     }
 
-    /// Waits until each process has had so many more appends acknowledged.
+    /// Waits until each process has had this many more appends acknowledged.
     pub(super) fn wait_for(&self, more: usize) {
         let begun = self.told.lock().unwrap().counts.clone();
         let start = Instant::now();
@@ -90,7 +90,7 @@ impl Load {
         self.told.lock().unwrap().times.len()
     }
 
-    /// Lets the processes finish what they have begun, and gives what they were told.
+    /// Lets the processes finish what they have begun, and gives the answers they got.
     pub(super) fn stop(self) -> Told {
         let (mut waiting, mut inputs) = (Vec::new(), Vec::new());
         for (child, input, reader) in self.children {

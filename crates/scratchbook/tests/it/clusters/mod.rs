@@ -1,7 +1,7 @@
 //! Servers that die and come back, alone or as one of several, while several processes write to them: nothing that
 //! was acknowledged is lost, nothing is doubled, and the same processes go on.
 //!
-//! - `load.rs`: processes that write, and what they were told. `writer.rs`: such a process from within.
+//! - `load.rs`: processes that write, and the answers they got. `writer.rs`: such a process from within.
 //! - `check.rs`: what has to be stored then.
 //! - `restart.rs`, `standby.rs`, `galera.rs`: what happens to the servers meanwhile.
 //! - `partitions.rs`: every promise on PostgreSQL tables that are partitioned by user.

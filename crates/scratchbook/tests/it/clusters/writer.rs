@@ -66,7 +66,7 @@ async fn write(service: &dyn SessionService, user: &str, name: &str, hot: bool, 
     }
 }
 
-/// What a caller does who is told that the database cannot be reached: the same again, by its id.
+/// What a caller does if the database cannot be reached: the same append again, by its id.
 async fn until_acknowledged(service: &dyn SessionService, key: &SessionKey, event: &Event) -> u64 {
     loop {
         match service.append(key, event.clone(), AppendOptions::default()).await {

@@ -88,7 +88,7 @@ fn answer(mut part: Map<String, Value>) -> LlmResponse {
     LlmResponse { content, usage_metadata, ..LlmResponse::default() }
 }
 
-/// A summarizer is told of calls and responses in JSON, by google-adk in Python.
+/// We show calls and responses to a summarizer as JSON; google-adk shows them as Python.
 fn in_json(mut contents: Vec<Content>) -> Vec<Content> {
     for text in
         contents.iter_mut().flat_map(|content| content.parts.as_mut().unwrap()).filter_map(|part| part.text.as_mut())

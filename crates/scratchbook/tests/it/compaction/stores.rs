@@ -14,7 +14,7 @@ fn runner_on(store: &Store, model: &ScriptedLlm, config: EventsCompactionConfig,
     Runner::builder("app", agent.build().unwrap(), sessions).events_compaction(config).build().unwrap()
 }
 
-/// A session of so many invocations, a message and an answer each.
+/// A session of this many invocations, a message and an answer each.
 async fn session(store: &Store, invocations: usize) {
     let events = (0..invocations).flat_map(|n| {
         let event =

@@ -39,7 +39,7 @@ fn events(of: &[(&str, u64)]) -> Vec<(String, u64)> {
     of.iter().map(|(session, seq)| ((*session).to_owned(), *seq)).collect()
 }
 
-/// A commit that has written its rows and is not over yet holds nobody up, and is told when it is over: once.
+/// A commit that has written its rows and is not over yet holds nobody up, and is shown when it is over: once.
 #[tokio::test]
 async fn a_commit_that_takes_long_is_told_when_it_is_over() {
     let database = Database::emptied().await;

@@ -159,7 +159,7 @@ async fn create(service: &MySqlSessionService, session: &str) {
     service.create_session("app", "alice", config).await.unwrap();
 }
 
-/// Runs a test in so many processes.
+/// Runs a test in this many processes.
 fn run(uri: &str, test: &str, processes: u64) {
     let child = |writer: u64| {
         let mut child = Command::new(std::env::current_exe().unwrap());

@@ -84,7 +84,7 @@ impl Database {
         let options = ["--routines", "--skip-dump-date", "--skip-add-locks", "--skip-comments", "--hex-blob"];
         let dump = self.tool("mariadb-dump").args(options).output().unwrap();
         assert!(dump.status.success());
-        // Whoever loads it defines what it defines.
+        // Routines belong to the user who loads the dump.
         String::from_utf8(dump.stdout).unwrap().replace("DEFINER=`scratchbook`@`%` ", "")
     }
 

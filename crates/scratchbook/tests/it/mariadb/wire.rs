@@ -274,7 +274,7 @@ async fn a_lock_that_is_held_for_long_costs_time_alone() {
     let (appended, ()) = tokio::join!(append(&service, &key, "e"), release);
     assert_eq!(appended.unwrap().0, 1);
     check(&service, "s", vec![(1, "e".into())]).await;
-    // Who does not wait as long is told what is the matter.
+    // A caller that does not wait as long gets the cause.
     options.retry_timeout = Duration::from_secs(1);
     let hasty = MySqlSessionService::open(&database.uri(), options).await.unwrap();
     other.query_drop("BEGIN; SELECT * FROM sessions FOR UPDATE").await.unwrap();

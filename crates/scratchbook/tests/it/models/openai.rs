@@ -174,7 +174,7 @@ async fn badly_numbered_calls_are_told_apart() {
     }
 }
 
-/// Room for so many calls would be hundreds of gigabytes.
+/// Room for this many calls would be hundreds of gigabytes.
 #[tokio::test]
 async fn a_huge_index_takes_no_room() {
     let huge = tool_call(u64::from(u32::MAX), "call_a", "get_time", "{}");

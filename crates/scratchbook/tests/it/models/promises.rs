@@ -1,4 +1,4 @@
-//! What holds whoever provides the model: how answers break off, are refused, and are asked for again.
+//! What holds for every provider of models: answers that break off, refusals, and retries.
 
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ async fn pieces_are_shown_as_they_come() {
         let mut answering = spoken.model(&server).generate(request);
         let first = tokio::time::timeout(Duration::from_secs(10), answering.next()).await.unwrap().unwrap().unwrap();
         assert_eq!(first.partial, Some(true), "{}", spoken.model);
-        // Whoever drops the stream closes the connection.
+        // Dropping the stream closes the connection.
         drop(answering);
         server.hung_up().await;
     }

@@ -121,7 +121,7 @@ async fn other_processes_hear_of_a_commit_at_once() {
     let (writer, watcher) = (schema.open().await, schema.open().await);
     create(&writer, "s", json!({})).await;
     let mut notices = watcher.commits().unwrap();
-    // Until the writer has been told that somebody listens.
+    // Until the writer knows that somebody listens.
     let deadline = Instant::now() + Duration::from_secs(10);
     while schema.number("SELECT count(*) FROM database_id WHERE heard_until > now()").await == 0 {
         assert!(Instant::now() < deadline);
@@ -191,7 +191,7 @@ async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
     }
 }
 
-/// What could not be told to others is told when it can be.
+/// A notice that could not be sent is sent when it can be.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_that_failed_is_sent_again() {
     let schema = Schema::new();

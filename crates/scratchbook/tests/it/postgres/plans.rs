@@ -1,4 +1,4 @@
-//! What calls cost, told by the server's own counters: rows touched, not time.
+//! What calls cost by the server's own counters: rows touched, not time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Many tasks on few sessions: reused ids, deletions and creations anew, shared keys, and readers of the logs.
+//! Many tasks on few sessions: reused ids, sessions deleted and made again, shared keys, and readers of the logs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

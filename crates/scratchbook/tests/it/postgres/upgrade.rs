@@ -30,7 +30,7 @@ async fn tables_of_every_version_are_upgraded_in_place_and_read_as_they_were() {
     server.batch_execute(&format!("DROP SCHEMA {SCHEMA} CASCADE")).await.unwrap();
 }
 
-/// With `SCRATCHBOOK_WRITE_FIXTURES` set and `pg_dump` in the path, writes the file of the newest version anew. That is
+/// With `SCRATCHBOOK_WRITE_FIXTURES` set and `pg_dump` in the path, rewrites the file of the newest version. That is
 /// for a version that was never published; the others stay as they are.
 #[tokio::test]
 async fn the_fixture_is_written_when_that_is_asked_for() {

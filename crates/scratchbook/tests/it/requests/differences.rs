@@ -77,7 +77,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
     },
 ];
 
-/// What other agents called and got, told in words.
+/// Calls of other agents and their responses, put in words.
 pub(super) const REPR: Difference = Difference {
     what: "arguments and results in what is told of other agents",
     why: "models and readers know JSON, not the `repr` of Python",

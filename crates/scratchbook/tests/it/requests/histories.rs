@@ -94,7 +94,7 @@ async fn contents_of_ours(case: &Value) -> Value {
     json!(model.requests()[0].contents)
 }
 
-/// An agent that runs another, on a branch or on none, whoever has called or spoken last.
+/// An agent that runs another, on a branch or on none, no matter who called or spoke last.
 fn around(agent: LlmAgent, on_branch: bool) -> FunctionAgent {
     FunctionAgent::new("par", move |context: InvocationContext| match on_branch {
         true => agent.run(context.for_branch("me")),

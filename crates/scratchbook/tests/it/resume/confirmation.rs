@@ -163,7 +163,7 @@ async fn several_confirmations_are_answered_one_by_one_or_together_in_any_order(
             assert_eq!(count.get(), 2, "{order:?}");
             let speaks =
                 said.iter().filter(|line| line.starts_with("agent: one") || line.starts_with("agent: two")).count();
-            // Where runs are taken up again the model is asked when all is answered, as in ADK.
+            // If runs are resumable, the model is asked once all calls are answered, as in ADK.
             assert_eq!(speaks, if resumes { 1 } else { order.len() }, "{order:?} {said:?}");
             assert_eq!(said.last().map(String::as_str) == Some("agent: ends"), resumes, "{said:?}");
         }

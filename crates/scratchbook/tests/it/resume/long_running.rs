@@ -68,7 +68,7 @@ async fn several_calls_are_answered_one_by_one_in_any_order() {
     }
 }
 
-/// As in ADK, where runs can be taken up again.
+/// As in ADK, if runs are resumable.
 #[tokio::test]
 async fn the_model_of_a_resumable_run_is_asked_when_all_is_answered() {
     let model = ScriptedLlm::new([two_waits(), says("Both.")]);
@@ -164,7 +164,7 @@ async fn agents_after_one_that_waits_do_not_run_before_it_is_answered() {
         let asked = run(&runner, "go").await.unwrap();
         assert!(!told(&asked).contains(&"b: b".to_owned()), "{:?}", told(&asked));
         let events = run(&runner, answer(&ids(&asked, tool)[0], tool, n(1))).await.unwrap();
-        // Only a run that can be taken up again goes on with the whole, as in ADK.
+        // Only a resumable run goes on with the agents after it, as in ADK.
         assert_eq!(told(&events).contains(&"b: b".to_owned()), resumes, "{tool}: {:?}", told(&events));
         let again = run(&runner, answer(&ids(&asked, tool)[0], tool, n(2))).await.unwrap();
         assert!(told(&again)[0].starts_with("a: a "), "also when all is over, a later answer goes to who has asked");

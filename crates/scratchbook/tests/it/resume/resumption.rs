@@ -1,4 +1,4 @@
-//! Runs that were cut off and are taken up again: by their id, without a message, from their events alone.
+//! Runs that were cut off and are resumed: by their id, without a message, from their events alone.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn key() -> SessionKey {
     SessionKey::new("app", "user", "s").unwrap()
 }
 
-/// Runs until so many events have been told, and is gone: as a process that dies after their commit.
+/// Runs until this many events have come, then drops the run: like a process that dies after their commit.
 async fn cut_off(runner: &Runner, after: usize) -> Vec<String> {
     let mut events = runner.run("user", "s", go());
     let mut seen = Vec::new();
@@ -43,7 +43,7 @@ async fn cut_off(runner: &Runner, after: usize) -> Vec<String> {
     seen
 }
 
-/// Everything that a session's agents have told, but for where they stand.
+/// Everything that a session's agents have said, without the checkpoints.
 async fn said(runner: &Runner) -> Vec<String> {
     let session = stored(runner).await;
     let says = |event: &&Arc<Event>| event.author != "user" && event.content.is_some();
@@ -68,7 +68,7 @@ fn scripted(turns: &[&str]) -> ScriptedLlm {
     })
 }
 
-/// A run that is cut off after each of its events, and taken up again, says in all what it says uncut.
+/// A run that is cut off after each of its events and resumed says in all what it says uncut.
 async fn is_as_if_uncut<A: Agent>(agent: impl Fn(&Count) -> A, calls: usize) {
     let count = Count::default();
     let uncut = resumable(&app(), agent(&count));
@@ -206,7 +206,7 @@ async fn calls_that_are_answered_are_not_run_again() {
     let mut events = runner.run("user", "s", go());
     let asked = events.next().await.unwrap().unwrap();
     drop(events);
-    // One of the two was answered before the end, by whoever.
+    // One of the two was answered before the end.
     let mut half = Event::new("agent").with_invocation_id(ID);
     let id = &ids(std::slice::from_ref(&asked), "look")[0];
     half.content = Some(super::answer(id, "look", json!({"found": "before"})));
@@ -424,7 +424,7 @@ async fn callbacks_after_an_agent_run_once_it_is_done() {
             .unwrap()
     };
     let service = app();
-    // Cut off before it has told that it is done.
+    // Cut off before the event that says that it is done.
     let first = builder("agent", &["Done."]).build().unwrap();
     cut_off(&resumable(&service, first), 1).await;
     run(&resumable(&service, agent()), again()).await.unwrap();
@@ -432,7 +432,7 @@ async fn callbacks_after_an_agent_run_once_it_is_done() {
     assert_eq!(count.get(), 1);
 }
 
-/// Runs one agent over and over, and knows nothing of runs that are taken up again.
+/// Runs one agent over and over, and knows nothing of resumed runs.
 #[derive(Debug)]
 struct Repeats(Vec<Arc<dyn Agent>>);
 

@@ -17,7 +17,7 @@ fn step(n: u64) -> scratchbook::Event {
     event(delta).with_id(format!("e{n}")).with_timestamp(1000.0 + n as f64)
 }
 
-/// The state after so many steps, of keys that were written in the session.
+/// The state after this many steps, of keys that were written in the session.
 fn expected(n: u64) -> Value {
     let mut state = serde_json::Map::new();
     for n in 1..=n {
@@ -33,7 +33,7 @@ async fn own_state_at(service: &SqliteSessionService, id: &str, n: u64) -> Value
     Value::Object(state.to_map().into_iter().filter(|(key, _)| !key.starts_with("user:")).collect())
 }
 
-/// The numbers of the checkpoints that a session has, once there are so many.
+/// The numbers of the checkpoints that a session has, once there are this many.
 fn checkpoints(database: &Database, id: &str, count: usize) -> Vec<u64> {
     let connection = Connection::open(&database.path).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -116,7 +116,7 @@ async fn a_session_made_under_an_expired_ones_id_has_nothing_of_it() {
     let version = service.save_artifact(&key("s1"), "notes", Part::text("new"), Map::new()).await.unwrap();
     assert_eq!(version, 0);
     assert_eq!(rows(&database, "s1"), [("artifacts".to_owned(), 1)]);
-    // One that was over when it was made is told as it was made, and is not there.
+    // A session that is created expired is returned as it was created, and does not exist.
     let config = CreateSessionConfig::default().with_session_id("over").with_expire_time(5.0);
     let over = service.create_session(APP, USER, config.with_events(vec![setting("n", 1)])).await.unwrap();
     assert_eq!((over.expire_time(), over.seq()), (Some(5.0), 1));

@@ -79,7 +79,7 @@ async fn what_answers_a_write_tells_nothing_to_who_may_not_read() {
         for (token, may_read) in [(Token::Writer, false), (Token::U2, true)] {
             let answer = world.send(token, method.parse().unwrap(), &path, &body).await;
             assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
-            // Who may read is told, so that there is something to be kept from who may not.
+            // Callers with the right see the secret, so that the others have something to be kept from.
             assert_eq!(tells(&answer), may_read, "{method} {path}: {answer:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Agents over our client: tools that ask first or answer later, runs that are taken up again, and summaries.
+//! Agents over our client: tools that ask first or answer later, resumed runs, and summaries.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

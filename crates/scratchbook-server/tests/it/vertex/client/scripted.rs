@@ -1,4 +1,4 @@
-//! A server that answers as it was told, for what a real one does on a bad day.
+//! A server with scripted answers, for what a real one does on a bad day.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -130,7 +130,7 @@ async fn answer(
     response
 }
 
-/// The session that is told of.
+/// The session in the answers.
 pub(super) const NAME: &str = "projects/p1/locations/l1/reasoningEngines/7/sessions/s";
 
 /// Alice's session, as the API shows it.
