@@ -50,7 +50,7 @@ impl LoginError {
 }
 
 impl Login {
-    /// A login by nothing yet.
+    /// A login that accepts nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -124,7 +124,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The first error; what could be read counts, and for the rest what counted before.
+    /// The first error. Files that could be read take effect; for the others the earlier contents stay in effect.
     pub(crate) fn reload(&self) -> Result<()> {
         let tokens = self.tokens.as_ref().map_or(Ok(()), Watched::reload);
         self.jwts.reload().and(tokens)

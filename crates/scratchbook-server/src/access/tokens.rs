@@ -1,6 +1,6 @@
 //! Tokens from a file, which holds their hashes: reading it does not let anybody log in.
 //!
-//! A token is 256 random bits, so a plain hash is as good as a slow one: there is nothing to guess.
+//! A token is 256 random bits, which nobody can guess, so a fast hash is as safe as a slow one.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ impl Tokens {
         Ok(Self { tokens })
     }
 
-    /// Looks a token up. All tokens are compared, so that the time shows nothing.
+    /// Looks a token up. It is compared with all tokens, so that the time taken reveals nothing.
     pub(super) fn find(&self, token: &str, now: f64) -> TokenMatch {
         let hash = sha256(token);
         let mut found = TokenMatch::Nothing;

@@ -1,4 +1,4 @@
-//! What is hosted, and whether anything is.
+//! The hosted apps, the version, and the health check.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
@@ -23,14 +23,14 @@ pub(super) async fn health() -> Json<Value> {
 /// The version of google-adk whose API this is.
 const ADK_VERSION: &str = "2.13.0";
 
-/// The version of this server. ADK's dev interface shows it after "ADK": that has to say which of its own it goes with.
+/// The version of this server. ADK's dev interface shows it after "ADK", so it has to be a version of google-adk.
 pub(super) async fn version() -> Json<Value> {
     let version = format!("{ADK_VERSION}-compatible (scratchbook {})", env!("CARGO_PKG_VERSION"));
     let rustc = env!("SCRATCHBOOK_RUSTC_VERSION");
     Json(json!({"version": version, "language": "rust", "language_version": rustc}))
 }
 
-/// The names of the apps within the caller's reach, or what is to be known of each.
+/// The names of the apps within the caller's reach, or the details of each.
 pub(super) async fn list(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -45,7 +45,7 @@ pub(super) async fn list(
     let apps: Vec<_> = apps
         .map(|(name, app)| {
             let mut about = json!(About::new(name, app));
-            // This one answer keeps what is null.
+            // Only this answer has fields that are null.
             about["agents"] = Value::Null;
             about
         })
@@ -53,7 +53,7 @@ pub(super) async fn list(
     Ok(Json(json!({"apps": apps})))
 }
 
-/// What is to be known of an app and of the LLM agents in it.
+/// The details of an app and of the LLM agents in it.
 pub(super) async fn info(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -83,13 +83,13 @@ pub(super) fn check_reserved(name: &str) -> Result<(), AdkError> {
     Err(AdkError::new(StatusCode::FORBIDDEN, json!(reserved)))
 }
 
-/// The error for an app that is not hosted; what it begins with is ADK's.
+/// The error for an app that is not hosted; its first words are ADK's.
 pub(crate) fn no_app(name: &str) -> AdkError {
     let detail = format!("Agent not found: '{name}'. GET /list-apps names those that are hosted.");
     AdkError::new(StatusCode::NOT_FOUND, json!(detail))
 }
 
-/// What `/list-apps` and `app-info` both tell of an app.
+/// The fields that `/list-apps` and `app-info` share.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct About {
@@ -137,7 +137,7 @@ struct ToolInfo {
     function_declarations: [FunctionDeclaration; 1],
 }
 
-/// The LLM agents of a tree, those below an agent before it, as in ADK.
+/// The LLM agents of a tree, each after the agents below it, as in ADK.
 fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
     let below: Vec<_> = agent.sub_agents().iter().filter_map(|sub_agent| sub_agent.as_llm_agent()).collect();
     for sub_agent in &below {
@@ -154,7 +154,8 @@ fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
     into.insert(info.name.clone(), info);
 }
 
-/// Reads `?detailed=`; of several the last counts, and anything else in the query means nothing, as in ADK.
+/// Reads `?detailed=`. If it is given several times the last one counts, and the rest of the query is ignored, as in
+/// ADK.
 fn is_detailed(query: &str) -> Result<bool, AdkError> {
     let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("detailed="));
     let Some(raw) = values.next_back() else {

@@ -6,7 +6,7 @@ use axum::extract::{FromRequestParts, MatchedPath, OriginalUri};
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-/// The part of a path after `/artifacts/`, decoded. Names may contain `/`, so what is asked for is at its end.
+/// The part of a path after `/artifacts/`, decoded. Names may contain `/`, so the kind of request is read from the end.
 #[derive(Debug)]
 pub(super) struct ArtifactPath(pub(super) String);
 
@@ -56,7 +56,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
         let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let place = route.split('/').position(|segment| segment.starts_with("{*"));
         let raw = place.and_then(|place| uri.path().splitn(place + 1, '/').nth(place)).unwrap_or_default();
-        // What is not UTF-8 is the name of nothing.
+        // No artifact has a name that is not UTF-8.
         Ok(Self(percent_decode_str(raw).decode_utf8_lossy().into_owned()))
     }
 }

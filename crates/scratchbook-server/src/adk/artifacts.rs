@@ -1,6 +1,6 @@
 //! Artifacts, as ADK's clients save, list, load and delete them.
 //!
-//! A session need not be there, as in ADK: what is saved for it is there when it is made.
+//! A session need not exist, as in ADK: if it is created later, it sees the artifacts saved for it.
 
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
 }
 
-/// The names of all that the session sees.
+/// The names of all artifacts that the session sees.
 async fn list(State(app_state): State<AppState>, scope: SessionScope<AdkError>) -> Result<Json<Vec<String>>, AdkError> {
     Ok(Json(app_state.store.artifacts.list_artifacts(&scope.key).await?))
 }
@@ -63,11 +63,11 @@ async fn save(
     let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
     let artifacts = Artifacts { app_state: &app_state, key: &scope.key };
     let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
-    // Who else is there may have deleted it in between.
+    // Another client may have deleted it in between.
     Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
 }
 
-/// An artifact, its versions, one of them, or what is known of them.
+/// An artifact, its versions, one version, or metadata.
 async fn read(
     State(app_state): State<AppState>,
     scope: SessionScope<AdkError>,
@@ -115,7 +115,7 @@ async fn delete(
     Ok(Json(()))
 }
 
-/// The artifacts of a session. A name that no artifact can have is the name of none.
+/// The artifacts of a session. An invalid name is the name of no artifact.
 struct Artifacts<'a> {
     app_state: &'a AppState,
     key: &'a SessionKey,
@@ -169,7 +169,7 @@ impl Wanted {
         if text == "latest" { Some(Self::Latest) } else { Self::number(text) }
     }
 
-    /// What Python reads as an integer.
+    /// A text that Python reads as an integer.
     fn number(text: &str) -> Option<Self> {
         let text = text.trim();
         let (negative, digits) = match text.strip_prefix('-') {
@@ -186,7 +186,7 @@ impl Wanted {
     }
 }
 
-/// A version as ADK's `ArtifactVersion` has it, and nothing beside that.
+/// A version, with exactly the fields of ADK's `ArtifactVersion`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Described {
@@ -210,7 +210,7 @@ impl Described {
     }
 }
 
-/// What stands for itself in a URI's path.
+/// The characters that are not encoded in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
 /// The location of a version, in the form of ADK's stores. It names a row of the database, under a scheme that
@@ -229,7 +229,7 @@ fn not_found(detail: &str) -> AdkError {
     AdkError::new(StatusCode::NOT_FOUND, json!(detail))
 }
 
-/// Refused as FastAPI refuses what is no integer in a query.
+/// The error with which FastAPI refuses a query parameter that is not an integer.
 fn not_an_integer(input: &str) -> AdkError {
     let message = "Input should be a valid integer, unable to parse string as an integer";
     let detail = json!([{"type": "int_parsing", "loc": ["query", "version"], "msg": message, "input": input}]);

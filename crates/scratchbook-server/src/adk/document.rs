@@ -179,7 +179,7 @@ struct AdkSession {
     last_update_time: f64,
 }
 
-/// Which events of a session that is too large are wanted.
+/// How much is read of a session that is too large.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ReadAdkSession {
@@ -188,7 +188,7 @@ struct ReadAdkSession {
     num_recent_events: u64,
 }
 
-/// What is known of a version of an artifact.
+/// The metadata of a version of an artifact.
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
@@ -200,7 +200,7 @@ struct ArtifactVersion {
     version: u64,
     /// Its address, which names a row of the store.
     canonical_uri: String,
-    /// What its saver wanted kept beside it.
+    /// Metadata given when it was saved.
     custom_metadata: HashMap<String, Value>,
     /// When it was saved, in seconds since 1970.
     create_time: f64,
@@ -239,7 +239,7 @@ struct ReadVersion {
     version: i64,
 }
 
-/// Say what this server is.
+/// Show the version of this server.
 #[utoipa::path(
     get, path = "/version", operation_id = "adkVersion", tag = ADK,
     responses((status = 200, description = "Its version.", body = Version), Refusals)
@@ -253,7 +253,7 @@ fn version() {}
 )]
 fn list_apps() {}
 
-/// Say what is known of an app and its agents.
+/// Describe an app and its agents.
 #[utoipa::path(
     get, path = "/apps/{app}/app-info", operation_id = "adkAppInfo", tag = ADK, params(AppPath),
     responses((status = 200, description = "What is known of it.", body = AppInfo), Refusals)
@@ -286,7 +286,7 @@ fn create_session() {}
 )]
 fn get_session() {}
 
-/// Make a session under an id, of which the body is the state.
+/// Make a session under an id; the body is its state.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkCreateSessionWithId", tag = ADK,
     params(SessionPath),
@@ -311,7 +311,7 @@ fn update_session() {}
 )]
 fn delete_session() {}
 
-/// Remember a session, which this server does not: there is no memory, and every request is refused.
+/// Store a session in long-term memory. This server has none and refuses every request.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/memory", operation_id = "adkUpdateMemory", tag = ADK, params(UserPath),
     request_body = UpdateMemoryRequest, responses(Refusals)
@@ -366,7 +366,7 @@ fn list_versions() {}
 )]
 fn load_version() {}
 
-/// Say what is known of an artifact's versions.
+/// List the metadata of an artifact's versions.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/metadata",
     operation_id = "adkDescribeArtifactVersions", tag = ADK, params(SessionPath, NamePath),
@@ -376,7 +376,7 @@ fn load_version() {}
 )]
 fn describe_versions() {}
 
-/// Say what is known of a version of an artifact.
+/// Read the metadata of a version of an artifact.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}/metadata",
     operation_id = "adkDescribeArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
@@ -384,7 +384,7 @@ fn describe_versions() {}
 )]
 fn describe_version() {}
 
-/// Run an agent on a session, and wait for all that it says.
+/// Run an agent on a session, and wait for all of its events.
 #[utoipa::path(
     post, path = "/run", operation_id = "adkRun", tag = ADK, request_body = RunAgentRequest,
     responses((
@@ -393,7 +393,7 @@ fn describe_version() {}
 )]
 fn run() {}
 
-/// Run an agent on a session, and hear what it says as it comes.
+/// Run an agent on a session, and stream its events.
 #[utoipa::path(
     post, path = "/run_sse", operation_id = "adkRunSse", tag = ADK, request_body = RunAgentRequest,
     responses((

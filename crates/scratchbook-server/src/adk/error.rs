@@ -22,12 +22,12 @@ impl AdkError {
         Self { status, detail }
     }
 
-    /// A path that no route is for.
+    /// A path without a route.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, json!("Not Found"))
     }
 
-    /// A session that is not there, or not within the caller's reach.
+    /// A session that does not exist, or is not within the caller's reach.
     pub(crate) fn no_session() -> Self {
         Self::new(StatusCode::NOT_FOUND, json!("Session not found"))
     }
@@ -49,8 +49,8 @@ impl From<Error> for AdkError {
 }
 
 impl SurfaceError for AdkError {
-    /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path, and without anything
-    /// in it, none.
+    /// As ADK reads a path: decoded first, then matched. A name with a slash makes another path, and an empty name
+    /// makes none.
     fn decode(_: &str, raw: &str) -> Result<String, Self> {
         let name = percent_decode_str(raw).decode_utf8_lossy().into_owned();
         if name.is_empty() || name.contains('/') { Err(Self::not_found()) } else { Ok(name) }
@@ -59,7 +59,7 @@ impl SurfaceError for AdkError {
 
 impl IntoResponse for AdkError {
     fn into_response(self) -> Response {
-        // What went wrong inside is in the log.
+        // The log has the internal cause.
         if self.status == StatusCode::INTERNAL_SERVER_ERROR {
             return (self.status, "Internal Server Error").into_response();
         }

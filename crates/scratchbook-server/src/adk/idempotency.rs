@@ -13,7 +13,7 @@ pub(super) const PATCH: &str = "p-";
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What an id of an invocation has at most, without its beginning.
+/// The maximum length of an invocation id, without its prefix.
 const MOST_BYTES: usize = 512 - PATCH.len();
 
 /// The id of the event that a request appends, chosen by its client.
@@ -50,8 +50,8 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// The refusal of a change; of one that may have been stored it says how to find out. What a store says of it is about
-/// ids of events, which this request has not.
+/// The refusal of a change; of one that may have been stored it says how to find out. The store's own message is about
+/// ids of events, which this request does not have.
 pub(super) fn unfinished(error: Error, key: Option<&IdempotencyKey>) -> AdkError {
     if error.public_kind() != ErrorKind::Unavailable {
         return error.into();

@@ -2,7 +2,7 @@
 //! as ADK does for a model without live sessions: a browser shows its page the reason of a close, and nothing of a
 //! handshake that was refused.
 //!
-//! An end is one frame. A library of WebSockets would be for messages that are never exchanged.
+//! An end is one frame. A WebSocket library would be needed only for messages, which are never exchanged.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::AdkError;
 
-/// What RFC 6455 has behind every key (1.3).
+/// The text that RFC 6455 appends to every key (1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The status of an end for the sake of something in the server (7.4.1), which ADK gives.
@@ -39,7 +39,7 @@ static WAITED_FOR: Semaphore = Semaphore::const_new(64);
 pub(super) async fn live(mut request: Request) -> Response {
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let (Some(accept), Some(upgrade)) = (accept(request.headers()), upgrade) else {
-        // To other requests there is no such path, as in ADK.
+        // For other requests the path does not exist, as in ADK.
         return AdkError::not_found().into_response();
     };
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Paths that no route is for, and methods that a path does not have.
+//! Unknown paths, and methods that a path does not have.
 
 use axum::Router;
 use axum::body::Body;
@@ -14,10 +14,10 @@ use tower::ServiceExt;
 use super::AdkError;
 use crate::app_state::AppState;
 
-/// Knows which paths there are, and what to say of others.
+/// Knows which paths exist, and answers the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
-    /// The routes, none of which does anything: all say that they are there.
+    /// The routes, with handlers that only report that the route exists.
     known: Router,
 }
 
@@ -27,8 +27,8 @@ impl Paths {
         Self { known: routes.route_layer(found).with_state(app_state) }
     }
 
-    /// Answers if there is no route. A path that is one but for slashes at its end is sent on, as ADK does,
-    /// whatever the method.
+    /// Answers if there is no route. A path that differs from a route only by slashes at its end is redirected,
+    /// whatever the method, as in ADK.
     pub(crate) async fn not_found(self, request: Request) -> Response {
         let (parts, _) = request.into_parts();
         match location(&parts) {
@@ -53,7 +53,7 @@ fn location(parts: &Parts) -> Option<HeaderValue> {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| Some(uri.authority()?.as_str()));
-    // Where it is served by TLS, what accepts the connection says so.
+    // The listener says whether the connection uses TLS.
     let scheme = parts.extensions.get::<Scheme>().or(uri.scheme()).map_or("http", Scheme::as_str);
     let origin = host.map(|host| format!("{scheme}://{host}")).unwrap_or_default();
     HeaderValue::try_from(format!("{origin}{path}{query}")).ok()

@@ -26,7 +26,7 @@ pub(super) fn events(mut events: Vec<Event>) -> Result<Vec<Event>, AdkError> {
             return Err(AdkError::bad_request(detail));
         }
         hide_internal(event);
-        // What a client says that an agent has called, no run carries out.
+        // Calls in a client's events are never run.
         event.mark_restored();
         let id = Some(&event.id).filter(|id| !id.is_empty() && !event.is_partial());
         if let Some(first) = id.and_then(|id| ids.insert(id.clone(), index)) {

@@ -75,7 +75,7 @@ pub(super) async fn run(
     held: Held,
     AllowedRun(body): AllowedRun,
 ) -> Result<Response, AdkError> {
-    // Whatever `streaming` says: an array has no use for pieces.
+    // An array has no use for pieces, so `streaming` is ignored.
     let (run, mut reader) = start(&app_state, &caller, &held, body, Replies::Whole).await?;
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {
@@ -131,7 +131,7 @@ async fn start(
     let session_id = body.session_id;
     let key = session_of_body(&app_state.probe, caller, (&app_name, &body.user_id, &session_id)).await;
     let key = key.map_err(|error| no_session(error, &session_id))?;
-    // Before a session that is missing, as in ADK, but only for who may know of it.
+    // Checked before a missing session, as in ADK, but only for callers that may know of it.
     let app = app_state.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
     let mut config =
         RunConfig::default().with_custom_metadata(public_metadata(body.custom_metadata).unwrap_or_default());
@@ -146,7 +146,7 @@ async fn start(
     started.map_err(|error| no_session(error, &session_id))
 }
 
-/// What is said of a session that is not there, or not within the caller's reach.
+/// The error for a session that does not exist, or is not within the caller's reach.
 fn no_session(error: Error, session_id: &str) -> AdkError {
     match error.public_kind() {
         ErrorKind::NotFound => AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {session_id}"))),
@@ -205,6 +205,6 @@ fn failed(error: &Error, environment: &dyn Environment) -> Bytes {
 fn failure(code: &str, message: &str, environment: &dyn Environment) -> Bytes {
     let details = json!({"error_type": code, "error_message": message, "timestamp": environment.now()});
     let failure = json!({"error": format!("{code}: {message}"), "error_details": details});
-    // A value made of strings and a number has a form.
+    // Strings and a number can always be written as JSON.
     dumps(&failure).map(|failure| format!("data: {failure}\n\n").into()).unwrap_or_default()
 }

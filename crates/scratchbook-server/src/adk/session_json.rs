@@ -222,11 +222,11 @@ impl Text {
         let (most, is_small) = (self.answer_bytes, is_small(&sessions));
         let instead = self.instead;
         let push = move |out: &mut Vec<u8>| {
-            // Often the state that they share is too much already, and need not be written to know it.
+            // Often the shared state alone is too large, which is known without writing it.
             if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
                 return Err(too_large(most, instead));
             }
-            // What is beyond is refused, whatever there is more of it.
+            // Anything beyond the limit is refused.
             let mut left = sessions.iter();
             while let Some(session) = left.next().filter(|_| out.len() <= most) {
                 out.push(if out.is_empty() { b'[' } else { b',' });

@@ -41,7 +41,7 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
     })
 }
 
-/// A session as far as a caller may know of it after a write: one who may not read is shown its names alone.
+/// A session after a write: a caller that may not read sees only its names.
 async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
     let session = if caller.may(Right::Read) {
         session_json::written(app_state, key).await?
@@ -105,7 +105,7 @@ impl New<'_> {
         if events.is_empty() {
             caller.check_app_keys(state.keys().map(String::as_str))?;
         } else {
-            // The session comes from elsewhere: what it knows of the user and the app is old.
+            // The session comes from elsewhere, so its user and app keys may be out of date.
             config = config.with_events(events).with_shared_keys_left();
         }
         let made = app_state.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;
@@ -126,7 +126,7 @@ impl New<'_> {
     }
 }
 
-/// Options are for the services of ADK that take some; ours takes none.
+/// Options are for other session services of ADK, so they are ignored.
 fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
     let bound = ["app_name", "session_id", "state", "user_id"];
     let bound: Vec<_> = bound.into_iter().filter(|name| options.contains_key(*name)).collect();

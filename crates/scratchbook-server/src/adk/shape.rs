@@ -11,7 +11,7 @@ use crate::answers::without_secrets;
 /// What only ADK itself keeps beside an event; neither taken from clients nor shown to them.
 const INTERNAL: &str = "__adk_internal_";
 
-/// How many bytes an event has at most, nearly always.
+/// The size in bytes that hardly any event exceeds.
 const ROOM: usize = 1024;
 
 /// JSON text that is ready to be sent.

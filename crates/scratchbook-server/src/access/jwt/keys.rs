@@ -1,4 +1,4 @@
-//! The keys that JWTs are signed by. A key says which algorithm it is for; a token only may agree.
+//! The keys that JWTs are signed by. A key says which algorithm it is for; a token that names another one is refused.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::reload;
 
-/// The least length of a secret, in bytes: that of what HS256 makes of it.
+/// The least length of a secret, in bytes: the length of an HS256 signature.
 const LEAST_SECRET: usize = 32;
 
 /// The least length of an RSA modulus, in bytes.
@@ -38,7 +38,7 @@ enum Key {
     Rs256(RsaPublicKeyComponents<Vec<u8>>),
 }
 
-/// A JWKS file: what is in it beside keys of ours does not matter.
+/// A JWKS file. Unknown fields are ignored.
 #[derive(Deserialize)]
 struct File {
     keys: Vec<Value>,
@@ -68,7 +68,7 @@ impl Keys {
         let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
         let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
         let wrong = |message| Err(Error::invalid(format!("the secret of JWTs '{}' {message}", path.display())));
-        // A public key is known to all: who took it for the secret would let everyone sign.
+        // Everybody knows a public key: if it served as the secret, anybody could sign.
         if secret.trim_ascii_start().starts_with(b"-----BEGIN") || secret.trim_ascii_start().starts_with(b"{") {
             return wrong(
                 "holds a key in PEM or JSON; public keys go into a JWKS file, a secret is random bytes".into(),
@@ -82,7 +82,7 @@ impl Keys {
         Ok(Self { keys: vec![Named { id: None, key }] })
     }
 
-    /// The public keys of a JWKS file: those for EdDSA (Ed25519) and RS256. Others are for others.
+    /// The public keys of a JWKS file: those for EdDSA (Ed25519) and RS256. Keys for other algorithms are left out.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Keys {
         Ok(Self { keys })
     }
 
-    /// Whether one of the keys made this signature. Where the token names a key, keys of other names are left out.
+    /// Whether one of the keys made this signature. If the token names a key, only keys of that name are tried.
     pub(super) fn have_signed(&self, algorithm: &str, key_id: Option<&str>, message: &[u8], signature: &[u8]) -> bool {
         let named = |named: &&Named| key_id.is_none() || named.id.is_none() || named.id.as_deref() == key_id;
         let mut keys = self.keys.iter().filter(named).map(|named| &named.key);
@@ -131,7 +131,7 @@ impl Key {
 }
 
 impl Jwk {
-    /// The key; `None` if it is for something else.
+    /// The key; `None` if it is for another algorithm or use.
     fn key(self) -> Result<Option<Key>> {
         if self.kty == "oct" {
             return Err(Error::invalid(
@@ -164,7 +164,7 @@ impl Jwk {
     }
 }
 
-/// A number as its least bytes: some issuers write a zero before it, which is nothing to a number and too much for ring.
+/// A number without leading zero bytes, which some issuers write and ring refuses.
 fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
     bytes.into_iter().skip_while(|byte| *byte == 0).collect()
 }

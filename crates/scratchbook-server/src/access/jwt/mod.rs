@@ -1,7 +1,7 @@
 //! JSON Web Tokens (RFC 7519), signed by a secret or by keys of a JWKS file, and what their claims mean here.
 //!
-//! A token is read in this order: its form, its signature, its claims. Nothing of the claims is looked at before the
-//! signature holds.
+//! A token is read in this order: its form, its signature, its claims. The claims are not read before the signature has
+//! been verified.
 
 mod keys;
 
@@ -25,7 +25,7 @@ const LEEWAY: f64 = 30.0;
 /// The name of all users, as the claim `user`.
 const ALL_USERS: &str = "*";
 
-/// The JWTs that are taken.
+/// The JWTs that are accepted.
 #[derive(Debug)]
 pub(super) struct Jwts {
     keys: Vec<Watched<Keys>>,
@@ -86,7 +86,7 @@ impl Jwts {
 
     /// # Errors
     ///
-    /// The first error of reading a file again; the others are read all the same.
+    /// The first error of reading a file again; the other files are read nevertheless.
     pub(super) fn reload(&self) -> Result<()> {
         let results: Vec<_> = self.keys.iter().map(Watched::reload).collect();
         results.into_iter().collect()
@@ -96,7 +96,7 @@ impl Jwts {
     ///
     /// # Errors
     ///
-    /// Why it is not taken.
+    /// Why it is not accepted.
     pub(super) fn caller(&self, token: &str, now: f64) -> Result<Caller, Invalid> {
         let claims: Claims = serde_json::from_slice(&self.signed(token)?)
             .map_err(|error| format!("the token's claims cannot be read: {error}"))?;
@@ -105,7 +105,7 @@ impl Jwts {
         claims.caller()
     }
 
-    /// The claims, once the signature holds.
+    /// The claims, after the signature has been verified.
     fn signed(&self, token: &str) -> Result<Vec<u8>, Invalid> {
         let unknown = || "the token is not known here".to_owned();
         let (message, signature) = token.rsplit_once('.').ok_or_else(unknown)?;
@@ -143,7 +143,7 @@ impl Claims {
         if issuer.is_some() && self.iss.as_deref() != issuer {
             return Err("the token is from another issuer ('iss')".to_owned());
         }
-        // A token that says for whom it is must not open what does not know itself to be meant (RFC 7519, 4.1.3).
+        // A token that names its audience is refused by a server that is not in it (RFC 7519, 4.1.3).
         let meant = match (&self.aud, audience) {
             (None, None) => true,
             (Some(Names::Text(name)), Some(audience)) => name == audience,
@@ -157,7 +157,7 @@ impl Claims {
         let user = match self.user.as_deref() {
             Some(ALL_USERS) => None,
             Some(user) => Some(user),
-            // One who only says who they are reaches what is theirs.
+            // A token with nothing but a subject reaches only that user's data.
             None => Some(self.sub.as_deref().ok_or("the token names no user; it takes the claim 'user' or 'sub'")?),
         };
         let rights = self.rights.as_ref().or(self.scope.as_ref()).map(Names::rights).unwrap_or_default();
@@ -167,7 +167,7 @@ impl Claims {
 }
 
 impl Names {
-    /// The rights among them: an issuer's scopes have other words too.
+    /// The rights among the scopes; an issuer's other scopes are ignored.
     fn rights(&self) -> Vec<Right> {
         let parse = |name: &str| name.parse().ok();
         match self {

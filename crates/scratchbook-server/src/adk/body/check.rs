@@ -60,12 +60,12 @@ enum Need {
 }
 
 impl Model {
-    /// One that takes no notice of unknown names.
+    /// A model that ignores unknown names.
     pub(super) const fn ignoring(fields: &'static [Field]) -> Self {
         Self { fields, unknown: Unknown::Ignored }
     }
 
-    /// One that refuses unknown names.
+    /// A model that refuses unknown names.
     pub(super) const fn forbidding(fields: &'static [Field]) -> Self {
         Self { fields, unknown: Unknown::Forbidden }
     }
@@ -86,7 +86,7 @@ pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Optional }
 }
 
-/// Where a value stands in a body.
+/// The location of a value in a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loc<'a> {
     Body,
@@ -111,7 +111,7 @@ impl Loc<'_> {
 pub(crate) struct Problems(Vec<Value>);
 
 impl Problems {
-    /// One error is about as long as a hundred bytes: a body of a million wrong items is not answered with each.
+    /// An error has about a hundred bytes, so a body of a million wrong items must not be answered with one for each.
     const MAX: usize = 1000;
 
     pub(crate) fn add(&mut self, kind: &str, loc: &Loc<'_>, message: &str, input: &Value) {
@@ -178,7 +178,7 @@ fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut P
         let message = "Input should be a valid dictionary or object to extract fields from";
         return problems.add("model_attributes_type", loc, message, value);
     };
-    // Mostly nothing came in snake_case, and nothing is looked for by that.
+    // Most bodies have no name in snake_case, and then none is looked up.
     let has_snake_case = map.keys().any(|key| key.contains('_'));
     for field in model.fields {
         match sent_as(map, field, has_snake_case) {
@@ -217,7 +217,7 @@ fn sent_as(map: &Map<String, Value>, field: &Field, has_snake_case: bool) -> Opt
     map.contains_key(&snake).then_some(Cow::Owned(snake))
 }
 
-/// The field that a name which was sent is taken for.
+/// The field that a sent name refers to.
 fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option<&'a Field> {
     let by_name = model.fields.iter().find(|field| field.name == key);
     by_name.or_else(|| {
@@ -226,7 +226,7 @@ fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option
     })
 }
 
-/// Leaves what a model writes of what was sent.
+/// Removes from the sent object what the model does not write.
 fn write_as_model(map: &mut Map<String, Value>, model: &Model) {
     let is_written = |field: &Field, value: &Value| !value.is_null() || field.need != Need::Optional;
     if !map.keys().any(|key| key.contains('_')) {

@@ -30,9 +30,10 @@ pub(crate) use requests::{
 
 /// What a body is read as.
 pub(crate) trait Body: DeserializeOwned + Send + 'static {
-    /// What it is checked against; what passes can be deserialized, but for values that our own types refuse.
+    /// The model that it is checked against. A body that passes can be deserialized, unless our own types refuse a
+    /// value.
     const KIND: Kind;
-    /// What is counted in it before that.
+    /// The shape by which its items are counted first.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 
@@ -60,11 +61,11 @@ impl<T: Body> OptionalFromRequest<AppState> for JsonBody<T> {
 }
 
 impl<T: Body> JsonBody<T> {
-    /// Reads a body that has to be there.
+    /// Reads a required body.
     ///
     /// # Errors
     ///
-    /// ADK's for what is not right with it; 413 for what is too much.
+    /// ADK's error if the body is invalid; 413 if it is too large.
     pub(crate) async fn read(unread: Unread) -> Result<Self, AdkError> {
         let is_json = unread.is_json();
         unread.read(T::SHAPE, move |bytes| required(is_json, bytes)).await?.map(Self)
@@ -85,7 +86,7 @@ fn optional<T: Body>(is_json: bool, bytes: Bytes) -> Result<Option<T>, AdkError>
     }
 }
 
-/// The refusal of a body that did not come.
+/// The refusal of a missing body.
 pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
@@ -93,7 +94,7 @@ pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
     }
 }
 
-/// Reads a body; what is not said to be JSON is read as a string, `None` if it is empty.
+/// Reads a body. Without a JSON content type it is read as a string, `None` if it is empty.
 fn value(is_json: bool, bytes: Bytes) -> Result<Option<Value>, AdkError> {
     if bytes.is_empty() {
         return Ok(None);
@@ -110,7 +111,7 @@ fn from_value<T: Body>(mut body: Value) -> Result<T, AdkError> {
     let mut problems = Problems::default();
     check(&mut body, T::KIND, &Loc::Body, &mut problems);
     problems.into_result()?;
-    // What is left to be refused is what our own types do not take.
+    // After the check, only our own types can refuse something.
     serde_json::from_value(body).map_err(|error| problem("value_error", &format!("Value error, {error}")))
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct CreateSessionRequest {
     /// Events to begin with, as a session elsewhere had them.
     #[schema(value_type = Option<Vec<EventSchema>>)]
     pub(crate) events: Option<Vec<Event>>,
-    /// For the services of ADK that take some: ours takes none.
+    /// Options for other session services of ADK; this server ignores them.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) options: Option<Map<String, Value>>,
 }
@@ -131,7 +131,7 @@ static RUN_AGENT: check::Model = check::Model::ignoring(&[
     optional("functionCallEventId", Str),
     optional("invocationId", Str),
     optional("customMetadata", Dict(&Any)),
-    // Checked, and left alone as by ADK: it is for one family of hosted models.
+    // Checked and then ignored, as by ADK: it is for one family of hosted models.
     optional("serviceTier", Str),
 ]);
 

@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 127;
 ///
 /// # Errors
 ///
-/// 400 if it is not UTF-8; 422 if it is not JSON, or holds a number that would not come back as it is.
+/// 400 if it is not UTF-8; 422 if it is not JSON, or has a number that cannot be kept exactly.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     let bytes = without_mark(bytes);
     let error = match json::from_slice(bytes) {
@@ -24,7 +24,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(unreadable()) };
     let mut walk = Walk { text: text.as_bytes(), at: 0, refused: None };
     let wrong = walk.document().err().or(walk.refused);
-    // What the walk finds nothing wrong with has only the reader's words.
+    // If the walk finds no error, the reader's own message is all there is.
     let wrong = wrong.unwrap_or_else(|| Wrong { at: 0, what: error.to_string() });
     let at = text.get(..wrong.at).map_or(0, |before| before.chars().count());
     let problem = json!({
@@ -37,7 +37,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     Err(AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, json!([problem])))
 }
 
-/// What is said of a body that is no text.
+/// The error for a body that is not text.
 pub(super) fn unreadable() -> AdkError {
     AdkError::new(StatusCode::BAD_REQUEST, json!("There was an error parsing the body"))
 }
@@ -53,8 +53,8 @@ fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong { at, what: what.into() })
 }
 
-/// Goes through a text that the reader has refused, to say why. The order of its steps is Python's, so that its words
-/// and places are.
+/// Goes through a text that the reader has refused, to say why. Its steps follow Python's order, so that messages and
+/// positions are the same.
 struct Walk<'a> {
     text: &'a [u8],
     at: usize,
