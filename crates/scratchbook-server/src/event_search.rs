@@ -1,4 +1,4 @@
-//! Search for an event by something else than its number.
+//! Searches for an event by a property other than its number.
 
 use std::sync::Arc;
 

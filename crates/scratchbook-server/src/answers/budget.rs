@@ -32,14 +32,14 @@ impl Budget {
         Self(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// The share of an answer that has nothing yet.
+    /// The share of an answer that holds no bytes yet.
     pub(crate) fn share(&self) -> Share {
         Share { budget: self.clone(), held: None, bytes: 0 }
     }
 }
 
 impl Share {
-    /// Takes what is missing for an answer of this many bytes.
+    /// Takes the bytes that the share lacks for an answer of this many bytes.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ mod tests {
         let mut share = budget.share();
         share.grow_to(UNIT).unwrap();
         share.grow_to(8 * UNIT).unwrap();
-        // It never shrinks, and asks for what is missing alone.
+        // A share never shrinks, and asks only for the bytes it lacks.
         share.grow_to(1).unwrap();
         let refused = budget.share().grow_to(3 * UNIT).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);

@@ -1,4 +1,5 @@
-//! Secrets of credentials: ADK takes them out of all that it shows, the other surfaces out of what a user is shown.
+//! Secrets of credentials: ADK removes them from all answers, the other surfaces from answers to callers restricted to
+//! a user.
 
 use std::sync::LazyLock;
 
@@ -57,9 +58,9 @@ const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
 const CREDENTIALS: [&str; 4] =
     ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
 
-/// JSON text that we wrote, without the secrets in it; `None` if it is to be shown as it is.
+/// JSON text that we wrote, without the secrets in it; `None` if it has none.
 ///
-/// Text that has none of the marks of a credential, nearly all, is not read.
+/// Text without the marks of a credential, which is nearly all text, is not parsed.
 ///
 /// # Errors
 ///
@@ -88,12 +89,12 @@ pub(super) fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8
 
 /// Whether a text may have a credential in it.
 pub(super) fn has_marks(text: &[u8]) -> bool {
-    /// Prepared once: every answer is looked through.
+    /// Prepared once, since every answer is searched.
     static MARKS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
         ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
     });
     static CONFIG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(CONFIGS[0]));
-    // Each event has this one; it is empty where nothing is asked for.
+    // Each event has this field; it is empty if no credential is requested.
     let mut configs = CONFIG.find_iter(text).map(|at| text.get(at + CONFIGS[0].len()..).unwrap_or_default());
     MARKS.iter().any(|mark| mark.find(text).is_some()) || configs.any(|rest| !rest.starts_with(b"\":{}"))
 }
@@ -124,7 +125,7 @@ fn redact(value: &mut Value) {
     if map.get("name").and_then(Value::as_str) == Some(REQUEST) {
         return redact_request(map);
     }
-    // Where both stand in one object, ADK looks at the first alone.
+    // If an object has both, ADK reads only the first.
     let carriers = if CONFIGS.iter().any(|name| map.contains_key(*name)) { &CONFIGS[..] } else { &CREDENTIALS[..] };
     for (name, value) in map.iter_mut() {
         if carriers.contains(&name.as_str()) { strip(value) } else { redact(value) }

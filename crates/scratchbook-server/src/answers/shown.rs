@@ -11,13 +11,13 @@ use super::credentials::{has_marks, without_secrets_or_named};
 use crate::heavy::off_worker;
 use crate::sse::SIGN_OF_LIFE;
 
-/// Texts with more bytes are gone through off the workers.
+/// Longer texts are searched off the workers.
 const LARGE: usize = 64 << 10;
 
 /// The beginning of a line with JSON in a frame.
 const DATA: &[u8] = b"data: ";
 
-/// The answer as a user is shown it.
+/// The answer without secrets of credentials.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ fn frame_to_user(frame: Bytes) -> Bytes {
         let (data, end) = data.strip_suffix(b"\n").map_or((data, &b""[..]), |data| (data, b"\n"));
         match without_secrets_or_named(data) {
             Ok(data) => [DATA, &data, end].into_iter().for_each(|part| shown.extend_from_slice(part)),
-            // What cannot be gone through is not shown.
+            // A text that cannot be parsed is not shown.
             Err(_) => return SIGN_OF_LIFE,
         }
     }

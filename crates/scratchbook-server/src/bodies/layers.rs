@@ -30,7 +30,7 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
     }
     let is_stranger = parts.extensions.get::<Caller>().is_none();
     if is_stranger && !browser::takes_form(&parts) {
-        // What is open to all takes no body, but for the form to log in by, and a stranger has no room for one.
+        // Paths that are open to all take no body except the login form, and get no room for one.
         let mut response = next.run(Request::from_parts(parts, Body::empty())).await;
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
@@ -50,7 +50,7 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
         }
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    // Its room is held until the request has been answered, unless it is given back before.
+    // Its room is held until the request is answered or the handler gives it back.
     request.extensions_mut().insert(held.clone());
     let response = next.run(request).await;
     drop(held);
@@ -60,8 +60,8 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
 /// How long the rest of a refused body is read.
 const PASSING_BY: Duration = Duration::from_secs(2);
 
-/// Has requests with large bodies answered off the runtime's workers, but for those that begin runs, whose bodies alone
-/// are: an agent may take hours.
+/// Answers requests with large bodies off the runtime's workers. Of requests that begin runs only the body is read
+/// there, since an agent may take hours.
 pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let is_large = request.body().size_hint().lower() > LARGE as u64;
     let held = request.extensions().get::<Held>().cloned();
@@ -71,7 +71,7 @@ pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Reque
     match state.heavy.enter().await {
         Ok(place) => {
             held.leave_workers(place.clone());
-            // As long as it is worked on, whether anybody still waits for it or not.
+            // The permit is held for as long as the work takes, even if no client waits for it any more.
             let answer = async move {
                 let answer = next.run(request).await;
                 drop(held);
@@ -156,7 +156,7 @@ impl Unreadable {
     }
 }
 
-/// What is left of the body is not read: the connection ends with the answer.
+/// The rest of the body is not read, so the connection ends with the answer.
 fn refuse(status: StatusCode, error: Error) -> Response {
     let mut response = Refused::with_status(status, error).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

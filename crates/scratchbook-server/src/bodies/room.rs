@@ -16,22 +16,22 @@ use crate::access::{Account, Caller};
 use crate::heavy::WorkerPermit;
 use crate::limits::ServerLimits;
 
-/// What a body may take of the room for small ones.
+/// The most that a body may take of the room for small ones.
 const SMALL: u64 = 1 << 20;
 
-/// How many accounts are remembered before those are forgotten that hold nothing.
+/// How many accounts are remembered before those without room are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
-/// The room for bodies: a fifth of it for their bytes as they come, a fifth for what is made of small ones, so that large
-/// ones keep nobody waiting who sends little, and the rest for what is made of large ones.
+/// The room for bodies: a fifth for their bytes as they arrive, a fifth for small parsed bodies, which therefore never
+/// wait for large ones, and the rest for large parsed bodies.
 ///
-/// Bytes are taken before what is made of them, and nothing the other way round: no two bodies wait for each other.
+/// A body always takes room for its bytes before room for its parsed form, so no two bodies wait for each other.
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes: Pool,
     small: Pool,
     large: Pool,
-    /// The most that may be made of one body.
+    /// The most that one parsed body may take.
     most: u64,
     wait: Duration,
 }
@@ -73,7 +73,7 @@ impl Room {
 impl Pool {
     fn new(bytes: usize) -> Self {
         let size = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(2);
-        // A semaphore has fewer permits than a number may say.
+        // A semaphore cannot have as many permits as a `usize` can count.
         let size = size.min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
         Self { all: Arc::new(Semaphore::new(size as usize)), size, halves: Mutex::default() }
     }
@@ -85,7 +85,7 @@ impl Pool {
             let half = self.half(account);
             permits.extend(half.acquire_many_owned(wanted.min(self.size / 2)).await);
         }
-        // More than there is takes all of it: such a body is alone.
+        // A body that needs more than there is takes all of it, and is then alone.
         permits.extend(Arc::clone(&self.all).acquire_many_owned(wanted.min(self.size)).await);
         permits
     }
@@ -105,13 +105,13 @@ impl Pool {
 }
 
 impl Held {
-    /// For a body of a caller. If nobody logs in, all are one, who may have all of the room.
+    /// For a body of a caller. If nobody logs in, all callers are one, which may have all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
         let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
         Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
     }
 
-    /// Of the request that has these extensions; of one without a body there is nothing.
+    /// The room of the request with these extensions; none if it has no body.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
@@ -125,11 +125,11 @@ impl Held {
         self.take(&room.bytes, room.wait, bytes).await
     }
 
-    /// Takes room for what is made of a body.
+    /// Takes room for the parsed form of a body.
     ///
     /// # Errors
     ///
-    /// `PayloadTooLarge` if there never is; `Unavailable` if there is none in time.
+    /// `PayloadTooLarge` if there can never be enough; `Unavailable` if there is none in time.
     pub(crate) async fn take_parsed(&self, room: &Room, bytes: u64) -> Result<()> {
         if bytes > room.most {
             let message = format!(
@@ -156,7 +156,7 @@ impl Held {
         }
     }
 
-    /// Gives the room back before the request has been answered: what was made of the body is elsewhere by now.
+    /// Gives the room back before the request is answered, when the parsed body has been handed on.
     pub(crate) fn release(&self) {
         self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -168,7 +168,7 @@ impl Held {
 
     /// The request is worked on off the runtime's workers from now on.
     pub(crate) fn leave_workers(&self, place: WorkerPermit) {
-        // Another place would have been entered for the same request, which happens once.
+        // This is called once for each request, so no place was set before.
         let _ = self.0.place.set(place);
     }
 }

@@ -40,7 +40,7 @@ impl Cookie {
         pairs.find(|(name, _)| *name == own).and_then(|(_, token)| header(token))
     }
 
-    /// What has a browser keep a token until it is closed; `None` for what no cookie can hold.
+    /// The header that makes a browser keep a token until it is closed; `None` if no cookie can hold it.
     pub(super) fn keep(self, token: &str) -> Option<HeaderValue> {
         if !fits(token) {
             return None;
@@ -53,7 +53,7 @@ impl Cookie {
         Some(cookie)
     }
 
-    /// What has a browser forget it, however it came by it.
+    /// The headers that make a browser forget the token, whichever cookie holds it.
     pub(super) fn forget(self) -> impl Iterator<Item = HeaderValue> {
         [(PLAIN, ""), (SECURE, "; Secure")].into_iter().filter_map(move |(name, secure)| {
             let name = self.named(name);

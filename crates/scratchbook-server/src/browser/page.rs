@@ -15,7 +15,7 @@ use crate::access::{LOGIN, LOGOUT};
 
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing is loaded and nothing is run; its own style is known by its hash, and its form goes to this server.
+/// The policy allows no loading and no scripts, only the page's own style by its hash, and its form to this server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
     let policy = format!(
@@ -38,11 +38,11 @@ pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Respo
         }
     };
     let answer = page(status, &body);
-    // Of a status that has to say by what one may be let in.
+    // A status that requires a challenge.
     if status == StatusCode::UNAUTHORIZED { ([challenge()], answer).into_response() } else { answer }
 }
 
-/// What somebody sees who is in.
+/// The page for a person who is logged in.
 pub(super) fn inside(name: &str, next: &str) -> Response {
     let body = html! {
         form method="post" action=(LOGOUT) {
@@ -72,7 +72,7 @@ fn page(status: StatusCode, body: &Markup) -> Response {
     let headers: [(HeaderName, HeaderValue); 4] = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, POLICY.clone()),
-        // Without one browsers would not say of which page the form is.
+        // Without this header browsers would not name the page of the form.
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];

@@ -25,7 +25,7 @@ pub(super) fn as_json(agent: &dyn Agent) -> Value {
     tree
 }
 
-/// The same as a graph, with an edge to whatever an agent may hand over to or call.
+/// The same as a graph, with edges to the agents and tools that an agent may hand over to or call.
 pub(super) fn as_dot(agent: &dyn Agent, theme: Theme) -> String {
     let (back, ink) = match theme {
         Theme::Light => ("#ffffff", "#333537"),

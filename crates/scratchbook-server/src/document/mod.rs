@@ -20,7 +20,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use crate::surface::Surface;
 use crate::{adk, operations, v1, vertex};
 
-/// What no part says.
+/// The fields of the document that belong to no part.
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "scratchbook",
