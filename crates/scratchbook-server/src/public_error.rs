@@ -25,7 +25,7 @@ impl<'a> PublicError<'a> {
         Self { status, kind, message: error.public_message() }
     }
 
-    /// The kind as ADK's events and frames have the class of an exception.
+    /// The kind, for the field in which ADK's events and frames have the class of an exception.
     pub(crate) fn code(&self) -> String {
         self.kind.as_str().to_uppercase()
     }

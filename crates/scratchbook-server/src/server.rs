@@ -35,7 +35,7 @@ use crate::{adk, browser, document, layers, operations, v1, vertex};
 pub struct Server {
     app_state: AppState,
     origins: Origins,
-    /// Where a server of somebody else serves the router, as far as that is known.
+    /// The address at which another server serves the router, if it is known.
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
@@ -65,7 +65,7 @@ pub struct ServerBuilder {
 /// How many answers of the greatest size are made and sent at a time.
 const ALL_ANSWERS: usize = 8;
 
-/// How many runs go on at a time, and how many wait for a session, unless it is said.
+/// The defaults: how many runs go on at a time, and how many wait for a session.
 const MAX_RUNS: usize = 1000;
 const MAX_WAITING_RUNS: usize = 8;
 
@@ -91,7 +91,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Has callers log in. Without, everyone who can reach the server may do everything, and
+    /// Requires callers to log in. Without, everyone who can reach the server may do everything, and
     /// [`run`](Server::run) serves this machine alone.
     #[must_use]
     pub fn login(mut self, login: Login) -> Self {
@@ -171,8 +171,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Serves these surfaces alone, otherwise all of them. What is of another is not found; `/health`, `/health/ready` and
-    /// `/metrics` are of none.
+    /// Serves these surfaces alone, otherwise all of them. Paths of other surfaces are not found; `/health`,
+    /// `/health/ready` and `/metrics` belong to no surface.
     #[must_use]
     pub fn surfaces(mut self, surfaces: impl IntoIterator<Item = Surface>) -> Self {
         self.surfaces = surfaces.into_iter().collect();
@@ -185,7 +185,8 @@ impl ServerBuilder {
     ///
     /// `InvalidArgument` if two apps have one name, or an app's name is invalid; if no surface is served, or the dev
     /// interface without ADK's surface, which it speaks to; if an expression for origins is invalid; if a file of the
-    /// login or of TLS is not right, or the dev interface is not in its folder. Whatever reading these files fails with.
+    /// login or of TLS is not right, or the dev interface is not in its folder. The error of reading one of these
+    /// files.
     pub fn build(self) -> Result<Server> {
         check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
         let surfaces = self.surfaces;
@@ -273,7 +274,7 @@ impl Server {
     ///
     /// No more connections are taken then. Requests and runs under way have
     /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; streams of commits end
-    /// after the runs. The store is still open: close it, and what was accepted is committed.
+    /// after the runs. The store stays open; closing it commits what was accepted.
     ///
     /// # Errors
     ///

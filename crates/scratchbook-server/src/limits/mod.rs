@@ -24,8 +24,8 @@ pub(crate) use time::{answer_in_time, begins_run};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// The longest body of a request, in bytes: 36 MiB, so that what a store takes fits whatever is around it: an event of
-    /// 16 MiB twice, as Google's clients send it. A longer one answers 413.
+    /// The longest body of a request, in bytes: 36 MiB, so that an event of 16 MiB fits twice, as Google's clients send
+    /// it. A longer one answers 413.
     pub body_bytes: usize,
     /// The most events in a body, that a session begins with: 20,000. More answer 413.
     pub body_events: usize,
@@ -33,8 +33,8 @@ pub struct ServerLimits {
     pub body_parts: usize,
     /// The most operations in a body: 100,000. More answer 413.
     pub body_operations: usize,
-    /// The most bytes of memory that bodies take, all of them at a time, with what is made of them: 512 MiB. One that
-    /// would take more by itself answers 413; those for which there is no room in [`body_wait`](Self::body_wait) answer
+    /// The most bytes of memory that all bodies take at a time, with their parsed forms: 512 MiB. A body that would
+    /// take more by itself answers 413; a body for which there is no room within [`body_wait`](Self::body_wait) answer
     /// 503 with `Retry-After`. A token has no more than half of it.
     pub body_memory: usize,
     /// How long a body waits for room, and a large one for its turn: 5 seconds.
@@ -50,38 +50,38 @@ pub struct ServerLimits {
     /// How long those of the next request may take, from the end of the request before; so also how long a connection is
     /// kept for another request: 30 seconds. Then it is closed.
     pub header_time: Duration,
-    /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
-    /// are being made and sent have eight times this together; what is beyond it answers 503.
+    /// The most bytes of an answer: 32 MiB. A longer one answers 413; pages are made smaller instead. All answers in
+    /// progress have eight times this together; beyond it, requests answer 503.
     pub answer_bytes: usize,
     /// How long an answer may take to begin, unless the request begins a run: 60 seconds. A slower one answers 503.
     pub answer_time: Duration,
     /// How long a client may read nothing of what is sent to it: 60 seconds. Then its connection is closed.
     pub stall_time: Duration,
-    /// The most connections at a time: 8,192. For one more the connection ends that has waited longest for a request; if
-    /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
+    /// The most connections at a time: 8,192. One more ends the connection that has waited longest for a request. If
+    /// there is none, it waits a second for a place and then answers 503. Streams have three quarters of them.
     pub connections: usize,
-    /// The most requests that are worked on at a time: 128. More wait, and callers take turns: while others are there, one
-    /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from the
-    /// end of its body to the head of its answer; a run, until it begins.
+    /// The most requests that are worked on at a time: 128. More wait, and callers take turns: if there are others, one
+    /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from
+    /// the end of its body to the head of its answer; a run, until it begins.
     pub requests: usize,
     /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
     pub waiting_requests: usize,
-    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list whose
-    /// last answer was not below 256 KiB, or that was not read before, searches of Vertex's lists, and checks of a history.
+    /// The most heavy reads at a time: half as many as there are cores. Heavy reads are those of a whole session or
+    /// list, unless its last answer was below 256 KiB; searches of Vertex's lists; and verifications.
     pub heavy_reads: usize,
-    /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
+    /// The most heavy writes at a time: 1. Heavy writes are requests of 256 KiB and more, forks, rewinds, and removals.
     pub heavy_writes: usize,
-    /// The most connections of an address, of IPv6 a network, on which nobody has logged in yet: 64. For one more the
-    /// oldest of them ends. If nobody has to log in they are not counted, nor are those of this machine and of proxies.
+    /// The most connections of an IPv4 address or an IPv6 network on which nobody has logged in yet: 64. One more ends
+    /// the oldest of them. They are not counted if nobody has to log in, nor from this machine or from proxies.
     pub connections_before_login: usize,
-    /// Proxies, whose connections are those of many clients. What they say of their clients is not looked at.
+    /// Proxies, whose connections are those of many clients. Their headers about clients are ignored.
     pub trusted_proxies: Vec<Network>,
     /// The most streams that a login may follow for one user at a time: 256. More answer 429. If nobody has to log in,
     /// there is no such limit.
     pub streams: usize,
     /// How many requests a caller may send; unlimited by default. More answer 429.
     pub rate: Option<RateLimit>,
-    /// How long runs and requests under way are waited for at the end: 30 seconds.
+    /// How long a shutdown waits for runs and requests under way: 30 seconds.
     pub shutdown_time: Duration,
 }
 

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 pub(crate) struct StreamEvent {
     /// What it is; absent for entries of a feed. `error` says why the stream ends.
     event: Option<String>,
-    /// Where it stands: to be sent as `Last-Event-ID` by who resumes the stream.
+    /// Its position: a client that resumes the stream sends it as `Last-Event-ID`.
     id: Option<String>,
     /// JSON on one line; absent if only the place has moved.
     data: Option<String>,

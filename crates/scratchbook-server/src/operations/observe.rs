@@ -102,7 +102,7 @@ impl Asked {
     }
 }
 
-/// A method by its name; one that nobody knows has none, so that clients cannot make up labels.
+/// A method by its name. Unknown methods get a common label, so that clients cannot invent labels.
 fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -16,7 +16,7 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Adds an event at the end. Where too many pieces wait, those go first whose whole is here, then the oldest.
+    /// Adds an event at the end. If too many pieces wait, those of complete replies are dropped first, then the oldest.
     pub(super) fn push(&mut self, event: Arc<Event>) {
         if event.is_partial() {
             if self.pieces == MOST_PIECES {

@@ -109,7 +109,7 @@ impl Drop for Ending {
         let (app, outcome, time) = (self.run.key.app_name(), self.outcome.as_str(), self.begun.elapsed());
         Span::current().record("outcome", outcome);
         match &self.outcome {
-            // Of other errors the words may hold what was said.
+            // The messages of other errors may quote the conversation.
             Outcome::Failed(error) if error.is_for_operator() => {
                 tracing::warn!(outcome, kind = error.kind().as_str(), %error, ?time, "the run has ended");
             }

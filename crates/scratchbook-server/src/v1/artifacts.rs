@@ -20,7 +20,7 @@ use crate::app_state::AppState;
 use crate::openapi::path::{ArtifactPath, SessionPath};
 use crate::scope::SessionScope;
 
-/// What data is taken for that nothing is said of.
+/// The content type of data that was sent without one.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// Which version is read.
@@ -159,7 +159,7 @@ pub(super) async fn get(
     let kind = HeaderValue::try_from(kind).ok().filter(|kind| !kind.is_empty());
     let file = name.strip_prefix("user:").unwrap_or(&name).rsplit(['/', '\\']).next().unwrap_or_default();
     let saved = format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(file, NON_ALPHANUMERIC));
-    // What an agent or a user has saved is no page of this server's.
+    // Saved data must not be shown as a page of this server.
     let headers = [
         (CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(UNKNOWN))),
         (CONTENT_DISPOSITION, HeaderValue::try_from(saved).unwrap_or(HeaderValue::from_static("attachment"))),

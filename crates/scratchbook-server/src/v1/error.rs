@@ -33,7 +33,7 @@ pub(super) struct ErrorBody {
     error: Problem,
 }
 
-/// The kind of an error, in words, and the keys for whose sake a write was refused.
+/// The kind of an error, its message, and the keys for which a write was refused.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
     /// The kind, for programs: `invalid_argument`, `not_found`, `already_exists`, `conflict`, `failed_precondition`,
@@ -43,13 +43,13 @@ pub(super) struct Problem {
     kind: &'static str,
     /// What was wrong and what would be right, for people. It names keys, and shows no value of the state.
     message: String,
-    /// Of a `conflict`: the keys that are in the way.
+    /// Of a `conflict`: the keys for which the write was refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     conflicts: Vec<KeyInTheWay>,
 }
 
-/// A key that is in the way of a write.
+/// A key for which a write was refused.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = KeyConflict)]
 struct KeyInTheWay {
@@ -70,7 +70,7 @@ struct KeyInTheWay {
     writer: Option<Writer>,
 }
 
-/// What is in the way of a write.
+/// The reason of a conflict.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Cause {

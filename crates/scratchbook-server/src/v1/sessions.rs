@@ -181,7 +181,7 @@ pub(super) async fn get(
 
 /// Change a session's title, labels and end.
 ///
-/// They are no state: no event tells of them.
+/// They are not part of the state: no event records them.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "updateSession", tag = SESSIONS,
     params(SessionPath), request_body = UpdateSession,
@@ -213,7 +213,7 @@ pub(super) async fn update(
 
 /// Delete a session with its events and its own state.
 ///
-/// The user's and the app's state stay. A session that is not there is deleted already.
+/// The user's and the app's state stay. A session that does not exist counts as deleted.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "deleteSession", tag = SESSIONS,
     params(SessionPath),

@@ -80,7 +80,7 @@ impl Sent for PatchOwner {
     const SHAPE: &'static Shape = &OPERATIONS;
 }
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"stateDelta": {"open": true, "sold": 42}, "position": 18}))]
@@ -227,7 +227,7 @@ async fn patch(
     let state_delta = match (delta.has_operations(), caller.may(Right::Read)) {
         (false, _) => delta,
         (true, true) => logged(app_state, owner, position).await?,
-        // What they came to may hold what was there before.
+        // The results of operations may reveal earlier values.
         (true, false) => StateDelta::new(),
     };
     Ok(Json(Patched { state_delta, position }))
@@ -241,11 +241,11 @@ fn check_bare(key: &str) -> Result<()> {
     }
 }
 
-/// What operations came to, as the log has it.
+/// The results of operations, from the log.
 async fn logged(app_state: &AppState, owner: &StateOwner, position: u64) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for change in app_state.store.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
-        // Where guards alone were asked for, others may come next.
+        // If a write has only guards, it has no entry of its own in the log.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
         }

@@ -96,10 +96,10 @@ impl IntoResponses for Refusals {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct EnginePath {
-    /// The project, which stands in names alone.
+    /// The project; it only appears in names.
     #[param(example = "my-project", min_length = 1)]
     project: String,
-    /// The location, which stands in names alone.
+    /// The location; it only appears in names.
     #[param(example = "us-central1", min_length = 1)]
     location: String,
     /// The engine's id: the app.
@@ -111,10 +111,10 @@ struct EnginePath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct EngineSessionPath {
-    /// The project, which stands in names alone.
+    /// The project; it only appears in names.
     #[param(example = "my-project", min_length = 1)]
     project: String,
-    /// The location, which stands in names alone.
+    /// The location; it only appears in names.
     #[param(example = "us-central1", min_length = 1)]
     location: String,
     /// The engine's id: the app.
@@ -162,7 +162,7 @@ struct Page {
     /// The `nextPageToken` of the page before.
     #[param(required = false)]
     page_token: String,
-    /// What they have to have: of sessions `user_id="U"`, `display_name="T"`, `labels.NAME="V"`; of events
+    /// The conditions of the list: of sessions `user_id="U"`, `display_name="T"`, `labels.NAME="V"`; of events
     /// `timestamp>="T"`.
     #[param(required = false)]
     filter: String,
@@ -279,11 +279,11 @@ struct ListEventsResponse {
 struct EngineOperation {
     /// Its full name.
     name: String,
-    /// Of which kind it is, and when it was.
+    /// Its kind and its time.
     metadata: HashMap<String, Value>,
     /// True.
     done: bool,
-    /// What it has made: a session, or nothing.
+    /// Its result: a session, or nothing.
     response: HashMap<String, Value>,
 }
 

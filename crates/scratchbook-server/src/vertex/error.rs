@@ -26,9 +26,9 @@ impl GoogleError {
     fn of(error: &Error) -> Self {
         let PublicError { status: code, kind, message } = PublicError::of(error);
         let message = match code {
-            // What went wrong inside is in the log.
+            // The log has the internal cause.
             StatusCode::INTERNAL_SERVER_ERROR => "Internal error encountered.",
-            // Whose writes are in the way is not for everybody.
+            // The writers of a conflict are not shown.
             _ if !error.conflicts().is_empty() => "others have changed keys of this write; try again",
             _ => message,
         };

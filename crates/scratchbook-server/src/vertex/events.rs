@@ -18,7 +18,7 @@ use crate::answers::ready;
 use crate::app_state::AppState;
 use crate::heavy::off_worker;
 
-/// Appends an event. What has an id may be sent again; pieces of a stream are taken and not stored.
+/// Appends an event. An event with an id can be sent again; pieces of a stream are accepted and not stored.
 pub(super) async fn append(
     State(app_state): State<AppState>,
     target: EngineSession,
@@ -27,7 +27,7 @@ pub(super) async fn append(
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
     let mut event = event_from_json(body)?;
-    // What a client says that an agent has called, no run carries out.
+    // Calls in a client's events are never run.
     mark_brought(&mut event);
     target.caller.check_delta(&event.actions.state_delta)?;
     if event.is_partial() {

@@ -1,4 +1,4 @@
-//! Filters as AIP-160 has them, as far as there is something to be found by: conditions that all have to hold.
+//! Filters of AIP-160, restricted to what lists can be searched by: conditions joined by AND.
 
 use std::str::Chars;
 
@@ -27,7 +27,7 @@ pub(super) enum Comparison {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` says at which character it is no filter, or has what is not looked for here.
+/// `InvalidArgument` names the character at which it is invalid, or a condition that is not supported.
 pub(super) fn conditions(text: &str) -> Result<Vec<Condition>> {
     let mut reader = Reader { rest: text.chars(), length: text.chars().count() };
     let mut conditions = Vec::new();

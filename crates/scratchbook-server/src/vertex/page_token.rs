@@ -1,4 +1,4 @@
-//! Tokens of pages. Each tells the list that gave it, so that no other list takes it and leaves something out.
+//! Tokens of pages. Each identifies its list, so that another list refuses it instead of skipping something.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -13,7 +13,7 @@ use crate::app_state::AppState;
 use crate::bodies::{SESSION_EVENT, Unread};
 use crate::wire_names::{is_json, snake_case};
 
-/// Parameters that every method of a Google API has. None changes what is answered here.
+/// Parameters that every method of a Google API has. None of them changes an answer here.
 const OF_THE_SYSTEM: [&str; 12] = [
     "access_token",
     "alt",
@@ -33,7 +33,7 @@ const OF_THE_SYSTEM: [&str; 12] = [
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 
-/// The parameters of a query that a method has, by their names in camelCase; empty ones are as good as none.
+/// The parameters of a query that a method has, by their names in camelCase; empty ones count as absent.
 #[derive(Debug)]
 pub(super) struct Params(BTreeMap<&'static str, String>);
 
@@ -70,7 +70,7 @@ impl Params {
         self.0.get(name).map(String::as_str)
     }
 
-    /// How many a page has. More than a page may have are as many as it may.
+    /// How many a page has. A larger number counts as the maximum.
     pub(super) fn page_size(&self) -> Result<usize> {
         let Some(text) = self.text("pageSize") else { return Ok(USUAL) };
         let wrong = || Error::invalid(format!("pageSize is {text:?}; it is a number from 1 to {MOST}"));
@@ -94,7 +94,7 @@ impl FromRequest<AppState> for Body {
     }
 }
 
-/// A body of which nothing is made yet.
+/// A body that is not parsed yet.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ impl Body {
             return Err(Error::invalid("the body is empty; send a JSON object").into());
         }
         let read = |bytes: Bytes| json::from_slice::<Value>(&bytes).map_err(|error| error.context("the body"));
-        // A session has neither of what an event has.
+        // The counted fields are those of an event; a session has none of them.
         let value = unread.read(&SESSION_EVENT, read).await??;
         if value.is_object() {
             Ok(Self(value))
@@ -127,7 +127,7 @@ impl Body {
     }
 }
 
-/// A body of a form is what a page of anybody may send without asking.
+/// Any page can send a form's body without a preflight request.
 fn check_content_type(headers: &HeaderMap) -> Result<(), GoogleError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or("not of text");

@@ -23,7 +23,7 @@ pub(super) struct Engine {
     pub(super) names: Names,
 }
 
-/// A session of an engine. It is within the caller's reach; whether it is there, only its store knows.
+/// A session of an engine. It is within the caller's reach; it may not exist.
 #[derive(Debug)]
 pub(super) struct EngineSession {
     pub(super) key: SessionKey,

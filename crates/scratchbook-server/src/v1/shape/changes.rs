@@ -83,7 +83,7 @@ impl Operations {
     }
 }
 
-/// When a write is refused for the sake of what others have committed in the meantime.
+/// When a write is refused because of what others have committed in the meantime.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConflictMode)]
@@ -91,13 +91,13 @@ pub(crate) enum Conflict {
     /// Never: changes merge key by key, and the later commit wins a key.
     #[default]
     Merge,
-    /// Where a key that it names was written since it was `seen`.
+    /// If a key that it names was written since it was `seen`.
     ByKey,
-    /// Where the session has any event that was not `seen`.
+    /// If the session has any event that was not `seen`.
     BySession,
 }
 
-/// How far its writer has seen what is stored: what a session's answer had as `seen`.
+/// What the writer has seen: the `seen` of a session's answer.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Seen, example = json!({"seq": 3, "user": 17, "app": 12}))]
