@@ -228,7 +228,7 @@ impl MySql {
         self.let_placed_go(values).await
     }
 
-    /// The same for those that have a position in the feed.
+    /// The same for removals that have a position in the feed.
     async fn let_placed_go(&self, values: Vec<Value>) -> Attempt<u64> {
         let sql = self.sql(
             "SELECT app_name, user_id, session_id, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)

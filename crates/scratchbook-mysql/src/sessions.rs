@@ -59,7 +59,7 @@ impl MySql {
         Ok(response(page, token))
     }
 
-    /// Reads the sessions that a part of a statement selects, with their merged state.
+    /// Reads the sessions that a subquery selects, with their merged state.
     async fn read_found(
         &self,
         lease: &mut Lease<'_>,

@@ -131,8 +131,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server reports its
-    /// requests to the facade `metrics` in any case; the program installs the recorder, and renders it here.
+    /// Answers `/metrics` with the output of this function, in Prometheus' text format. The server reports its requests
+    /// to the facade `metrics` in any case; the program installs the recorder, and renders it here.
     #[must_use]
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics = Some(Metrics::new(render));

@@ -90,7 +90,7 @@ pub mod layer {
     pub use scratchbook_layers::schema::{StateSchema, WithStateSchema};
 }
 
-/// Models: what an agent asks one, what it answers, and those that are reached over HTTP.
+/// Models: their requests and responses, and models over HTTP.
 #[cfg(feature = "agent")]
 pub mod model {
     pub use scratchbook_agent::model::{

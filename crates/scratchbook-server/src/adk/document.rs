@@ -35,7 +35,7 @@ pub(crate) fn document() -> OpenApi {
     Parts::openapi()
 }
 
-/// What went wrong, in ADK's form.
+/// An error in ADK's form.
 #[derive(ToSchema)]
 #[schema(example = json!({"detail": "Session not found"}))]
 struct AdkRefusal {
@@ -43,7 +43,7 @@ struct AdkRefusal {
     detail: Value,
 }
 
-/// What a request may be refused with.
+/// The errors of a request.
 struct Refusals;
 
 const REFUSALS: [(&str, &str); 11] = [
@@ -77,7 +77,7 @@ impl IntoResponses for Refusals {
     }
 }
 
-/// Who is served, and by what.
+/// The version of the server.
 #[derive(ToSchema)]
 #[schema(example = json!({
     "version": "2.13.0-compatible (scratchbook 0.1.0)", "language": "rust", "language_version": "1.92.0",
@@ -148,11 +148,11 @@ struct ListAppsResponse {
     apps: Vec<AppInfo>,
 }
 
-/// How apps are listed.
+/// The query of a list of apps.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ListApps {
-    /// Whether more than their names is wanted.
+    /// Whether to show details beside the names.
     #[param(required = false, default = false)]
     detailed: bool,
 }

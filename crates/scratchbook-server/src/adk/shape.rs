@@ -24,7 +24,7 @@ impl IntoResponse for Text {
     }
 }
 
-/// An event: without fields that ADK does not know, without metadata of its own, without secrets of credentials.
+/// An event without the fields that ADK does not know, without internal metadata, and without secrets of credentials.
 ///
 /// # Errors
 ///

@@ -150,7 +150,7 @@ impl Stored {
         if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {
             return Ok(event.seq.unwrap_or_default());
         }
-        // Where there is no such session, that is what is wrong.
+        // If the session does not exist, that is the error.
         self.read(&GetSessionConfig::state_only().without_state()).await?;
         let id = &self.invocation_id;
         Err(Error::invalid(format!("the run '{id}' has no event '{event_id}'; name its last one seen")))

@@ -78,9 +78,9 @@ impl Runs {
         Self { inner: Arc::new(RunsState { environment, table, ends }) }
     }
 
-    /// Starts a run on a session for an account and gives it back with a reader that misses nothing of it. If a run of
-    /// the same invocation is under way, that one ends first. From the moment it is let in, to run or to wait, what it
-    /// keeps is counted with the runs, and the room of its body is given back.
+    /// Starts a run on a session for an account, and returns it with a reader that misses none of its events. If a run
+    /// of the same invocation is under way, that one ends first. From the moment it is let in, to run or to wait, what
+    /// it keeps is counted with the runs, and the room of its body is given back.
     ///
     /// # Errors
     ///

@@ -75,7 +75,7 @@ pub(super) struct ReadLogHistory {
     limit: usize,
 }
 
-/// What was written to a key.
+/// The writes to a key.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"key": "cart", "writes": [
     {"value": {"milk": 2}, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 3, "eventId": "e3",
@@ -177,7 +177,7 @@ pub(super) async fn history(
     Ok(json(History { key: query.key, writes }).await?)
 }
 
-/// Of a key of the app other users may have written.
+/// Other users may have written a key of the app.
 fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> Write {
     if Scope::split(name).0 == Scope::App {
         write.writer = Writer::within_reach(write.writer, caller, key.app_name());

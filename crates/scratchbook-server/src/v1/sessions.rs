@@ -273,7 +273,7 @@ impl ReadSession {
     }
 }
 
-/// When a session is to end, of the two ways to say it.
+/// The expiry of a session, from either of the two fields.
 fn expiry(app_state: &AppState, at: Option<f64>, after: Option<f64>) -> Result<Option<Expiry>> {
     let now = app_state.environment.now();
     let expiry = match (at, after) {

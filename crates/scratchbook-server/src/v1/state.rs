@@ -89,7 +89,7 @@ pub(super) struct PatchState {
     #[serde(default)]
     #[schema(max_length = 512)]
     event_id: Option<String>,
-    /// When it is refused, as a `conflict`, for the sake of what others have committed.
+    /// When it is refused, as a `conflict`, because of what others have committed.
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,

@@ -142,7 +142,7 @@ impl Problems {
     }
 }
 
-/// Notes what is wrong with a value, and brings it into the form of its kind.
+/// Records what is wrong with a value, and converts it to the form of its kind.
 pub(crate) fn check(value: &mut Value, kind: Kind, loc: &Loc<'_>, problems: &mut Problems) {
     match kind {
         Kind::Any => {}
