@@ -14,7 +14,7 @@ const PAGE: usize = 200;
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// The errors of the store.
 pub(crate) async fn last_event(
     sessions: &dyn SessionService,
     key: &SessionKey,

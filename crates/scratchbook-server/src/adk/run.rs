@@ -35,7 +35,8 @@ enum Replies {
     InPieces,
 }
 
-/// The body of a run that its caller may begin, as far as the body says where: nothing else of it is looked at before.
+/// The body of a run, after its caller was checked against the app, user and session in it. Nothing else of it is read
+/// before.
 #[derive(Debug)]
 pub(super) struct AllowedRun(RunAgentRequest);
 

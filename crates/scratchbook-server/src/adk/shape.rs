@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::answers::without_secrets;
 
-/// What only ADK itself keeps beside an event; neither taken from clients nor shown to them.
+/// Metadata that ADK keeps for itself; neither accepted from clients nor shown to them.
 const INTERNAL: &str = "__adk_internal_";
 
 /// The size in bytes that hardly any event exceeds.

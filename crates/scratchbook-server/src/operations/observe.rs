@@ -1,4 +1,4 @@
-//! Each request as a span, a line in the log, and numbers. None of them names a user or shows a value.
+//! Each request as a span, a line in the log, and metrics. None of them names a user or shows a value.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

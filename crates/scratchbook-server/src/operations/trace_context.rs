@@ -9,7 +9,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 /// Makes the span a part of the client's trace, if the request names one.
 pub(super) fn go_on(span: &Span, headers: &HeaderMap) {
     let parent = global::get_text_map_propagator(|propagator| propagator.extract(&Headers(headers)));
-    // Fails where no layer exports spans: there is then nothing to be a part of.
+    // Fails if no layer exports spans: there is then no trace to continue.
     let _ = span.set_parent(parent);
 }
 

@@ -9,7 +9,7 @@ use crate::event_search::last_event;
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// The errors of the store.
 pub(super) async fn answered_invocation(
     sessions: &dyn SessionService,
     key: &SessionKey,

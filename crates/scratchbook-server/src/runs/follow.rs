@@ -79,7 +79,7 @@ impl Follow {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Event>>> {
         while let Some(event) = self.next_of_any().await? {
             if event.author != "user" {
@@ -106,7 +106,7 @@ impl Follow {
         Ok(event)
     }
 
-    /// How the run ended, after its last event; `None` if that is not known here: it was cut off with its process,
+    /// The outcome of the run, after its last event; `None` if that is not known here: it was cut off with its process,
     /// it goes on in another, or it ended too long ago.
     pub(crate) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
