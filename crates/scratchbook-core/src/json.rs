@@ -63,7 +63,7 @@ pub fn describe(error: &serde_json::Error) -> String {
     }
 }
 
-/// Removes what is quoted: `invalid type: string "hunter2", expected u64 at ...`.
+/// Removes quoted values from a message: `invalid type: string "hunter2", expected u64 at ...`.
 fn without_value(text: &str) -> String {
     let quotes = |part: &str| part.find(['"', '`']).map(|at| part[..at].trim_end().to_owned());
     match (text.starts_with("invalid "), text.rfind(", expected")) {

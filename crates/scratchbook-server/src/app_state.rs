@@ -34,7 +34,7 @@ pub(crate) struct Parts {
     pub(crate) access: Access,
     pub(crate) limits: Arc<ServerLimits>,
     pub(crate) rates: Option<Arc<Rates>>,
-    /// Permits for requests that are worked on.
+    /// Permits for requests in progress.
     pub(crate) lanes: Arc<Lanes>,
     /// The memory for bodies.
     pub(crate) room: Arc<Room>,

@@ -20,7 +20,7 @@ pub(crate) struct App {
     pub(crate) runner: Runner,
 }
 
-/// Where an agent was written. ADK's clients know two languages, and refuse any other.
+/// The kind of an agent's source. ADK's clients know two languages, and refuse any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// In code.

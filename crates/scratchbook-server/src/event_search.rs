@@ -1,4 +1,4 @@
-//! Search for an event by something else than its number.
+//! Searches for an event by a property other than its number.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const PAGE: usize = 200;
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// The errors of the store.
 pub(crate) async fn last_event(
     sessions: &dyn SessionService,
     key: &SessionKey,

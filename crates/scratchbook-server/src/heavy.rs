@@ -19,13 +19,12 @@ use tracing::Instrument;
 /// Values with fewer bytes as JSON are written at once: that is faster than handing them to another thread.
 const SMALL: u64 = 64 << 10;
 
-/// The threads that write answers. They do not take the places of bodies: a request may have one of those while its answer is
-/// written, and two such requests would wait for each other.
+/// The threads that write answers. They are separate from the places of bodies: a request may hold one of those while
+/// its answer is written, so that two requests could wait for each other.
 static ANSWERS: LazyLock<Heavy> = LazyLock::new(|| Heavy::with(processors().max(2), None));
 
-/// The threads that work on what is large: a request that parses or writes megabytes for a tenth of a second keeps a worker
-/// from everybody else's for as long. On threads of their own such requests share the processors with the workers, between
-/// which the operating system takes turns.
+/// The threads for large requests: parsing or writing megabytes for a tenth of a second would block a worker for that
+/// time. On threads of their own, the operating system schedules such requests beside the workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Heavy {
     places: Arc<Semaphore>,
@@ -33,7 +32,7 @@ pub(crate) struct Heavy {
     wait: Option<Duration>,
 }
 
-/// A place among those that work on what is large, until the work is done. All copies are the same place.
+/// A place for large work, held until the work is done. Clones share the place.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkerPermit {
     heavy: Heavy,
@@ -60,7 +59,7 @@ impl Heavy {
         Ok(WorkerPermit { heavy: self.clone(), permit: Arc::new(Mutex::new(Some(permit))) })
     }
 
-    /// Computes something on a thread of its own when there is a place for it.
+    /// Runs a computation on a thread of its own when there is a place for it.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ impl WorkerPermit {
         done.await.map_err(ended)
     }
 
-    /// Drives a future on a thread of its own, with all it computes between its waits.
+    /// Drives a future on a thread of its own, including the computations between its waits.
     ///
     /// # Errors
     ///
@@ -144,7 +143,7 @@ pub(crate) async fn off_worker<T: Send + 'static>(work: impl FnOnce() -> T + Sen
     ANSWERS.compute(work).await
 }
 
-/// Whether something has few bytes as JSON. Of what has many, no more than a few are counted.
+/// Whether something has few bytes as JSON. Counting stops as soon as there are more.
 pub(crate) fn is_small(value: &impl Serialize) -> bool {
     json::bytes_up_to(value, SMALL).is_some()
 }

@@ -34,7 +34,7 @@ impl<T> Watched<T> {
     ///
     /// Those of `read`, which reads the files at `paths`.
     pub(crate) fn new(paths: Vec<PathBuf>, read: impl Fn() -> Result<T> + Send + Sync + 'static) -> Result<Self> {
-        // Looked at before it is read: what changes in between is seen next time.
+        // Read before the file itself, so that a change in between is noticed next time.
         let stamps = stamps(&paths);
         let current = Current { value: Arc::new(read()?), stamps, looked: Instant::now() };
         Ok(Self { paths, read: Box::new(read), current: Mutex::new(current) })

@@ -35,7 +35,7 @@ use crate::{adk, browser, document, layers, operations, v1, vertex};
 pub struct Server {
     app_state: AppState,
     origins: Origins,
-    /// Where a server of somebody else serves the router, as far as that is known.
+    /// The address at which another server serves the router, if it is known.
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
@@ -65,7 +65,7 @@ pub struct ServerBuilder {
 /// How many answers of the greatest size are made and sent at a time.
 const ALL_ANSWERS: usize = 8;
 
-/// How many runs go on at a time, and how many wait for a session, unless it is said.
+/// The defaults: how many runs go on at a time, and how many wait for a session.
 const MAX_RUNS: usize = 1000;
 const MAX_WAITING_RUNS: usize = 8;
 
@@ -273,7 +273,7 @@ impl Server {
     ///
     /// No more connections are taken then. Requests and runs under way have
     /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; streams of commits end
-    /// after the runs. The store is still open: close it, and what was accepted is committed.
+    /// after the runs. The store stays open; closing it commits what was accepted.
     ///
     /// # Errors
     ///

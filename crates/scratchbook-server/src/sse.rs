@@ -10,16 +10,16 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 
-/// How often something is sent while nothing happens, so that both ends see that the other is alive.
+/// The interval of heartbeats, by which both ends see that the other is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// The frame that is sent then: a comment, which is no event to a client.
+/// The heartbeat: a comment, which clients do not treat as an event.
 pub(crate) const SIGN_OF_LIFE: Bytes = Bytes::from_static(b":\n\n");
 
 /// The header that names the run of an answer.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("scratchbook-invocation-id");
 
-/// An answer with what a run does.
+/// An answer that streams a run.
 pub(crate) fn response(invocation_id: &str, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let mut response = stream(frames);
     name(&mut response, invocation_id);

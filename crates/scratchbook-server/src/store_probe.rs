@@ -19,7 +19,7 @@ impl StoreProbe {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn check(&self) -> Result<()> {
         self.read_missing_session().await?;
         self.sessions.check_writable().await
@@ -30,7 +30,7 @@ impl StoreProbe {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn read_missing_session(&self) -> Result<()> {
         let missing = SessionKey::new("nobody", "nobody", "nobody")?;
         match self.sessions.get_session(&missing, &GetSessionConfig::default()).await {

@@ -20,7 +20,7 @@ pub enum Surface {
     Vertex,
 }
 
-/// The paths of no surface: health and metrics, the documents of the API, and the login of browsers.
+/// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers.
 const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
 /// The folders of Vertex AI's surface.

@@ -20,7 +20,7 @@ pub(crate) fn snake_case(name: &str) -> Option<String> {
     Some(snake)
 }
 
-/// Whether a content type is `application/json`, or one that is written in JSON.
+/// Whether a content type is `application/json`, or one with the suffix `+json`.
 pub(crate) fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let subtype = essence.strip_prefix("application/").unwrap_or_default();

@@ -85,7 +85,7 @@ impl TurnProgress {
         Self { awaited, has_ended: false, handed_to: None }
     }
 
-    /// Takes in an event of the turn, and returns it with its node path.
+    /// Updates the turn by one of its events, and returns the event with its node path.
     fn add(&mut self, mut event: Event, context: &InvocationContext) -> Event {
         context.set_node_path(&mut event);
         if event.author == context.agent_name() && !event.is_partial() {

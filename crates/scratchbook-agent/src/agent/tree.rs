@@ -185,7 +185,7 @@ fn follows_own_handover<'e>(event: &Event, earlier: impl Iterator<Item = &'e Arc
     event.actions.transfer_to_agent.is_none() && own == Some(true)
 }
 
-/// Whether the run of an event begins within events.
+/// Whether the beginning of an event's run is among these events.
 fn begins_within(event: &Event, events: &Events) -> bool {
     let first = events.iter().enumerate().find(|(_, first)| first.invocation_id == event.invocation_id);
     first.is_some_and(|(place, first)| place > 0 || first.author == "user")

@@ -87,7 +87,7 @@ struct Folders {
 }
 
 impl Folders {
-    /// The folder itself if it is an app, or the folders in it.
+    /// The folder itself if it is an app, otherwise the apps among its subfolders.
     fn of(folder: &Path) -> Result<Self> {
         let unreadable = |e: std::io::Error| file_error(folder, &e);
         let mut folders = Self::default();

@@ -65,7 +65,7 @@ pub(super) async fn from_last_summary(
 }
 
 impl Needed<'_> {
-    /// Whether no event before these is needed.
+    /// Whether these events suffice, so that no earlier one has to be read.
     fn is_met(&self, events: &Events, first: &Event) -> bool {
         let Some(last) = covered_from_the_beginning(events, first) else {
             return false;

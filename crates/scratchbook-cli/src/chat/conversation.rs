@@ -155,7 +155,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Carries out a line.
+    /// Handles a line of input: a command or a message.
     async fn obey(&mut self, line: &str) -> Result<Flow, Failure> {
         self.interrupts = 0;
         match command::parse(line) {

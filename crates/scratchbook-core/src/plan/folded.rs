@@ -76,7 +76,7 @@ impl Folded {
         Ok(Some(text))
     }
 
-    /// Only the keys and values, as the new initial state.
+    /// The keys and values without their writers, as a new initial state.
     pub fn into_state(self) -> Map<String, Value> {
         self.keys.into_iter().map(|(name, (_, value))| (name, value)).collect()
     }

@@ -24,7 +24,7 @@ impl FeedCursor {
         Self(text.into())
     }
 
-    /// The text to save.
+    /// The cursor as text, to be saved.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -108,7 +108,7 @@ impl CommitNotifier {
         }
     }
 
-    /// Reports what was committed to; returns whether anybody follows it.
+    /// Reports the scope of a commit; returns whether anybody follows it.
     #[doc(hidden)]
     pub fn notify_whose(&self, whose: impl IntoIterator<Item = Whose>) -> bool {
         if !self.is_heard() {

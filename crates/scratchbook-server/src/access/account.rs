@@ -19,7 +19,7 @@ pub(crate) enum LoginName {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Account {
     login: LoginName,
-    /// The user acted for; `None` if a request is for no user in particular.
+    /// The user acted for; `None` if a request names no user.
     user_id: Option<Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! A caller: an app and a user that it is held to, and rights.
+//! A caller: its rights, and the app and the user that it is restricted to.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -85,7 +85,8 @@ impl Caller {
         &self.login
     }
 
-    /// The account that its requests for a user count for: of the user it is held to, or else of the one that a request names.
+    /// The account that its requests count for: that of the user it is restricted to, or else of the user that the
+    /// request names.
     pub(crate) fn account(&self, user_id: Option<&str>) -> Account {
         Account::new(self.login.clone(), self.user.as_deref().or(user_id))
     }
@@ -101,7 +102,7 @@ impl Caller {
             && self.user.as_deref().is_none_or(|user| Some(user) == user_id)
     }
 
-    /// Whether anything of an app is within reach, be it of one user alone.
+    /// Whether anything of an app is within reach, even if only one user's data.
     pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
         self.app.as_deref().is_none_or(|app| app == app_name)
     }
@@ -122,7 +123,7 @@ impl Caller {
         Err(Error::new(ErrorKind::PermissionDenied, format!("this takes the right '{name}', which your token lacks")))
     }
 
-    /// Whether the caller may do what concerns all apps and users at once.
+    /// Whether the caller may administer all apps and users.
     ///
     /// # Errors
     ///

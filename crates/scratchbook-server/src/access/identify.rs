@@ -15,7 +15,7 @@ use super::{Access, Caller, is_open_to_all};
 use crate::refusal::Refused;
 use crate::surface::Surface;
 
-/// The refusal of a request without a token.
+/// The refusal of a request that was sent without a token.
 const TAKES_TOKEN: &str = "this takes a token: send 'Authorization: Bearer TOKEN'";
 const TAKES_TOKEN_OR_KEY: &str = "this takes a token: send 'Authorization: Bearer TOKEN' or 'x-goog-api-key: TOKEN', the \
      credentials or the api_key of a client; a key in the address ('?key=') is ignored";

@@ -50,7 +50,7 @@ impl LoginError {
 }
 
 impl Login {
-    /// A login by nothing yet.
+    /// A login that accepts nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

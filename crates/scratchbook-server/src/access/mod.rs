@@ -24,7 +24,7 @@ pub use new_token::{MadeToken, NewToken};
 pub(crate) const LOGIN: &str = "/login";
 pub(crate) const LOGOUT: &str = "/logout";
 
-/// The paths that need no login: whether the server is up and ready, which shows nothing of its data, and the login itself.
+/// The paths that need no login: the health checks, which show no data, and the login itself.
 const OPEN_TO_ALL: [&str; 4] = ["/health", "/health/ready", LOGIN, LOGOUT];
 
 /// Whether a path needs no login.
@@ -35,7 +35,7 @@ pub(crate) fn is_open_to_all(path: &str) -> bool {
 /// Who may call.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
-    /// Everyone, without a login and with all rights: for a server on one's own machine.
+    /// Everybody, without a login and with all rights: for a server on your own machine.
     Open,
     /// Callers with a token.
     Login(Arc<Gate>),

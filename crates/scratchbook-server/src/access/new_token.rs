@@ -90,7 +90,7 @@ impl NewToken {
         }
         let mut bytes = Zeroizing::new([0; 32]);
         SystemRandom::new().fill(bytes.as_mut()).map_err(|_| Error::internal("the system has no random numbers"))?;
-        // Room for all of it: growing would leave a copy behind.
+        // Reserves the whole length: a reallocation would leave a copy of the secret in memory.
         let mut secret = Zeroizing::new(String::with_capacity(64));
         secret.push_str(PREFIX);
         URL_SAFE_NO_PAD.encode_string(bytes.as_ref(), &mut secret);

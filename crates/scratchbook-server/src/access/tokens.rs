@@ -1,6 +1,6 @@
 //! Tokens from a file, which holds their hashes: reading it does not let anybody log in.
 //!
-//! A token is 256 random bits, so a plain hash is as good as a slow one: there is nothing to guess.
+//! A token is 256 random bits, which nobody can guess, so a fast hash is as safe as a slow one.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is hosted, and whether anything is.
+//! The hosted apps, the version, and the health check.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
@@ -84,7 +84,7 @@ pub(super) fn check_reserved(name: &str) -> Result<(), AdkError> {
     Err(AdkError::new(StatusCode::FORBIDDEN, json!(reserved)))
 }
 
-/// The error for an app that is not hosted; what it begins with is ADK's.
+/// The error for an app that is not hosted; its first words are ADK's.
 pub(crate) fn no_app(name: &str) -> AdkError {
     let detail = format!("Agent not found: '{name}'. GET /list-apps names those that are hosted.");
     AdkError::new(StatusCode::NOT_FOUND, json!(detail))
@@ -138,7 +138,7 @@ struct ToolInfo {
     function_declarations: [FunctionDeclaration; 1],
 }
 
-/// The LLM agents of a tree, those below an agent before it, as in ADK.
+/// The LLM agents of a tree, each after the agents below it, as in ADK.
 fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
     let below: Vec<_> = agent.sub_agents().iter().filter_map(|sub_agent| sub_agent.as_llm_agent()).collect();
     for sub_agent in &below {
@@ -155,7 +155,8 @@ fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
     into.insert(info.name.clone(), info);
 }
 
-/// Reads `?detailed=`; of several the last counts, and anything else in the query means nothing, as in ADK.
+/// Reads `?detailed=`. If it is given several times the last one counts, and the rest of the query is ignored, as in
+/// ADK.
 fn is_detailed(query: &str) -> Result<bool, AdkError> {
     let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("detailed="));
     let Some(raw) = values.next_back() else {

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 #[derive(Debug)]
 pub(super) struct ArtifactPath(pub(super) String);
 
-/// The target of a request. Names and versions are as in the path, and need not exist.
+/// The target of a request. Names and versions are those of the path, and need not exist.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked<'a> {
     Artifact { name: &'a str },

@@ -66,7 +66,7 @@ async fn save(
     Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
 }
 
-/// An artifact, its versions, one of them, or what is known of them.
+/// An artifact, its versions, one version, or metadata.
 async fn read(
     scope: SessionScope<AppState, AdkError>,
     path: ArtifactPath,
@@ -166,7 +166,7 @@ impl Wanted {
         if text == "latest" { Some(Self::Latest) } else { Self::number(text) }
     }
 
-    /// What Python reads as an integer.
+    /// A text that Python reads as an integer.
     fn number(text: &str) -> Option<Self> {
         let text = text.trim();
         let (negative, digits) = match text.strip_prefix('-') {
@@ -183,7 +183,7 @@ impl Wanted {
     }
 }
 
-/// A version as ADK's `ArtifactVersion` has it, and nothing beside that.
+/// A version, with exactly the fields of ADK's `ArtifactVersion`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Described {
@@ -207,7 +207,7 @@ impl Described {
     }
 }
 
-/// What stands for itself in a URI's path.
+/// The characters that are not encoded in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
 /// The location of a version, in the form of ADK's stores. It names a row of the database, so its scheme cannot be
@@ -226,7 +226,7 @@ fn not_found(detail: &str) -> AdkError {
     AdkError::new(StatusCode::NOT_FOUND, json!(detail))
 }
 
-/// Refused as FastAPI refuses what is no integer in a query.
+/// The error with which FastAPI refuses a query parameter that is not an integer.
 fn not_an_integer(input: &str) -> AdkError {
     let message = "Input should be a valid integer, unable to parse string as an integer";
     let detail = json!([{"type": "int_parsing", "loc": ["query", "version"], "msg": message, "input": input}]);

@@ -35,7 +35,7 @@ pub(crate) fn document() -> OpenApi {
     Parts::openapi()
 }
 
-/// What went wrong, in ADK's form.
+/// An error in ADK's form.
 #[derive(ToSchema)]
 #[schema(example = json!({"detail": "Session not found"}))]
 struct AdkRefusal {
@@ -43,7 +43,7 @@ struct AdkRefusal {
     detail: Value,
 }
 
-/// What a request may be refused with.
+/// The errors of a request.
 struct Refusals;
 
 const REFUSALS: [(&str, &str); 11] = [
@@ -147,7 +147,7 @@ struct ListAppsResponse {
     apps: Vec<AppInfo>,
 }
 
-/// How apps are listed.
+/// The query of a list of apps.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ListApps {

@@ -22,12 +22,12 @@ impl AdkError {
         Self { status, detail }
     }
 
-    /// A path that no route is for.
+    /// A path without a route.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, json!("Not Found"))
     }
 
-    /// A session that is not there, or not within the caller's reach.
+    /// A session that does not exist, or is not within the caller's reach.
     pub(crate) fn no_session() -> Self {
         Self::new(StatusCode::NOT_FOUND, json!("Session not found"))
     }
@@ -59,7 +59,7 @@ impl SurfaceError for AdkError {
 
 impl IntoResponse for AdkError {
     fn into_response(self) -> Response {
-        // What went wrong inside is in the log.
+        // The log has the internal cause.
         if self.status == StatusCode::INTERNAL_SERVER_ERROR {
             return (self.status, "Internal Server Error").into_response();
         }

@@ -39,7 +39,7 @@ static WAITED_FOR: Semaphore = Semaphore::const_new(64);
 pub(super) async fn live(mut request: Request) -> Response {
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let (Some(accept), Some(upgrade)) = (accept(request.headers()), upgrade) else {
-        // To other requests there is no such path, as in ADK.
+        // For other requests the path does not exist, as in ADK.
         return AdkError::not_found().into_response();
     };
     tokio::spawn(async move {

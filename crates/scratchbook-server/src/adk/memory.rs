@@ -1,5 +1,5 @@
 //! Long-term memory, which this server does not have: a request is checked, and then refused as by an `adk api_server`
-//! without a memory service. A client that got a success would count on what nobody remembers.
+//! without a memory service. A success would make the client rely on memory that does not exist.
 
 use scratchbook::{GetSessionConfig, SessionKey};
 use std::convert::Infallible;

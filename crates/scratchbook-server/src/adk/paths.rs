@@ -1,4 +1,4 @@
-//! Paths that no route is for, and methods that a path does not have.
+//! Unknown paths, and methods that a path does not have.
 
 use axum::Router;
 use axum::body::Body;
@@ -14,7 +14,7 @@ use tower::ServiceExt;
 use super::AdkError;
 use crate::app_state::AppState;
 
-/// Knows which paths there are, and what to say of others.
+/// Knows which paths exist, and answers the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     /// The routes, with handlers that only report that the route exists.
@@ -27,8 +27,8 @@ impl Paths {
         Self { known: routes.route_layer(found).with_state(app_state) }
     }
 
-    /// Answers if there is no route. A path that is one but for slashes at its end is sent on, as ADK does,
-    /// whatever the method.
+    /// Answers if there is no route. A path that differs from a route only by slashes at its end is redirected,
+    /// whatever the method, as in ADK.
     pub(crate) async fn not_found(self, request: Request) -> Response {
         let (parts, _) = request.into_parts();
         match location(&parts) {

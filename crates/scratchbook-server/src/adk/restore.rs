@@ -10,14 +10,14 @@ use super::shape::hide_internal;
 /// Calls that ADK makes itself, to ask its client for something. An answer to one counts as the user's consent.
 const RESERVED: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
 
-/// Events fit to be stored: whole ones, with what ADK keeps to itself taken out.
+/// Checks events before they are stored: only whole ones, without the metadata that ADK keeps to itself.
 ///
-/// Actions and ids of long-running tools are let in, which ADK refuses: without them nothing could be imported that
-/// was exported.
+/// Actions and ids of long-running tools are accepted, which ADK refuses: without them no exported session could be
+/// imported.
 ///
 /// # Errors
 ///
-/// 400 names the first event that cannot be taken.
+/// 400 names the first event that cannot be stored.
 pub(super) fn events(mut events: Vec<Event>) -> Result<Vec<Event>, AdkError> {
     let mut ids = HashMap::new();
     for (index, event) in events.iter_mut().enumerate() {

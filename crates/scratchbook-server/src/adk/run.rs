@@ -75,7 +75,7 @@ pub(super) async fn run(
     held: Held,
     AllowedRun(body): AllowedRun,
 ) -> Result<Response, AdkError> {
-    // Whatever `streaming` says: an array has no use for pieces.
+    // An array has no use for pieces, so `streaming` is ignored.
     let (run, mut reader) = start(&app_state, &caller, &held, body, Replies::Whole).await?;
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {

@@ -29,8 +29,8 @@ const TRIES: u32 = 3;
 
 /// A session with its last events, all of them unless a number is given. `None` if there is no session.
 ///
-/// What the first page shows of it, its state and its last number, is a snapshot; the events up to that number stay as they
-/// are, so that reading them page by page gives the same snapshot.
+/// The state and the last number on the first page are a snapshot. Events up to that number do not change, so reading
+/// them page by page gives the same snapshot.
 ///
 /// # Errors
 ///
@@ -103,8 +103,8 @@ pub(super) async fn list(app_state: &AppState, app_name: &str, user_id: &str) ->
     Ok(text.ready())
 }
 
-/// How many items are asked for next, if this many of `limit` came: what did not fit into a page would be read in vain
-/// by some stores.
+/// How many items to request next, if this many of `limit` came: some stores read items in vain that do not fit into a
+/// page.
 fn next_limit(limit: usize, came: usize) -> usize {
     if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
 }
@@ -222,7 +222,7 @@ impl Text {
         let (most, is_small) = (self.answer_bytes, is_small(&sessions));
         let instead = self.instead;
         let push = move |out: &mut Vec<u8>| {
-            // Often the state that they share is too much already, and need not be written to know it.
+            // Often the shared state alone is too large, which is known without writing it.
             if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
                 return Err(too_large(most, instead));
             }

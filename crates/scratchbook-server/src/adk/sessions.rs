@@ -40,7 +40,7 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
     })
 }
 
-/// A session as far as a caller may know of it after a write: one who may not read is shown its names alone.
+/// A session after a write: a caller that may not read sees only its names.
 async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
     let session = if caller.may(Right::Read) {
         session_json::written(app_state, key).await?
@@ -123,7 +123,7 @@ impl New<'_> {
     }
 }
 
-/// Options are for the services of ADK that take some; ours takes none.
+/// Options are for other session services of ADK, so they are ignored.
 fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
     let bound = ["app_name", "session_id", "state", "user_id"];
     let bound: Vec<_> = bound.into_iter().filter(|name| options.contains_key(*name)).collect();

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::answers::without_secrets;
 
-/// What only ADK itself keeps beside an event; neither taken from clients nor shown to them.
+/// Metadata that ADK keeps for itself; neither accepted from clients nor shown to them.
 const INTERNAL: &str = "__adk_internal_";
 
-/// How many bytes an event has at most, nearly always.
+/// The size in bytes that hardly any event exceeds.
 const ROOM: usize = 1024;
 
 /// JSON text that is ready to be sent.
@@ -24,7 +24,7 @@ impl IntoResponse for Text {
     }
 }
 
-/// An event: without fields that ADK does not know, without metadata of its own, without secrets of credentials.
+/// An event without the fields that ADK does not know, without internal metadata, and without secrets of credentials.
 ///
 /// # Errors
 ///

@@ -32,14 +32,14 @@ impl Budget {
         Self(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// The share of an answer that has nothing yet.
+    /// The share of an answer that holds no bytes yet.
     pub(crate) fn share(&self) -> Share {
         Share { budget: self.clone(), held: None, bytes: 0 }
     }
 }
 
 impl Share {
-    /// Takes what is missing for an answer of this many bytes.
+    /// Takes the bytes that the share lacks for an answer of this many bytes.
     ///
     /// # Errors
     ///

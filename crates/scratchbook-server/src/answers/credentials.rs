@@ -1,4 +1,5 @@
-//! Secrets of credentials: ADK takes them out of all that it shows, the other surfaces out of what a user is shown.
+//! Secrets of credentials: ADK removes them from all answers, the other surfaces from answers to callers restricted to
+//! a user.
 
 use std::sync::LazyLock;
 
@@ -57,9 +58,9 @@ const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
 const CREDENTIALS: [&str; 4] =
     ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
 
-/// JSON text that we wrote, without the secrets in it; `None` if it is to be shown as it is.
+/// JSON text that we wrote, without the secrets in it; `None` if it has none.
 ///
-/// Text that has none of the marks of a credential, nearly all, is not read.
+/// Text without the marks of a credential, which is nearly all text, is not parsed.
 ///
 /// # Errors
 ///
@@ -88,7 +89,7 @@ pub(super) fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8
 
 /// Whether a text may have a credential in it.
 pub(super) fn has_marks(text: &[u8]) -> bool {
-    /// Prepared once: every answer is looked through.
+    /// Prepared once, since every answer is searched.
     static MARKS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
         ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
     });

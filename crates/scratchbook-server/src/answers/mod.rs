@@ -45,12 +45,12 @@ pub(crate) async fn check(
     let surface = Surface::of(request.uri().path());
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let is_of_user = request.extensions().get::<Caller>().is_some_and(|caller| caller.user().is_some());
-    // What somebody has saved is given back as it was saved.
+    // Saved artifacts are returned unchanged.
     let route = request.extensions().get::<MatchedPath>();
     let is_artifact = is_read && route.is_some_and(|route| route.as_str().ends_with("/artifacts/{artifact}"));
     let is_of_user = is_of_user && !is_artifact;
     let mut response = next.run(request).await;
-    // ADK's surface shows them to nobody, and leaves them out as it writes.
+    // ADK's surface has left them out already, for every caller.
     if is_of_user && matches!(surface, Some(Surface::Vertex | Surface::V1)) {
         response = match shown::to_user(response).await {
             Ok(response) => response,
@@ -91,7 +91,7 @@ pub(crate) fn too_large(answer_bytes: usize, instead: &str) -> Error {
     Error::new(ErrorKind::PayloadTooLarge, message)
 }
 
-/// An answer of JSON that is ready, with its share of all answers, if it has one already.
+/// A complete JSON answer, with its share of the memory for answers if it already has one.
 pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
     let mut response = ([(CONTENT_TYPE, "application/json")], Pieces::of(text)).into_response();
     if let Some(share) = share {

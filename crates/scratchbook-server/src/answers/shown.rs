@@ -17,7 +17,7 @@ const LARGE: usize = 64 << 10;
 /// The beginning of a line with JSON in a frame.
 const DATA: &[u8] = b"data: ";
 
-/// The answer as a user is shown it.
+/// The answer without secrets of credentials.
 ///
 /// # Errors
 ///

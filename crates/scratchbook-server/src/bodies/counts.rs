@@ -85,12 +85,12 @@ impl Counted {
 /// The memory that an event takes beyond its values: its own, and that of its stored form.
 const EVENT_MEMORY: u64 = 2 << 10;
 
-/// Refuses a body with too many items of a kind. Bodies that are not JSON, or of another shape, are left for their reader
-/// to refuse. Returns how much more memory the counted items take than their values.
+/// Refuses a body with too many items of one kind. Bodies that are not JSON, or of another shape, are left for their
+/// reader to refuse. Returns how much more memory the counted items take than their values.
 ///
 /// # Errors
 ///
-/// `PayloadTooLarge` names what there is too much of, and the limit.
+/// `PayloadTooLarge` names the kind of item and its limit.
 pub(super) fn check(bytes: &[u8], shape: &'static Shape, limits: &ServerLimits) -> Result<u64> {
     // An item has two bytes at least, with the comma after it.
     let least = limits.body_events.min(limits.body_parts).min(limits.body_operations);

@@ -50,7 +50,7 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
         }
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    // Its room is held until the request has been answered, unless it is given back before.
+    // Its room is held until the request is answered or the handler gives it back.
     request.extensions_mut().insert(held.clone());
     let response = next.run(request).await;
     drop(held);
@@ -71,7 +71,7 @@ pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Reque
     match state.heavy.enter().await {
         Ok(place) => {
             held.leave_workers(place.clone());
-            // As long as it is worked on, whether anybody still waits for it or not.
+            // The permit is held for as long as the work takes, even if no client waits for it any more.
             let answer = async move {
                 let answer = next.run(request).await;
                 drop(held);
@@ -156,7 +156,7 @@ impl Unreadable {
     }
 }
 
-/// What is left of the body is not read: the connection ends with the answer.
+/// The rest of the body is not read, so the connection ends with the answer.
 fn refuse(status: StatusCode, error: Error) -> Response {
     let mut response = Refused::with_status(status, error).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -28,7 +28,7 @@ pub(crate) use room::{Held, Room};
 /// Bodies with more bytes than this are worked on off the runtime's workers.
 pub(crate) const LARGE: usize = 32 << 10;
 
-/// How many copies of a body there are at a time: what is read of it, what is made ready of that, and its text.
+/// How many forms of a body are in memory at a time: the parsed one, the prepared one, and its text.
 const COPIES: u64 = 3;
 
 /// The state that bodies are read with.
@@ -46,7 +46,7 @@ pub(crate) struct Unread {
     bytes: Bytes,
     /// Whether it is worked on off the runtime's workers.
     is_large: bool,
-    /// Whether it is said to be JSON.
+    /// Whether its content type is JSON.
     is_json: bool,
     state: BodyState,
     held: Held,
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// Whether a body is said to be JSON.
+/// Whether the content type of a body is JSON.
 pub(crate) fn says_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     is_json(content_type.unwrap_or_default())
@@ -89,12 +89,12 @@ impl Unread {
         &self.bytes
     }
 
-    /// Whether it is said to be JSON.
+    /// Whether its content type is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.is_json
     }
 
-    /// The texts under some names of the body, and nothing else of it; `None` if it is not JSON.
+    /// The texts of some fields of the body, without parsing the rest; `None` if it is not JSON.
     ///
     /// # Errors
     ///
@@ -108,11 +108,12 @@ impl Unread {
             .await
     }
 
-    /// Makes something of the body, once what it holds has been counted and there is room for it.
+    /// Parses the body after its items were counted and there is room for it.
     ///
     /// # Errors
     ///
-    /// `PayloadTooLarge` names what there is too much of; `Unavailable` if there is no room just now.
+    /// `PayloadTooLarge` names the kind of item of which there are too many; `Unavailable` if there is no room just
+    /// now.
     pub(crate) async fn read<T: Send + 'static>(
         mut self,
         shape: &'static Shape,
@@ -126,7 +127,7 @@ impl Unread {
         self.compute(move || read(bytes)).await
     }
 
-    /// The body as it is, which is data, once there is room for it.
+    /// The body as bytes, once there is room for it.
     ///
     /// # Errors
     ///
@@ -139,13 +140,13 @@ impl Unread {
     async fn take(&self, memory: u64) -> Result<()> {
         let room = self.held.take_parsed(&self.state.room, memory.saturating_mul(COPIES));
         match self.held.place() {
-            // A request that waits for room keeps nobody from working.
+            // A request gives up its place while it waits for room.
             Some(place) => place.leave_for(room).await,
             None => room.await,
         }
     }
 
-    /// Does what takes long for a long body: at once, or off the workers.
+    /// Does the work whose duration depends on the body: at once, or off the workers if the body is large.
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         if !self.is_large || self.held.place().is_some() {
             return Ok(work());

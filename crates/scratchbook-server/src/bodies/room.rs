@@ -16,10 +16,10 @@ use crate::access::{Account, Caller};
 use crate::heavy::WorkerPermit;
 use crate::limits::ServerLimits;
 
-/// What a body may take of the room for small ones.
+/// The most that a body may take of the room for small ones.
 const SMALL: u64 = 1 << 20;
 
-/// How many accounts are remembered before those are forgotten that hold nothing.
+/// How many accounts are remembered before those without room are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
 /// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, so that large ones
@@ -32,7 +32,7 @@ pub(crate) struct Room {
     bytes: Pool,
     small: Pool,
     large: Pool,
-    /// The most that may be made of one body.
+    /// The most that one parsed body may take.
     most: u64,
     wait: Duration,
 }
@@ -74,7 +74,7 @@ impl Room {
 impl Pool {
     fn new(bytes: usize) -> Self {
         let size = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(2);
-        // A semaphore has fewer permits than a number may say.
+        // A semaphore cannot have as many permits as a `usize` can count.
         let size = size.min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
         Self { all: Arc::new(Semaphore::new(size as usize)), size, halves: Mutex::default() }
     }
@@ -86,7 +86,7 @@ impl Pool {
             let half = self.half(account);
             permits.extend(half.acquire_many_owned(wanted.min(self.size / 2)).await);
         }
-        // More than there is takes all of it: such a body is alone.
+        // A body that needs more than there is takes all of it, and is then alone.
         permits.extend(Arc::clone(&self.all).acquire_many_owned(wanted.min(self.size)).await);
         permits
     }
@@ -126,11 +126,11 @@ impl Held {
         self.take(&room.bytes, room.wait, bytes).await
     }
 
-    /// Takes room for what is made of a body.
+    /// Takes room for the parsed form of a body.
     ///
     /// # Errors
     ///
-    /// `PayloadTooLarge` if there never is; `Unavailable` if there is none in time.
+    /// `PayloadTooLarge` if there can never be enough; `Unavailable` if there is none in time.
     pub(crate) async fn take_parsed(&self, room: &Room, bytes: u64) -> Result<()> {
         if bytes > room.most {
             let message = format!(
@@ -157,7 +157,7 @@ impl Held {
         }
     }
 
-    /// Gives the room back before the request has been answered: what was made of the body is elsewhere by now.
+    /// Gives the room back before the request is answered, when the parsed body has been handed on.
     pub(crate) fn release(&self) {
         self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -50,7 +50,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(state: BrowserState) -> R
     }
 }
 
-/// Whether a request without a token has a body that is looked at.
+/// Whether the body of a request without a token is read.
 pub(crate) fn takes_form(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == LOGIN
 }
@@ -110,7 +110,7 @@ async fn log_in(State(state): State<BrowserState>, request: Request) -> Response
     if let Some(one_too_many) = state.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
         return one_too_many;
     }
-    // A foreign page is not to log a person in as somebody else either.
+    // This check also keeps a foreign page from logging a person in as somebody else.
     let Some(own_page) = request.extensions().get::<OwnPage>().copied() else { return foreign() };
     let Ok(body) = Bytes::from_request(request, &()).await else {
         return page::form(StatusCode::BAD_REQUEST, Some("The form did not come whole; send it again."), NOWHERE);

@@ -15,7 +15,7 @@ use crate::access::{LOGIN, LOGOUT};
 
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing is loaded and nothing is run; its own style is known by its hash, and its form goes to this server.
+/// The policy allows no loading and no scripts, only the page's own style by its hash, and its form to this server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
     let policy = format!(

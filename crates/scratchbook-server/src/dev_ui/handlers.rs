@@ -1,6 +1,6 @@
 //! What the interface asks a server for besides ADK's API: the agents as a graph, and what ADK's own server has for
-//! tests, evaluation, editing and traces, which this server does not have. What would make them is refused with the
-//! reason, and the rest is answered as ADK answers if it has nothing.
+//! tests, evaluation, editing and traces, which this server does not have. Requests that would create such data are
+//! refused with the reason; reads are answered as by an ADK server that has none.
 
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
@@ -45,7 +45,7 @@ pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/config/telemetry", get(telemetry).post(set_telemetry)).nest("/dev/apps/{app}", app)
 }
 
-/// Which colours a graph is wanted in.
+/// The colours of the requested graph.
 #[derive(Debug, Deserialize)]
 struct GraphQuery {
     dark_mode: Option<String>,
@@ -90,8 +90,8 @@ async fn app_graph(
     Ok(Json(json!({"dotSrc": as_dot(agent, query.theme())})))
 }
 
-/// The graph with an event of it. ADK marks in it what the event has called; the interface does that itself by now, so that
-/// the graph of each event is one, and none is looked for. Before there is an event it asks for the one called `none`.
+/// The graph with an event of it. ADK marks in it what the event has called. The interface now does that itself, so
+/// every event gets the same graph and is not looked up. Before there is an event it asks for the one called `none`.
 async fn event_graph(
     scope: SessionScope<AppState, AdkError>,
     Path(path): Path<HashMap<String, String>>,
@@ -155,7 +155,7 @@ async fn no_editing() -> AdkError {
     AdkError::bad_request("this server edits no agents; change their files, and start it again")
 }
 
-/// Whether the interface tells its makers of its use: never from here.
+/// Whether the interface reports its use to its makers: never from here.
 async fn telemetry() -> Json<Value> {
     Json(json!({"telemetry": false}))
 }

@@ -77,20 +77,20 @@ impl Guard {
             return false;
         }
         let is_foreign = |host: &str| !hosts::is_loopback(host) && !self.origins.vouch_for(&hosts::bare(host));
-        // An address with a host in it counts before the header (RFC 9112, 3.2.2).
+        // A host in the request target takes precedence over the header (RFC 9112, 3.2.2).
         if request.uri().host().is_some_and(is_foreign) {
             return true;
         }
         let mut hosts = request.headers().get_all(HOST).iter();
-        // Browsers always name one.
+        // Browsers always name a host.
         let Some(host) = hosts.next() else { return false };
         let Some(host) = host.to_str().ok().map(str::trim).filter(|_| hosts.next().is_none()) else { return true };
         is_foreign(host)
     }
 
-    /// Whether a browser says of a request without an origin that a page of another one has sent it. A page on another port
-    /// or below the same domain is another, as it is where origins are compared. A person who follows a link to a
-    /// page of this server sees that page, and the other page learns nothing of it.
+    /// Whether the browser marks a request without an origin as sent by a page of another origin. As with origins, a
+    /// page on another port or another host of the same domain counts as foreign. A person who follows a link to a page
+    /// of this server sees that page, and the other page learns nothing of it.
     fn is_of_foreign_page(&self, request: &Request) -> bool {
         let headers = request.headers();
         let says =
@@ -119,10 +119,10 @@ impl Guard {
 
     /// The mark of a request that a page of this server has sent, or a person by its address. Allowed origins are others.
     ///
-    /// Scripts of allowed origins send what headers they like, so that no header of proxies counts here: a browser says
-    /// itself how far away a page is, and names the host that it has reached. By `http` to another machine it does not say
-    /// how far away a page is, and sends no origin with what it only reads: such a request changes nothing, and a foreign
-    /// page cannot see what comes of it.
+    /// Scripts of allowed origins can send any header, so headers of proxies do not count here. The browser itself says
+    /// whether a page is from the same origin, and names the host that it has reached. Over `http` to another machine
+    /// it does not say where a page is from, and sends no origin with reads. Such a request changes nothing, and a
+    /// foreign page cannot see the answer.
     fn own_page(&self, request: &Request) -> Option<OwnPage> {
         let headers = request.headers();
         let named = named_host(request);
@@ -148,7 +148,7 @@ impl Guard {
         self.host.as_deref().is_some_and(hosts::is_loopback)
     }
 
-    /// The origin that this request has reached, as a proxy before the server tells it or else as the client does.
+    /// The origin that this request has reached, as a proxy in front of the server reports it, or else the client.
     fn own_origin(&self, headers: &HeaderMap) -> Option<String> {
         let first = |name: &str| {
             let value = headers.get(name)?.to_str().ok()?;
@@ -176,7 +176,7 @@ fn named_host(request: &Request) -> Option<&str> {
     of_address.or_else(|| request.headers().get(HOST)?.to_str().ok()).map(str::trim)
 }
 
-/// Whether a path is that of a page to look at.
+/// Whether a path is that of a page for people.
 pub(crate) fn is_page(path: &str) -> bool {
     matches!(path, "/" | "/docs" | "/dev-ui" | "/login") || path.starts_with("/dev-ui/")
 }

@@ -4,7 +4,7 @@ use axum::http::Uri;
 use regex::Regex;
 use scratchbook::{Error, Result};
 
-/// Before an expression that origins are matched by.
+/// The prefix of an expression that matches origins.
 const REGEX: &str = "regex:";
 
 /// All origins.
@@ -65,7 +65,7 @@ impl Origins {
     }
 }
 
-/// Refuses what no browser sends: it would have no effect. `null` is what pages without an origin send.
+/// Refuses an origin that no browser sends, since it would have no effect. `null` is what pages without an origin send.
 fn check(origin: &str) -> Result<()> {
     let has_scheme = origin.split_once("://").is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty());
     if has_scheme || origin == ANY || origin == "null" {

@@ -71,7 +71,7 @@ pub(crate) async fn admit(
         Err(_) => return Refused::from(late_error(limits.answer_time)).retry_soon(),
     };
     if begins_run(&request) {
-        // It goes with the request, when the handler has read it: the run has limits of its own.
+        // The permit is dropped with the request once the handler has read it, since runs have their own limits.
         request.extensions_mut().insert(Arc::new(permit));
         return next.run(request).await;
     }
@@ -127,7 +127,7 @@ mod tests {
     const SESSION: &str = "/apps/{app}/users/{user}/sessions/{session}";
     const STATE: &str = "/v1/apps/{app}/users/{user}/state";
 
-    /// Handlers that answer when they are let, and say whom they have begun to work for.
+    /// Handlers that wait to be released, and report whose request they have begun.
     struct Slow {
         router: Router,
         lets: Arc<Semaphore>,
@@ -161,7 +161,7 @@ mod tests {
             Self { router, lets, begun }
         }
 
-        /// Sends a request, which has come as far as it can.
+        /// Sends a request and lets it proceed as far as it can.
         fn ask(&self, method: &str, path: &str, body: impl Into<Body>) -> Answering {
             let request = Request::builder().method(method).uri(path).body(body.into()).unwrap();
             let router = self.router.clone();

@@ -1,4 +1,4 @@
-//! Ends streams of events whose callers may follow them no longer, and bounds how many a caller follows.
+//! Ends streams of events when their callers lose access, and limits how many a caller follows.
 
 use std::future::pending;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Permits that accounts share fairly: those that wait are served account by account.
+//! Permits that accounts share fairly: waiting requests are served account by account.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -10,15 +10,15 @@ use tokio::time::Instant;
 
 use crate::operations::Gauge;
 
-/// How long an account counts as present after its last request: one that sends its requests one after the other has
-/// none under way now and then.
+/// How long an account counts as present after its last request. An account that sends one request after another has
+/// moments without any.
 const PRESENT: Duration = Duration::from_secs(1);
 
-/// The part of all places to wait that one account may take.
+/// The share of all waiting places that one account may take.
 const WAITING_SHARE: usize = 4;
 
-/// A number of permits. While one account is alone it may hold nearly all of them; while others are there, each has
-/// its share. Those that wait are queued account by account, and the accounts take turns.
+/// A number of permits. A single account may hold nearly all of them; if there are others, each has its share. Each
+/// account has its own queue, and the queues are served in turn.
 #[derive(Debug)]
 pub(crate) struct Lane<K: Eq + Hash + Clone> {
     inner: Arc<LaneState<K>>,
@@ -26,10 +26,10 @@ pub(crate) struct Lane<K: Eq + Hash + Clone> {
 
 #[derive(Debug)]
 struct LaneState<K> {
-    /// How many permits an account may hold while it is alone, and while it is not.
+    /// How many permits an account may hold if it is alone, and if it is not.
     alone: usize,
     share: usize,
-    /// How many requests of all accounts may wait, and how many of one.
+    /// How many requests may wait in all, and how many of one account.
     waiting: usize,
     waiting_share: usize,
     state: Mutex<State<K>>,
@@ -46,7 +46,7 @@ struct State<K> {
     lines: HashMap<K, AccountQueue>,
     /// The accounts that wait; the one to be served next comes first.
     order: VecDeque<K>,
-    /// The account that came last, and when; then when any other came last.
+    /// The account of the latest request and its time, then the time of the latest request of any other account.
     last: Option<(K, Instant)>,
     other: Option<Instant>,
 }
@@ -59,7 +59,7 @@ struct AccountQueue {
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
-/// Why nobody may wait any more.
+/// Why a request may not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// This many requests of the account wait.
@@ -86,7 +86,7 @@ struct Waiter<'a, K: Eq + Hash + Clone> {
 
 impl<K: Eq + Hash + Clone> Lane<K> {
     /// This many permits, of which an account may hold a `share` while others are there; an eighth is left free for
-    /// those who come while it is alone. At most this many requests may wait.
+    /// accounts that arrive while it is alone. At most this many requests may wait.
     pub(crate) fn new(permits: usize, share: usize, waiting: usize) -> Self {
         let state = State {
             free: permits.max(1),
@@ -116,7 +116,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
         let mut waiter = self.enter(account)?;
         if waiter.served.try_recv().is_err() {
             let _waiting = Gauge::one_more("scratchbook_http_requests_waiting");
-            // The sender is there as long as the place is.
+            // The sender lives as long as the place.
             let _ = (&mut waiter.served).await;
         }
         waiter.is_taken = true;
@@ -165,7 +165,7 @@ impl<K: Eq + Hash + Clone> LaneState<K> {
             let Some(line) = state.lines.get_mut(&account) else { continue };
             let Some((_, waiter)) = line.waiting.pop_first() else { continue };
             state.waiting -= 1;
-            // One that does not wait any more has taken itself out before.
+            // A request that no longer waits has already left the queue.
             if waiter.send(()).is_ok() {
                 line.held += 1;
                 state.free -= 1;
@@ -217,7 +217,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// Whether no other account holds anything, waits, or came of late.
+    /// Whether no other account holds a permit, waits, or has sent a request lately.
     fn is_alone(&self, account: &K) -> bool {
         let others = self.lines.len() - usize::from(self.lines.contains_key(account));
         let last = match &self.last {
@@ -227,7 +227,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         others == 0 && last.is_none_or(|at| at.elapsed() >= PRESENT)
     }
 
-    /// An account that has nothing any more takes no room.
+    /// An account without permits and requests is forgotten.
     fn forget(&mut self, account: &K) {
         if self.lines.get(account).is_some_and(|line| line.held == 0 && line.waiting.is_empty()) {
             self.lines.remove(account);
@@ -243,7 +243,7 @@ impl<K: Eq + Hash + Clone> Drop for Permit<K> {
 
 impl<K: Eq + Hash + Clone> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
-        // Neither in the queue nor taken: it was served when it gave up.
+        // Neither queued nor received: the permit was granted when the request gave up.
         if !self.is_taken && !self.inner.leave(self.account, self.id) {
             self.inner.release(self.account);
         }

@@ -50,8 +50,8 @@ pub struct ServerLimits {
     /// How long the line and headers of a later request may take, from the end of the request before: 30 seconds. A
     /// connection is kept for as long. Then it is closed.
     pub header_time: Duration,
-    /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
-    /// are being made and sent have eight times this together; what is beyond it answers 503.
+    /// The most bytes of an answer: 32 MiB. A longer one answers 413; pages are made smaller instead. All answers in
+    /// progress have eight times this together; beyond it, requests answer 503.
     pub answer_bytes: usize,
     /// How long an answer may take to begin, unless the request begins a run: 60 seconds. A slower one answers 503.
     pub answer_time: Duration,
@@ -60,29 +60,29 @@ pub struct ServerLimits {
     /// The most connections at a time: 8,192. If one more comes, the one that has waited longest for a request ends; if
     /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
     pub connections: usize,
-    /// The most requests that are worked on at a time: 128. More wait, and callers take turns: while others are there, one
-    /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from the
-    /// end of its body to the head of its answer; a run, until it begins.
+    /// The most requests that are worked on at a time: 128. More wait, and callers take turns: if there are others, one
+    /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from
+    /// the end of its body to the head of its answer; a run, until it begins.
     pub requests: usize,
     /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
     pub waiting_requests: usize,
     /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list,
     /// unless its last answer was below 256 KiB, searches of Vertex's lists, and checks of a history.
     pub heavy_reads: usize,
-    /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
+    /// The most heavy writes at a time: 1. Heavy writes are requests of 256 KiB and more, forks, rewinds, and removals.
     pub heavy_writes: usize,
     /// The most connections of an address (IPv6: a network) on which nobody has logged in yet: 64. If one more comes,
     /// the oldest of them ends. They are not counted if nobody has to log in, nor are those of this machine and of
     /// proxies.
     pub connections_before_login: usize,
-    /// Proxies, whose connections are those of many clients. What they say of their clients is not looked at.
+    /// Proxies, whose connections are those of many clients. Their headers about clients are ignored.
     pub trusted_proxies: Vec<Network>,
     /// The most streams that a login may follow for one user at a time: 256. More answer 429. If nobody has to log in,
     /// there is no such limit.
     pub streams: usize,
     /// How many requests a caller may send; unlimited by default. More answer 429.
     pub rate: Option<RateLimit>,
-    /// How long runs and requests under way are waited for at the end: 30 seconds.
+    /// How long a shutdown waits for runs and requests under way: 30 seconds.
     pub shutdown_time: Duration,
 }
 

@@ -1,11 +1,11 @@
-//! Networks: addresses that begin alike.
+//! Networks: addresses with a common prefix.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use scratchbook::{Error, Result};
 
-/// Addresses that begin alike, such as `10.0.0.0/8` and `2001:db8::/32`, or one address.
+/// Addresses with a common prefix, such as `10.0.0.0/8` and `2001:db8::/32`, or one address.
 ///
 /// ```
 /// use scratchbook_server::Network;
@@ -17,9 +17,9 @@ use scratchbook::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
-    /// As IPv6 has it; an address of IPv4 is mapped into it.
+    /// An IPv6 address; IPv4 addresses are mapped to IPv6.
     first: u128,
-    /// How many bits at the end are any.
+    /// How many bits at the end may differ.
     any: u32,
 }
 
@@ -28,13 +28,13 @@ impl Network {
         Self { first: cut(bits(address), any), any }
     }
 
-    /// The network of a client: one address of IPv4; of IPv6 the whole network, since a client has all addresses of its own.
+    /// The network of a client: a single IPv4 address, or a whole IPv6 network, of which one client has all addresses.
     pub(crate) fn of_client(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self::new(address, if address.is_ipv4() { 0 } else { 64 })
     }
 
-    /// Whether an address is one of it.
+    /// Whether the network has an address.
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
         cut(bits(address), self.any) == self.first

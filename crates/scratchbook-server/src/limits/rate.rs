@@ -1,4 +1,4 @@
-//! How many requests a caller may send.
+//! The rate limit: how many requests a caller may send.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use super::Network;
 use crate::access::{Caller, Identity, LoginName};
 use crate::refusal::Refused;
 
-/// The number of callers from which on those are forgotten that have all their requests again.
+/// If there are more callers than this, those with their full allowance are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
 /// A rate of requests for each token or JWT subject, or for each address if nobody logs in.
@@ -49,7 +49,7 @@ pub(crate) struct Rates {
 
 #[derive(Debug)]
 struct Callers {
-    /// When each caller has all its requests again. Times in the past mean nothing.
+    /// When each caller has its full allowance again. Times in the past mean nothing.
     whole_at: HashMap<Key, Instant>,
     sweep_at: usize,
 }

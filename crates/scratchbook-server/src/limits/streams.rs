@@ -47,8 +47,8 @@ impl Streams {
         Arc::new(Self { most: limits.connections - limits.connections / 4, most_of_one, table: Mutex::default() })
     }
 
-    /// One more. If there are as many as may be, the login with the most of them gives up its oldest, unless that is no
-    /// more than the one which asks has.
+    /// Opens a stream. If there is no room, the login with the most streams gives up its oldest, unless the asking
+    /// login has as many.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Table {
 
     fn close(&mut self, stream: &OpenStream) {
         if let Some(streams) = self.of_login.get_mut(&stream.login) {
-            // One that had to make room is counted no more.
+            // A stream that had to make room is no longer counted.
             self.count -= usize::from(streams.remove(&stream.id).is_some());
             if streams.is_empty() {
                 self.of_login.remove(&stream.login);

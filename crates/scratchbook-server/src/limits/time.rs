@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use super::ServerLimits;
 use crate::refusal::Refused;
 
-/// Whether a request begins a run, so that the head of its answer takes as long as an agent does: of the one that it
-/// begins, or of one of the same id that goes on and ends first.
+/// Whether a request begins a run, so that the head of its answer may take as long as an agent: the one that it starts,
+/// or an earlier run of the same id that has to end first.
 pub(crate) fn begins_run(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>();
     let last = route.and_then(|route| route.as_str().rsplit('/').next());

@@ -1,8 +1,8 @@
 //! Which requests are heavy, as far as that is known before they are worked on.
 //!
-//! No request says how long a session's history is. A route that reads all of one is taken for heavy until an answer was
-//! small; any other is taken for light until an answer was large. So sizes that were seen decide, and a small session is
-//! read beside large ones as if they were not there.
+//! No request says how long a session's history is. A route that reads a whole history counts as heavy until an answer
+//! was small; any other counts as light until an answer was large. So observed sizes decide, and reads of small
+//! sessions are not delayed by large ones.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -63,7 +63,8 @@ impl Sizes {
     pub(super) fn weigh(&self, method: &Method, route: &str, uri: &Uri, body_bytes: u64) -> Weighed {
         let expected = match body_bytes {
             HEAVY_BYTES.. => Expected::Work(Weight::HeavyWrite),
-            // It may go through thousands and find nothing, so that its answer says nothing of it.
+            // It may search thousands of items and find nothing, so the size of its answer says nothing about its
+            // weight.
             _ if searches(route, uri) => Expected::Work(Weight::HeavyRead),
             _ => expected(method, route),
         };
@@ -125,7 +126,7 @@ fn expected(method: &Method, route: &str) -> Expected {
         Method::GET | Method::HEAD if route == SESSIONS || route == SESSION => Expected::LargeAnswer,
         // ADK's answers with the whole session.
         Method::PATCH if route == SESSION => Expected::LargeAnswer,
-        // They go through a history and say little of it.
+        // They read a whole history and answer little.
         Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff" | "{invocation}") => {
             Expected::Work(Weight::HeavyRead)
         }

@@ -1,4 +1,4 @@
-//! Shutdown of streams, which would otherwise go on for ever.
+//! Shutdown of streams, which would otherwise never end.
 
 use std::future::pending;
 use std::sync::Arc;

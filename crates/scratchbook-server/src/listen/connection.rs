@@ -107,7 +107,7 @@ impl Connection {
         let (mut is_ending, mut is_first) = (false, true);
         loop {
             tokio::select! {
-                // First, so that a request that is there counts before anything else is done.
+                // Polled first, so that a request that has arrived is counted before anything else.
                 biased;
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
@@ -122,7 +122,7 @@ impl Connection {
                     }
                     is_ending = true;
                     connection.as_mut().graceful_shutdown();
-                    // One that does not take the end of its last answer is not waited for as long as a request is.
+                    // A client that does not read the end of its last answer gets less time than a request.
                     if timeout(LAST_BYTES, connection.as_mut()).await.is_ok() || line.is_quiet() {
                         return;
                     }

@@ -27,7 +27,7 @@ pub(super) struct Connections {
     places: Mutex<Places<LoginName>>,
     /// The seats of those that wait for a place.
     seats: Arc<Semaphore>,
-    /// A place may be had.
+    /// Wakes those that wait when a place may be free.
     changed: Notify,
     /// How many are open.
     open: watch::Sender<usize>,
@@ -93,14 +93,14 @@ impl Connections {
                 if let Some(place) = self.enter(address, proxies) {
                     return place;
                 }
-                // Either way it is looked again.
+                // In either case the table is checked again.
                 let _ = timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };
         timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::ConnectionPermit)
     }
 
-    /// Ends the connections that lose least by it, because the system is short of something else than places.
+    /// Ends the connections that lose least by it, because the system is short of files or memory.
     pub(super) fn make_room(&self) {
         let (mut places, now) = (self.lock(), Instant::now());
         let _ = (0..SOME).all(|_| places.make_room(now));

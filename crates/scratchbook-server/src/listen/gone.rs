@@ -1,4 +1,4 @@
-//! A connection that can be looked at while it is read and written: whether the client has gone.
+//! A connection that can tell, while it is in use, whether the client has gone.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -14,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-/// How long a read goes on after its client has ended its side of the connection. Whether it waits for the answer still or
-/// has gone is not to be seen from here: what is ready in this time is sent.
+/// How long a read goes on after its client has ended its side of the connection. The server cannot see whether the
+/// client still waits or has gone, so an answer that is ready in this time is sent.
 const AFTER_THE_END: Duration = Duration::from_millis(250);
 
-/// How often a client that has sent more than was read is looked at.
+/// How often to check a client that has sent more than was read.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A TCP connection, of which copies are one.
@@ -45,8 +45,8 @@ impl SharedStream {
     }
 }
 
-/// The answer to a request, unless it reads and its client has gone: then what is done for it ends here. A write goes on
-/// whatever its client does.
+/// The answer to a request, unless it reads and its client has gone: then what is done for it ends here. A write
+/// continues whatever its client does.
 pub(super) async fn answer(
     client: SharedStream,
     method: Method,

@@ -1,4 +1,4 @@
-//! A body whose end is the beginning of something else on its connection.
+//! A body whose end triggers the next step of its connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use hyper::body::{Frame, SizeHint};
 use super::connections::ConnectionHandle;
 use super::places::Phase;
 
-/// A body after which its connection does something else: when the body is dropped, read to its end or not.
+/// A body that triggers the next step of its connection when it is dropped, whether or not it was read to its end.
 #[derive(Debug)]
 pub(super) struct Guarded<B> {
     body: B,

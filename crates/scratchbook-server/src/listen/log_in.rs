@@ -1,4 +1,4 @@
-//! Counts the connections of each login, and refuses a login that has most of them while others are short of them.
+//! Counts the connections of each login. If connections are scarce, refuses the login that has most of them.
 
 use std::sync::Arc;
 

@@ -86,14 +86,14 @@ async fn serve_late(
 ) {
     match connections.wait(peer.ip(), &state.limits.trusted_proxies).await {
         Late::ConnectionPermit(place) => Connection { state, router, peer, place }.serve(stream).await,
-        // It may speak TLS alone, and is cut off.
+        // A client that speaks only TLS cannot read the refusal; its connection is closed.
         Late::Seat(_) if state.certificates.is_some() => {}
         Late::Seat(_seat) => refuse(stream).await,
         Late::Nothing => {}
     }
 }
 
-/// The end: requests under way and runs come to theirs, then streams, then connections.
+/// Shutdown: first requests under way and runs end, then streams, then connections.
 async fn end(state: &ListenState, connections: &Connections) {
     tracing::info!(connections = connections.count(), "no more connections are taken; what was begun is finished");
     connections.end();
@@ -111,7 +111,8 @@ async fn end(state: &ListenState, connections: &Connections) {
     }
 }
 
-/// The next connection. A listener does not break; what fails is a connection, or the system is short of something.
+/// The next connection. A listener itself does not fail: either a connection failed, or the system is short of files or
+/// memory.
 async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {

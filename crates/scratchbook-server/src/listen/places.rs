@@ -118,7 +118,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
             (now.saturating_duration_since(since) >= PATIENCE).then_some((id, wish))
         };
         let oldest = |phase: Phase, wish| self.quiet[phase as usize].first_key_value().map(|(_, id)| (*id, wish));
-        // One that was asked something a moment ago is asked again soon: it goes after those that have asked nothing.
+        // A connection with a recent request will soon have another, so those without a request end before it.
         let least = oldest(Phase::New, Wish::End)
             .and_then(slow)
             .or_else(|| oldest(Phase::Idle, Wish::End).and_then(slow))

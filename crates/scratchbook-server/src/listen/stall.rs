@@ -1,4 +1,4 @@
-//! A connection that ends when its other side takes nothing any more.
+//! A connection that ends when the client no longer reads.
 
 use std::future::Future;
 use std::io;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes fail with `TimedOut` when they get nowhere for a time. Reads wait as long as they like: that
-/// a client says nothing is no sign that it is gone.
+/// A stream whose writes fail with `TimedOut` if they make no progress for a time. Reads have no timeout: a silent
+/// client is not necessarily gone.
 #[derive(Debug)]
 pub(super) struct Unstalled<S> {
     stream: S,

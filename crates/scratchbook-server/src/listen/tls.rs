@@ -19,7 +19,7 @@ pub struct Tls {
     key: PathBuf,
 }
 
-/// What TLS is spoken with.
+/// The TLS configuration.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     config: Watched<ServerConfig>,

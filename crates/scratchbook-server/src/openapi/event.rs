@@ -69,10 +69,10 @@ pub(crate) struct ActionsSchema {
     /// Artifacts saved, by file name, with the version each got.
     #[schema(required = false)]
     artifact_delta: BTreeMap<String, u64>,
-    /// The agent that is to go on.
+    /// The agent that continues.
     #[schema(required = false)]
     transfer_to_agent: Option<String>,
-    /// Whether the loop around the agent is to end.
+    /// Whether the loop around the agent ends.
     #[schema(required = false)]
     escalate: Option<bool>,
     /// Whether a tool's response is shown without the model's summary of it.

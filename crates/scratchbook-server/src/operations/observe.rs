@@ -1,4 +1,4 @@
-//! Each request as a span, a line in the log, and numbers. None of them names a user or shows a value.
+//! Each request as a span, a line in the log, and metrics. None of them names a user or shows a value.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ impl Asked {
     }
 }
 
-/// A method by its name; one that nobody knows has none, so that clients cannot make up labels.
+/// A method by its name. Unknown methods get a common label, so that clients cannot invent labels.
 fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -91,7 +91,7 @@ fn answer_to(access: &Access, checked: Result<()>) -> Answer {
     let Err(error) = checked else { return (StatusCode::OK, json!({"status": "ready"})) };
     let kind = error.kind().as_str();
     tracing::warn!(kind, %error, "not ready");
-    // Everybody may ask; where the store is, is not for everybody.
+    // Everybody may ask, so the answer does not show where the store is.
     let why = match access {
         Access::Open => json!({"kind": kind, "message": error.public_message()}),
         Access::Login(_) => json!({"kind": kind}),

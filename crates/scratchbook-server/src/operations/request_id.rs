@@ -11,7 +11,7 @@ pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// The length of the longest id of a client that is accepted.
 const MOST_BYTES: usize = 128;
 
-/// Makes ids that no other request of this server, nor of another, has.
+/// Makes ids that are unique across requests and servers.
 #[derive(Debug)]
 pub(super) struct RequestIds {
     server: u32,

@@ -1,15 +1,15 @@
-//! Which run a message goes on with.
+//! Which run a message continues.
 
 use scratchbook::{Content, Event, Result, SessionKey, SessionService};
 
 use crate::event_search::last_event;
 
 /// The invocation that made the first of the calls which a message answers; the run checks the others. `None` if it
-/// answers none, or none that is there.
+/// answers no call, or no call of the session.
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// The errors of the store.
 pub(super) async fn answered_invocation(
     sessions: &dyn SessionService,
     key: &SessionKey,

@@ -79,7 +79,7 @@ impl Follow {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Event>>> {
         while let Some(event) = self.next_of_any().await? {
             if event.author != "user" {
@@ -106,7 +106,7 @@ impl Follow {
         Ok(event)
     }
 
-    /// How the run ended, after its last event; `None` if that is not known here: it was cut off with its process,
+    /// The outcome of the run, after its last event; `None` if that is not known here: it was cut off with its process,
     /// it goes on in another, or it ended too long ago.
     pub(crate) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
@@ -150,7 +150,7 @@ impl Stored {
         if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {
             return Ok(event.seq.unwrap_or_default());
         }
-        // Where there is no such session, that is what is wrong.
+        // If the session does not exist, that is the error.
         self.read(&GetSessionConfig::state_only().without_state()).await?;
         let id = &self.invocation_id;
         Err(Error::invalid(format!("the run '{id}' has no event '{event_id}'; name its last one seen")))

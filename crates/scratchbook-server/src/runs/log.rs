@@ -120,7 +120,7 @@ impl Reader {
     /// The next event, as soon as there is one; `None` when the run is over. Dropping the call loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
-            // Before looking: what comes in between is new again.
+            // Marked before looking, so that anything added in between counts as new.
             self.news.mark_unchanged();
             {
                 let mut inner = self.log.lock();

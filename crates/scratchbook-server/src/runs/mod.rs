@@ -32,7 +32,7 @@ use answered::answered_invocation;
 use crate::access::Account;
 use crate::bodies::Held;
 
-/// How many runs that are over are remembered, each with how it ended.
+/// How many finished runs are remembered, each with its outcome.
 const REMEMBERED: usize = 1024;
 /// How long to wait for runs that were cancelled.
 const CANCEL_TIME: Duration = Duration::from_millis(250);
@@ -78,9 +78,9 @@ impl Runs {
         Self { inner: Arc::new(RunsState { environment, table, ends }) }
     }
 
-    /// Starts a run on a session for an account and gives it back with a reader that misses nothing of it. If a run of
-    /// the same invocation is under way, that one ends first. From the moment it is let in, to run or to wait, what it
-    /// keeps is counted with the runs, and the room of its body is given back.
+    /// Starts a run on a session for an account, and returns it with a reader that misses none of its events. If a run
+    /// of the same invocation is under way, that one ends first. From the moment it is let in, to run or to wait, what
+    /// it keeps is counted with the runs, and the room of its body is given back.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Runs {
         let left: Vec<_> = self.lock().under_way.values().cloned().collect();
         tracing::warn!(runs = left.len(), "runs are cancelled: the server ends");
         left.iter().for_each(|run| run.cancel());
-        // An agent that never gives way cannot be made to end.
+        // An agent that never yields to the runtime cannot be cancelled.
         let _ = tokio::time::timeout(CANCEL_TIME, self.idle()).await;
     }
 
@@ -235,7 +235,7 @@ impl Drop for Asking {
     }
 }
 
-/// How many events a session has, in a store that does not count them unless they are asked for by number.
+/// How many events a session has, in a store that counts them only if they are requested by number.
 async fn count(sessions: &dyn SessionService, key: &SessionKey) -> Result<u64> {
     let config = GetSessionConfig::default().without_state().with_events_after(u64::MAX, 0);
     let session = sessions.get_session(key, &config).await?;

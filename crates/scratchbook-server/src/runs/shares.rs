@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Places, and how many of them each account has. An account may have as many as it leaves free: half of all while it
-/// is alone, a third beside another that has as many. So one that has none finds room as long as there is any.
+/// Places, and how many of them each account has. An account may have as many places as it leaves free: half of all if
+/// it is alone, a third beside another that has as many. So one that has none finds room as long as there is any.
 #[derive(Debug)]
 pub(super) struct Shares<K> {
     places: usize,

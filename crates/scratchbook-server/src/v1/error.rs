@@ -50,7 +50,7 @@ pub(super) struct Problem {
     conflicts: Vec<KeyInTheWay>,
 }
 
-/// A key that is in the way of a write.
+/// A key for which a write was refused.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = KeyConflict)]
 struct KeyInTheWay {
@@ -71,7 +71,7 @@ struct KeyInTheWay {
     writer: Option<Writer>,
 }
 
-/// What is in the way of a write.
+/// The reason of a conflict.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Cause {

@@ -38,7 +38,7 @@ pub(super) struct Append {
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,
-    /// What its writer has seen: for `by_key` and `by_session`.
+    /// What the writer has seen, for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "scratchbook::json::optional_object")]
     seen: Option<SeenPositions>,
 }

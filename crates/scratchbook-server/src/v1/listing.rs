@@ -113,7 +113,7 @@ async fn list(
     Ok(json(SessionPage::from(page)).await?)
 }
 
-/// State that sessions share is there once.
+/// The state that sessions share is sent once.
 impl From<ListSessionsResponse> for SessionPage {
     fn from(page: ListSessionsResponse) -> Self {
         let app_state = page.sessions.first().map(|session| session.state().only(Scope::App)).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Our own surface: what sessions, state and runs can do beyond ADK's words.
+//! Our own surface: the features of sessions, state and runs that ADK's API lacks.
 //!
 //! A route and its part of the document are one: `#[utoipa::path]` stands over each handler, and the router is made of
-//! both. What a body may have is the type it is read into.
+//! both. The type that a body is read into defines its fields.
 
 mod artifacts;
 mod branch;
@@ -55,7 +55,7 @@ pub(crate) fn routes() -> Router<AppState> {
     let api = Router::from(api()).fallback(error::no_route).method_not_allowed_fallback(error::no_method);
     Router::new()
         .nest("/v1", api)
-        // What is nested does not have this one.
+        // Nested routes do not inherit this one.
         .route("/v1/", any(error::no_route))
 }
 

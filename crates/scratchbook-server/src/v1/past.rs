@@ -73,7 +73,7 @@ pub(super) struct ReadLogHistory {
     limit: usize,
 }
 
-/// What was written to a key.
+/// The writes to a key.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"key": "cart", "writes": [
     {"value": {"milk": 2}, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 3, "eventId": "e3",

@@ -208,7 +208,7 @@ pub(super) async fn update(
 
 /// Delete a session with its events and its own state.
 ///
-/// The user's and the app's state stay. A session that is not there is deleted already.
+/// The user's and the app's state stay. A session that does not exist counts as deleted.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "deleteSession", tag = SESSIONS,
     params(SessionPath),

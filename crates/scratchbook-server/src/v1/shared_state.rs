@@ -197,7 +197,7 @@ async fn patch(app_state: &AppState, owner: &StateOwner, caller: &Caller, body: 
     let state_delta = match (delta.has_operations(), caller.may(Right::Read)) {
         (false, _) => delta,
         (true, true) => logged(app_state, owner, position).await?,
-        // What they came to may hold what was there before.
+        // The results of operations may reveal earlier values.
         (true, false) => StateDelta::new(),
     };
     Ok(Json(Patched { state_delta, position }))
@@ -211,7 +211,7 @@ fn check_bare(key: &str) -> Result<()> {
     }
 }
 
-/// What operations came to, as the log has it.
+/// The results of operations, from the log.
 async fn logged(app_state: &AppState, owner: &StateOwner, position: u64) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for change in

@@ -43,7 +43,7 @@ pub(super) async fn page(
             if is_after(&place) {
                 found.insert(place, session.key().clone());
             }
-            // With a whole page it is left to see whether there is one more.
+            // After a full page, one more read shows whether another session follows.
             if found.len() > size + 1 {
                 if is_newest {
                     found.pop_first()

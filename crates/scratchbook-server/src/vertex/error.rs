@@ -26,7 +26,7 @@ impl GoogleError {
     fn of(error: &Error) -> Self {
         let PublicError { status: code, kind, message } = PublicError::of(error);
         let message = match code {
-            // What went wrong inside is in the log.
+            // The log has the internal cause.
             StatusCode::INTERNAL_SERVER_ERROR => "Internal error encountered.",
             // Not every caller may see whose writes conflict.
             _ if !error.conflicts().is_empty() => "others have changed keys of this write; try again",

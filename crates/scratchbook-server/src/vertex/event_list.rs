@@ -137,7 +137,7 @@ impl EventList<'_> {
         page.events.len() < self.size && (page.events.is_empty() || page.bytes + length <= PAGE_BYTES)
     }
 
-    /// The page, of all that is wanted.
+    /// The page, from all matching events.
     fn first_of(&self, events: Vec<Arc<Event>>) -> Result<EventPage> {
         let mut page = Page::default();
         for event in events {

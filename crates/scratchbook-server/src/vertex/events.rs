@@ -17,7 +17,7 @@ use super::times::Times;
 use crate::answers::ready;
 use crate::heavy::off_worker;
 
-/// Appends an event. What has an id may be sent again; pieces of a stream are taken and not stored.
+/// Appends an event. An event with an id can be sent again; pieces of a stream are accepted and not stored.
 pub(super) async fn append(
     target: EngineSession,
     RawQuery(query): RawQuery,

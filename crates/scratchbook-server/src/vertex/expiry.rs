@@ -1,4 +1,4 @@
-//! When a session is to end.
+//! The expiry of a session.
 
 use scratchbook::session::Expiry;
 use scratchbook::{Error, Result};

@@ -113,7 +113,7 @@ async fn page(
     let is_scanned = config.title.is_some() || !config.labels.is_empty();
     let (mut found, mut room) = (Vec::new(), Some(app_state.page_bytes()));
     for _ in 0..MOST_LOOKS {
-        // With a whole page it is left to see whether there is one more.
+        // After a full page, one more read shows whether another session follows.
         let wanted = (size - found.len()).max(1);
         let page = app_state.store.sessions.list_sessions(app_name, &config.clone().with_page_size(wanted)).await?;
         if found.len() == size && !page.sessions.is_empty() {
@@ -125,7 +125,7 @@ async fn page(
             room = page.sessions.iter().fold(room, |room, session| Some(room? - bytes_up_to(session, room?)?));
         }
         found.extend(page.sessions);
-        // One that is shorter has as many bytes as a page may have.
+        // A shorter page ended by its bytes.
         if config.page_token.is_none() || room.is_none() || (!found.is_empty() && !is_scanned) {
             break;
         }

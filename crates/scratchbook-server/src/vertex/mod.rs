@@ -1,6 +1,6 @@
 //! Vertex AI's surface: the routes of Agent Engine Sessions, for Google's own clients.
 //!
-//! An engine is an app: its id is the app's name. Project and location stand in names alone. A path names a session
+//! An engine is an app: its id is the app's name. Project and location only appear in names. A path names a session
 //! without its user, so that ids of sessions that are made here are unique within an app; a caller that is held to a
 //! user reaches that user's sessions, as if there were no others.
 
@@ -41,7 +41,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .nest("/v1beta1", closed(beta))
         .nest("/v1/projects", closed(in_project()))
         .nest("/v1/reasoningEngines", closed(engines()));
-    // What is nested does not have these.
+    // Nested routes do not inherit these.
     VERTEX.iter().fold(routes, |routes, folder| routes.route(&format!("{folder}/"), any(error::no_route)))
 }
 

@@ -1,5 +1,4 @@
-//! Long-running operations. Each is done with its first answer, so that nothing is kept of any: its number follows from
-//! what it did.
+//! Long-running operations. Each is done with its first answer, so none is stored: its number follows from what it did.
 
 use ring::digest::{SHA256, digest};
 use scratchbook::SessionKey;

@@ -13,7 +13,7 @@ use crate::app_state::AppState;
 use crate::bodies::{SESSION_EVENT, Unread};
 use crate::wire_names::{is_json, snake_case};
 
-/// Parameters that every method of a Google API has. None changes what is answered here.
+/// Parameters that every method of a Google API has. None of them changes an answer here.
 const OF_THE_SYSTEM: [&str; 12] = [
     "access_token",
     "alt",
@@ -33,7 +33,7 @@ const OF_THE_SYSTEM: [&str; 12] = [
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 
-/// The parameters of a query that a method has, by their names in camelCase; empty ones are as good as none.
+/// The parameters of a query that a method has, by their names in camelCase; empty ones count as absent.
 #[derive(Debug)]
 pub(super) struct Params(BTreeMap<&'static str, String>);
 
@@ -94,7 +94,7 @@ impl FromRequest<AppState> for Body {
     }
 }
 
-/// A body of which nothing is made yet.
+/// A body that is not parsed yet.
 ///
 /// # Errors
 ///

@@ -37,7 +37,7 @@ pub(super) struct EngineSession {
 #[derive(Debug)]
 pub(super) struct PathOperation(pub(super) String);
 
-/// The names that answers have for what is of an engine.
+/// The resource names in answers, for the sessions and operations of an engine.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     version: &'static str,

@@ -131,7 +131,7 @@ pub(super) async fn check_there(app_state: &AppState, key: &SessionKey) -> Resul
     found(app_state, key, &GetSessionConfig::state_only().without_state()).await.map(drop)
 }
 
-/// A session as far as a caller may know of it: after a write, a caller that may not read is shown its names and times alone.
+/// A session after a write: a caller that may not read sees only its names and times.
 pub(super) fn shown(session: &Session, names: &Names, caller: &Caller) -> SessionResource {
     let mut shown = SessionResource::new(session, names.session(session.id()));
     if !caller.may(Right::Read) {

@@ -125,7 +125,7 @@ async fn set_state(
             return Ok(());
         }
         let event = Event::new("user").with_invocation_id(invocation.as_str()).with_state_delta(delta);
-        // What another has added meanwhile is to go, too.
+        // Keys that others have added meanwhile are removed, too.
         match app_state.store.sessions.append_event_with(&mut session, event, ConflictMode::BySession).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             done => return done.map(drop),
@@ -154,7 +154,7 @@ fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -
     Ok(delta)
 }
 
-/// Whether two values are the same, to the sign of a zero.
+/// Whether two values are the same, including the sign of a zero.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.to_string() == b.to_string(),

@@ -66,7 +66,7 @@ impl NewArtifact {
         Ok(Self { address, text, metadata, mime_type: prepared.mime_type, created })
     }
 
-    /// What it adds to quotas.
+    /// The bytes that count against quotas.
     pub fn usage(&self) -> Usage {
         Usage::artifact((self.text.len() + self.metadata.len()) as u64)
     }

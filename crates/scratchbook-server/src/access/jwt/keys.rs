@@ -131,7 +131,7 @@ impl Key {
 }
 
 impl Jwk {
-    /// The key; `None` if it is for something else.
+    /// The key; `None` if it is for another algorithm or use.
     fn key(self) -> Result<Option<Key>> {
         if self.kty == "oct" {
             return Err(Error::invalid(

@@ -1,7 +1,7 @@
 //! JSON Web Tokens (RFC 7519), signed by a secret or by keys of a JWKS file, and what their claims mean here.
 //!
-//! A token is read in this order: its form, its signature, its claims. Nothing of the claims is looked at before the
-//! signature holds.
+//! A token is read in this order: its form, its signature, its claims. The claims are not read before the signature has
+//! been verified.
 
 mod keys;
 
@@ -86,7 +86,7 @@ impl Jwts {
 
     /// # Errors
     ///
-    /// The first error of reading a file again; the others are read all the same.
+    /// The first error of reading a file again; the other files are read nevertheless.
     pub(super) fn reload(&self) -> Result<()> {
         let results: Vec<_> = self.keys.iter().map(Watched::reload).collect();
         results.into_iter().collect()
@@ -105,7 +105,7 @@ impl Jwts {
         claims.caller()
     }
 
-    /// The claims, once the signature holds.
+    /// The claims, after the signature has been verified.
     fn signed(&self, token: &str) -> Result<Vec<u8>, Invalid> {
         let unknown = || "the token is not known here".to_owned();
         let (message, signature) = token.rsplit_once('.').ok_or_else(unknown)?;

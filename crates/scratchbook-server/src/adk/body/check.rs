@@ -60,12 +60,12 @@ enum Need {
 }
 
 impl Model {
-    /// One that takes no notice of unknown names.
+    /// A model that ignores unknown names.
     pub(super) const fn ignoring(fields: &'static [Field]) -> Self {
         Self { fields, unknown: Unknown::Ignored }
     }
 
-    /// One that refuses unknown names.
+    /// A model that refuses unknown names.
     pub(super) const fn forbidding(fields: &'static [Field]) -> Self {
         Self { fields, unknown: Unknown::Forbidden }
     }
@@ -86,7 +86,7 @@ pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Optional }
 }
 
-/// Where a value stands in a body.
+/// The location of a value in a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loc<'a> {
     Body,
@@ -142,7 +142,7 @@ impl Problems {
     }
 }
 
-/// Notes what is wrong with a value, and brings it into the form of its kind.
+/// Records what is wrong with a value, and converts it to the form of its kind.
 pub(crate) fn check(value: &mut Value, kind: Kind, loc: &Loc<'_>, problems: &mut Problems) {
     match kind {
         Kind::Any => {}

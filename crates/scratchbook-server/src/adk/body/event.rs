@@ -1,4 +1,4 @@
-//! The model of `Event`. What it does not know is left out; inside of actions and content it is refused.
+//! The model of `Event`. Unknown fields are left out; in actions and content they are refused.
 
 use super::check::Kind::{Any, Bool, Dict, Float, Int, List, Model, Set, Str};
 use super::check::{self, defaulted, optional, required};

@@ -30,9 +30,10 @@ pub(crate) use requests::{
 
 /// What a body is read as.
 pub(crate) trait Body: DeserializeOwned + Send + 'static {
-    /// What it is checked against; what passes can be deserialized, but for values that our own types refuse.
+    /// The model that it is checked against. A body that passes can be deserialized, unless our own types refuse a
+    /// value.
     const KIND: Kind;
-    /// What is counted in it before that.
+    /// The shape by which its items are counted first.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 
@@ -60,7 +61,7 @@ impl<T: Body> OptionalFromRequest<AppState> for JsonBody<T> {
 }
 
 impl<T: Body> JsonBody<T> {
-    /// Reads a body that has to be there.
+    /// Reads a required body.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ fn from_value<T: Body>(mut body: Value) -> Result<T, AdkError> {
     let mut problems = Problems::default();
     check(&mut body, T::KIND, &Loc::Body, &mut problems);
     problems.into_result()?;
-    // What is left to be refused is what our own types do not take.
+    // After the check, only our own types can refuse something.
     serde_json::from_value(body).map_err(|error| problem("value_error", &format!("Value error, {error}")))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Number, Value, json};
 
 use super::check::{Loc, Problems};
 
-/// Notes what is no boolean, and reads numbers and words as one.
+/// Records values that are not booleans, and converts numbers and words to booleans.
 pub(super) fn boolean(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
     let read = match value {
         Value::Bool(_) => return,
@@ -35,7 +35,7 @@ pub(super) fn boolean(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems)
     }
 }
 
-/// Notes what is no integer, and reads booleans, strings and whole floats as one.
+/// Records values that are not integers, and converts booleans, strings and whole floats to integers.
 pub(super) fn integer(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
     let read = match value {
         Value::Number(number) if !number.is_f64() => return,
@@ -59,7 +59,7 @@ pub(super) fn integer(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems)
     *value = Value::Number(read.into());
 }
 
-/// Notes what is no number, and reads booleans and strings as one.
+/// Records values that are not numbers, and converts booleans and strings to numbers.
 pub(super) fn float(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
     let read = match value {
         Value::Number(_) => return,
@@ -87,7 +87,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Notes what is not base64 in a string.
+/// Records a string that is not base64.
 pub(super) fn bytes(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
     let Value::String(text) = value else {
         return problems.add("bytes_type", loc, "Input should be a valid bytes", value);

@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 127;
 ///
 /// # Errors
 ///
-/// 400 if it is not UTF-8; 422 if it is not JSON, or holds a number that would not come back as it is.
+/// 400 if it is not UTF-8; 422 if it is not JSON, or has a number that cannot be kept exactly.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     let bytes = without_mark(bytes);
     let error = match json::from_slice(bytes) {
@@ -53,8 +53,8 @@ fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong { at, what: what.into() })
 }
 
-/// Goes through a text that the reader has refused, to say why. The order of its steps is Python's, so that its words
-/// and places are.
+/// Goes through a text that the reader has refused, to say why. Its steps follow Python's order, so that messages and
+/// positions are the same.
 struct Walk<'a> {
     text: &'a [u8],
     at: usize,

@@ -10,7 +10,7 @@ use operation::Operation;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing is loaded from anywhere, and nothing is run.
+/// The policy allows no loading and no scripts.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The whole page.

@@ -1,4 +1,4 @@
-//! What values look like.
+//! Schemas as text.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -97,7 +97,7 @@ pub(crate) enum Conflict {
     BySession,
 }
 
-/// How far its writer has seen what is stored: what a session's answer had as `seen`.
+/// What the writer has seen: the `seen` of a session's answer.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Seen, example = json!({"seq": 3, "user": 17, "app": 12}))]

@@ -19,8 +19,8 @@ const SEQ: &str = "seq";
 pub(crate) struct Stored(pub(crate) Arc<Event>);
 
 impl Stored {
-    /// An event that a caller has written. A caller that may not read is not shown what its changes came to, for that may
-    /// hold what was there before.
+    /// An event that a caller has written. A caller that may not read does not see the results of its changes, which
+    /// may reveal earlier values.
     pub(crate) fn told(mut event: Arc<Event>, caller: &Caller) -> Self {
         if !caller.may(Right::Read) {
             Arc::make_mut(&mut event).actions.state_delta = StateDelta::new();
@@ -79,7 +79,7 @@ documented_as_events!(Stored, Given);
 pub(crate) struct Given(Event);
 
 impl Given {
-    /// The event, to be appended. What is not known in its actions and its content is taken for a mistake.
+    /// The event, to be appended. Unknown fields in its actions and its content are refused.
     pub(crate) fn into_event(self) -> Result<Event> {
         let mut event = self.0;
         event.check_known().map_err(|e| e.context("event"))?;

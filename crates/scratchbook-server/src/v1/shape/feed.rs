@@ -110,7 +110,7 @@ pub(crate) enum Entry {
         /// When, in seconds since 1970.
         time: f64,
     },
-    /// What this version of the server has no name for.
+    /// A kind of commit that this version of the server does not know.
     Other {
         /// Reading goes on after this entry from here.
         cursor: Cursor,

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::access::Caller;
 
-/// Who wrote a key. What is not known is absent.
+/// Who wrote a key. Unknown fields are absent.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Writer {
