@@ -10,7 +10,7 @@ use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
     AppendOptions, Capability, ChangeQuery, CheckedWrite, CreateSessionConfig, Expiry, FeedStart, ForkConfig,
-    GetSessionConfig, ListSessionsConfig, ListStateConfig, Prune, StateCheck,
+    GetSessionConfig, ListSessionsConfig, ListStateConfig, Prune, SessionUpdate, StateCheck,
 };
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
@@ -85,7 +85,7 @@ async fn is_refused(store: &Store, capability: Capability) {
         Capability::Retention => {
             refused(sessions.prune(Prune::events(key, 1), 10).await);
             assert_refused(
-                sessions.set_expiry(key, Some(Expiry::At(1.0))).await,
+                sessions.update_session(key, SessionUpdate::default().with_expiry(Expiry::At(1.0))).await,
                 ErrorKind::InvalidArgument,
                 "an end in the past",
             );
@@ -118,6 +118,10 @@ async fn is_refused(store: &Store, capability: Capability) {
         Capability::AnyEvents => {
             let nobody = Event::new("").with_content("hello");
             assert_refused(test.try_append(key, nobody).await, ErrorKind::InvalidArgument, "an event of nobody");
+        }
+        Capability::Snapshots => {
+            let options = AppendOptions::default().with_update(SessionUpdate::default().with_title("both"));
+            refused(sessions.append(key, changing(json!({"a": 2})), options).await);
         }
         // Artifacts may be kept by another service, and no call needs the others.
         _ => {}

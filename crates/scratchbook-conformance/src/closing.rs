@@ -62,7 +62,6 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     if let Ok(mut notices) = notices {
         closed.refused(notices.next().await, "waiting for commits");
     }
-    closed.refused(sessions.set_expiry(&key, None).await, "set_expiry");
     closed.refused(sessions.update_session(&key, SessionUpdate::default()).await, "update_session");
     closed.refused(sessions.prune(Prune::Expired, 9).await, "prune expired sessions");
     closed.refused(sessions.prune(Prune::events(&key, 9), 9).await, "prune events");

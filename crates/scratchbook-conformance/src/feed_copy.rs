@@ -12,7 +12,7 @@ use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
     CreateSessionConfig, Expiry, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, Prune,
-    Removal, RemovalKind, SessionKey, StateOwner,
+    Removal, RemovalKind, SessionKey, SessionServiceExt, StateOwner,
 };
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::Store;

@@ -88,6 +88,7 @@ pub mod sizes;
 pub mod state;
 pub mod time;
 pub mod titles;
+pub mod updates;
 pub mod values;
 pub mod watch;
 pub mod watches;

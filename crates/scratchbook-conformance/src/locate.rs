@@ -8,7 +8,7 @@ use super::races::race;
 use super::support::{NAMES, TestApp, assert_refused, changing, saying, state};
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, Expiry, ForkConfig, Prune, SessionKey};
+use scratchbook_core::session::{CreateSessionConfig, Expiry, ForkConfig, Prune, SessionKey, SessionServiceExt};
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 

@@ -175,6 +175,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
         Snapshots,
         &[
             ("titles", &["updates_side_by_side_are_all_done"]),
+            ("updates", &[]),
             ("concurrency", &["readers_never_see_half_a_commit"]),
             ("races", &["lives_of_one_id_do_not_mix"]),
         ],

@@ -131,6 +131,15 @@ macro_rules! for_each_promise {
                 the_newest_may_come_first
                 a_refresh_shows_the_title
             }
+            updates {
+                one_update_changes_title_labels_and_expiry
+                an_append_commits_its_update_with_its_event
+                an_append_commits_its_update_with_its_event_or_neither
+                a_retried_append_updates_its_session_once
+                an_append_may_end_its_session
+                a_partial_event_updates_nothing
+                appends_with_updates_side_by_side_are_all_done
+            }
             append {
                 an_append_commits_event_state_time_and_number
                 numbers_have_no_gaps

@@ -7,7 +7,8 @@ use super::support::{TestApp, changing};
 use scratchbook_core::content::Part;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::session::{
-    CreateSessionConfig, Expiry, FeedCommit, FeedEntry, FeedStart, Prune, Removal, RemovalKind, StateOwner,
+    CreateSessionConfig, Expiry, FeedCommit, FeedEntry, FeedStart, Prune, Removal, RemovalKind, SessionServiceExt,
+    StateOwner,
 };
 use scratchbook_core::store::Store;
 

@@ -9,6 +9,7 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
     ChangeQuery, CreateSessionConfig, Expiry, FeedStart, ForkConfig, GetSessionConfig, Prune, SessionKey,
+    SessionServiceExt,
 };
 use scratchbook_core::store::Store;
 

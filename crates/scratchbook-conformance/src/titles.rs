@@ -93,7 +93,7 @@ pub async fn a_session_is_made_with_all_of_it_or_not_at_all(store: &Store) {
     assert_eq!((kept.title(), kept.labels()), (Some("first"), &labels(&[("a", "1")])));
     assert_eq!(state(&kept), json!({"own": 1, "user:u": 2, "app:a": 3}));
 
-    test.sessions().set_expiry(made.key(), Some(Expiry::At(1.0))).await.unwrap();
+    change(&test, made.key(), update().with_expiry(Expiry::At(1.0))).await;
     let again = test.create_as("alice", titled("s", "third")).await;
     assert_eq!((again.title(), again.labels().len(), again.seq()), (Some("third"), 0, 0));
 }
@@ -176,7 +176,7 @@ pub async fn an_update_of_a_missing_session_is_not_found(store: &Store) {
     );
     assert_refused(test.sessions().update_session(&other, update()).await, ErrorKind::NotFound, "nothing of it");
     assert_eq!(test.get(&key).await.title(), Some("mine"));
-    test.sessions().set_expiry(&key, Some(Expiry::At(1.0))).await.unwrap();
+    change(&test, &key, update().with_expiry(Expiry::At(1.0))).await;
     assert_refused(test.sessions().update_session(&key, update()).await, ErrorKind::NotFound, "an expired session");
     test.sessions().delete_session(&key).await.unwrap();
     assert_refused(test.sessions().update_session(&key, update()).await, ErrorKind::NotFound, "a deleted session");
@@ -347,7 +347,7 @@ pub async fn what_is_found_is_live_and_ones_own(store: &Store) {
         test.create_as("alice", titled(id, "the same").with_label("a", "1")).await;
     }
     test.sessions().delete_session(&test.key("alice", "gone")).await.unwrap();
-    test.sessions().set_expiry(&test.key("alice", "expired"), Some(Expiry::At(1.0))).await.unwrap();
+    change(&test, &test.key("alice", "expired"), update().with_expiry(Expiry::At(1.0))).await;
     for config in [all().with_title_containing("SAME"), all().with_title("the same"), all().with_label("a", "1")] {
         assert_eq!(ids(&find(&test, config.clone()).await), ["1", "2"]);
         assert_eq!(ids(&find(&test, config.clone().with_user_id("bob")).await), ["2"]);

@@ -20,10 +20,11 @@ use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::plan::sql::text::{NewSession, TextChange};
+use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
     CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    SessionUpdate, StateChange, StateOwner, StatePage, Whose,
+    StateChange, StateOwner, StatePage, Whose,
 };
 
 /// A database: its statements, its connections, and what its errors mean.
@@ -104,12 +105,12 @@ pub trait Creations {
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
 }
 
-/// Writes with operations or guards, which lock and read before they write.
+/// Writes with operations, guards or an update of their session, which lock and read before they write.
 #[async_trait]
 pub trait ResolvedWrites {
     /// Writes an event as [`append`](Appends::append) does, after its operations were applied to the values read under
-    /// the locks of their keys. Returns the event with the resulting values. A refusal fails with
-    /// `CommitFate::NeverApplied`.
+    /// the locks of their keys, and commits its update of the session with it. Returns the event with the resulting
+    /// values. A refusal fails with `CommitFate::NeverApplied`.
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)>;
 
     /// Creates a session whose events hold operations.
@@ -141,8 +142,8 @@ pub trait Sessions {
     /// Finds at most two users of an app who have a session with this id that has not expired.
     async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>>;
 
-    /// Changes a session's title and labels. Returns `false` if the session does not exist.
-    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool>;
+    /// Changes a session's title, labels and expiry. Returns `false` if the session does not exist.
+    async fn update_session(&self, key: &SessionKey, update: &PreparedUpdate) -> Attempt<bool>;
 }
 
 /// Point-in-time state, blame and checkpoints.
@@ -174,9 +175,6 @@ pub trait Forks {
 /// Expiry and pruning.
 #[async_trait]
 pub trait Retention {
-    /// Sets when a session expires, in microseconds since 1970. Returns `false` if the session does not exist.
-    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool>;
-
     /// Finds at most this many sessions that have expired.
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>>;
 

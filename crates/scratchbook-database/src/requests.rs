@@ -14,7 +14,7 @@ pub struct NewAppend {
     pub event: NewEvent,
 }
 
-/// An event whose operations or guards depend on what is stored.
+/// An event whose operations, guards or update of the session depend on what is stored.
 #[derive(Debug)]
 pub struct Unresolved {
     #[doc(hidden)]

@@ -11,18 +11,19 @@ use super::failure::Idempotency;
 use super::{Backend, DatabaseSessionService, NewAppend, NewFork, PastScopes, RowRoom, Unresolved};
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::plan::commit::{prepare_event, prepare_session, prepare_state};
+use scratchbook_core::plan::commit::{prepare_session, prepare_state};
 use scratchbook_core::plan::feed::{LET_GO_AT_ONCE, REMOVALS_KEPT};
 use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::locate::{LocateQuery, taken_within};
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, reserve_fork, reserve_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
+use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
-    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Outcome, PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
-    StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
+    StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::taken;
@@ -118,17 +119,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         Ok(self.listeners.add())
     }
 
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        let expires = expiry.map(|expiry| expiry.micros(|| self.environment().now())).transpose()?;
-        let set = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), move |backend, key| {
-            backend.set_expiry(key, expires)
-        });
-        if set.await? { Ok(()) } else { Err(no_session(key)) }
-    }
-
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        update.check()?;
-        let args = (key.clone(), update);
+        let args = (key.clone(), prepare_update(update, self.environment())?);
         let change = self.write(Whose::session(key), Idempotency::Idempotent, args, |backend, (key, update)| {
             backend.update_session(key, update)
         });
@@ -172,7 +164,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         if event.is_partial() {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, self.environment(), &self.options.limits)?;
+        let prepared = prepare_append(event, &options, self.environment(), &self.options.limits)?;
         let held = reserve_event(self, key, &prepared).await?;
         if prepared.is_plain(&options) {
             let append = NewAppend { key: key.clone(), event: NewEvent::new(prepared)? };

@@ -39,7 +39,7 @@ impl Forks for MySql {
             return self.forked_before(new, token).await;
         }
         if !metadata.is_empty() {
-            self.set_metadata(&mut lease, &new.key, &metadata).await?;
+            self.set_fields(&mut lease, &new.key, &metadata, None).await?;
         }
         let (source, target) = (address(&new.source), address(&new.key));
         let to_at = [&target[2..], &source, &[number(at)]].concat();

@@ -35,7 +35,7 @@ impl MySql {
             values.push(batch::json(&names)?.into());
         }
         let sql = self.sql("CALL `{prefix}scratchbook_lock_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-        values.extend([self.now().into(), (begun as u8).into(), lock.scopes().into()]);
+        values.extend([self.now().into(), begun.number().into(), lock.scopes().into()]);
         let rows = lease.rows(&sql, values).await.map_err(|failure| match failure.fate {
             // Nothing was written yet in any case.
             CommitFate::Unknown => Failure::new(CommitFate::RolledBack, failure.error),

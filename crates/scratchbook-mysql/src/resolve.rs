@@ -122,8 +122,16 @@ impl MySql {
             let fits = fits.and_then(|()| growth(&lock.reads, &answers).add(&append.event.changes, limits));
             keep_out(&mut lease, fits).await?;
         }
+        // It comes before the event because the procedure commits.
+        if let Some(update) = &prepared.update
+            && !self.update_on(&mut lease, key, update).await?
+        {
+            // It has expired since it was locked.
+            lease.rollback().await?;
+            return Ok(Some((AppendRow::NoSession, prepared.event.clone())));
+        }
         let (arguments, places) = batch::appends(&[&append])?;
-        let answers = self.call_on(&mut lease, arguments, Begun::Before, room).await?;
+        let answers = self.call_on(&mut lease, arguments, Begun::Locked, room).await?;
         match (answers.as_slice(), places.as_slice()) {
             ([Answer::Done(numbers)], [place]) => Ok(Some((numbers.stored(place)?, append.event.prepared.event))),
             ([Answer::Full], _) => Ok(None),
@@ -226,7 +234,7 @@ impl MySql {
             keep_out(&mut lease, fits).await?;
         }
         if !new.metadata.is_empty() {
-            self.set_metadata(&mut lease, &new.key, &new.metadata).await?;
+            self.set_fields(&mut lease, &new.key, &new.metadata, new.expires).await?;
         }
         let arguments = batch::creation(new, token)?;
         let answers = self.call_on(&mut lease, arguments, Begun::WithSession, lock.room).await?;

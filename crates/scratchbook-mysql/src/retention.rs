@@ -23,21 +23,6 @@ const AT_ONCE: usize = 5000;
 
 #[async_trait]
 impl Retention for MySql {
-    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
-        let here = address(key);
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        lease.begin().await?;
-        if self.lock_session(&mut lease, key).await?.is_none() {
-            lease.rollback().await?;
-            return Ok(false);
-        }
-        let sql =
-            self.sql("UPDATE `{prefix}sessions` SET expire_time = ? WHERE app_name = ? AND user_id = ? AND id = ?");
-        lease.rows(&sql, [&[expires.into()], &here[..]].concat()).await?;
-        lease.commit().await?;
-        Ok(true)
-    }
-
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
         let sql = "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
              WHERE expire_time <= ? ORDER BY expire_time LIMIT ?";

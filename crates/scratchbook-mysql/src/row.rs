@@ -47,6 +47,14 @@ impl Cells {
         }
     }
 
+    /// Reads an integer or NULL.
+    pub(super) fn optional_integer(&self, column: usize, place: impl Fn() -> String) -> Result<Option<i64>> {
+        match self.0.get(column) {
+            Some(Value::NULL) => Ok(None),
+            _ => self.integer(column, place).map(Some),
+        }
+    }
+
     /// Reads a float that is not NULL.
     pub(super) fn double(&self, column: usize, place: impl Fn() -> String) -> Result<f64> {
         match self.0.get(column) {

@@ -15,7 +15,8 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
 use scratchbook_core::plan::sql::rows::{described, metadata, number, stored_key};
 use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionUpdate};
+use scratchbook_core::plan::update::PreparedUpdate;
+use scratchbook_core::session::{ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_database::{Attempt, Idempotency, RowRoom, Sessions};
 
@@ -63,24 +64,15 @@ impl Sessions for MySql {
         Ok(rows.into_iter().map(user).collect::<Result<_>>()?)
     }
 
-    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
-        let of = || format!("the session {key}");
+    async fn update_session(&self, key: &SessionKey, update: &PreparedUpdate) -> Attempt<bool> {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
-        let Some(mut cells) = self.lock_row(&mut lease, key, "title, labels").await? else {
-            lease.rollback().await?;
-            return Ok(false);
-        };
-        let (title, labels) = (cells.optional_text(0, of)?, cells.optional_text(1, of)?);
-        match metadata(title.as_deref(), labels.as_deref(), of).and_then(|metadata| metadata.updated(update)) {
-            Ok(metadata) => self.set_metadata(&mut lease, key, &TextMetadata::new(metadata)?).await?,
-            Err(error) => {
-                lease.rollback().await?;
-                return Err(error.into());
-            }
+        let is_there = self.update_on(&mut lease, key, update).await?;
+        match is_there {
+            true => lease.commit().await?,
+            false => lease.rollback().await?,
         }
-        lease.commit().await?;
-        Ok(true)
+        Ok(is_there)
     }
 }
 
@@ -139,17 +131,45 @@ impl MySql {
         Ok(rows.into_iter().next().map(Cells::from))
     }
 
-    /// Writes title and labels into the row of a session, in a transaction.
-    pub(super) async fn set_metadata(
+    /// Updates a session in a transaction, which it rolls back if the update is refused. Returns `false` if the session
+    /// does not exist.
+    pub(super) async fn update_on(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        update: &PreparedUpdate,
+    ) -> Attempt<bool> {
+        let of = || format!("the session {key}");
+        let Some(mut cells) = self.lock_row(lease, key, "title, labels, expire_time").await? else {
+            return Ok(false);
+        };
+        let (title, labels) = (cells.optional_text(0, of)?, cells.optional_text(1, of)?);
+        let expires = cells.optional_integer(2, of)?;
+        let metadata = metadata(title.as_deref(), labels.as_deref(), of);
+        match metadata.and_then(|metadata| update.apply(&metadata, expires)) {
+            Ok((metadata, expires)) => self.set_fields(lease, key, &TextMetadata::new(metadata)?, expires).await?,
+            Err(error) => {
+                lease.rollback().await?;
+                return Err(error.into());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes title, labels and expiry into the row of a session, in a transaction.
+    pub(super) async fn set_fields(
         &self,
         lease: &mut Lease<'_>,
         key: &SessionKey,
         TextMetadata { title, labels }: &TextMetadata,
+        expires: Option<i64>,
     ) -> Attempt<()> {
-        let sql = "UPDATE `{prefix}sessions` SET title = ?, labels = ? WHERE app_name = ? AND user_id = ? AND id = ?";
-        let address = address(key);
-        let values = [&[title.into(), labels.into()], &address[..]].concat();
-        lease.rows(&self.sql(sql), values).await.map(drop)
+        let sql = self.sql(
+            "UPDATE `{prefix}sessions` SET title = ?, labels = ?, expire_time = ?
+             WHERE app_name = ? AND user_id = ? AND id = ?",
+        );
+        let values = [&[title.into(), labels.into(), expires.into()], &address(key)[..]].concat();
+        lease.rows(&sql, values).await.map(drop)
     }
 }
 

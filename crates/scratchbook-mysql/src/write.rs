@@ -31,6 +31,19 @@ pub(super) enum Begun {
     Before,
     /// The caller has begun it, and the row of the session to create exists.
     WithSession,
+    /// The caller has begun it, and has locked the session to append to, which may expire by this write.
+    Locked,
+}
+
+impl Begun {
+    /// The number for a procedure.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Here => 0,
+            Self::Before | Self::Locked => 1,
+            Self::WithSession => 2,
+        }
+    }
 }
 
 /// Whether a call enforces the limits.
@@ -144,7 +157,8 @@ impl MySql {
         let sql = self.sql("CALL `{prefix}scratchbook_write_2`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         let most = |limit: Option<u64>| limit.filter(|limit| room == Room::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();
-        values.extend([self.now().into(), (begun as u8).into()]);
+        let moment = if begun == Begun::Locked { i64::MIN } else { self.now() };
+        values.extend([moment.into(), begun.number().into()]);
         let limits = [Some(self.limits.keys_per_scope), self.limits.events_per_session];
         values.extend(limits.map(|limit| most(limit).unwrap_or(Value::NULL)));
         let rows = lease.rows(&sql, values).await?;

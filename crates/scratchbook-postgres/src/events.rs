@@ -18,11 +18,19 @@ use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{AppendRow, Appends, Attempt, NewAppend, Unresolved};
 
+/// What an append does with its transaction, if it is in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AppendEnd {
+    Commit,
+    /// The caller writes more in it.
+    Open,
+}
+
 #[async_trait]
 impl Appends for Postgres {
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         let lease = self.connections.lease().await?;
-        let done = self.append_on(&lease, batch, KeyLimit::Guarded).await;
+        let done = self.append_on(&lease, batch, KeyLimit::Guarded, AppendEnd::Commit).await;
         drop(lease);
         match (done, batch) {
             // An append of a larger batch is tried again by itself.
@@ -43,12 +51,13 @@ impl Appends for Postgres {
 }
 
 impl Postgres {
-    /// The same on a connection that may be in a transaction, which is committed.
+    /// The same on a connection that may be in a transaction.
     pub(super) async fn append_on(
         &self,
         lease: &Lease<'_>,
         batch: &[&NewAppend],
         limit: KeyLimit,
+        end: AppendEnd,
     ) -> Attempt<Vec<AppendRow>> {
         // Sort in the order of locks; appends to one session keep their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
@@ -62,7 +71,10 @@ impl Postgres {
             arrays.most_events =
                 limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
         }
-        let rows = lease.last(&self.statements.append, &arrays.params()).await?;
+        let rows = match end {
+            AppendEnd::Commit => lease.last(&self.statements.append, &arrays.params()).await?,
+            AppendEnd::Open => lease.query(&self.statements.append, &arrays.params()).await?,
+        };
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 7);

@@ -118,6 +118,11 @@ impl<'a> Owner<'a> {
         of_user.into_iter().chain(of_app).collect()
     }
 
+    /// The statement that locks a session and reads what an update changes.
+    pub(super) fn fields<'s>(&'s self, store: &'s Postgres, now: &'s i64) -> Step<'s> {
+        Step::new(&store.statements.list.lock, [param(&self.app), &self.user, &self.session, now])
+    }
+
     /// The statement that reads all keys of a scope.
     fn all_of<'s>(&'s self, scope: Scope, statements: &'s Resolves) -> Step<'s> {
         match scope {

@@ -7,10 +7,12 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::events::AppendEnd;
 use super::growth::KeyLimit;
-use super::lease::Step;
+use super::lease::{Lease, Step};
 use super::locks::{Owner, Wanted, param};
 use super::read::column;
+use super::sessions::updated;
 use super::state::StateWrite;
 use super::write::NewRow;
 use super::{Postgres, error};
@@ -66,9 +68,11 @@ impl Postgres {
         let reads = steps.len();
         steps.push(Step::new(&statements.known, [param(&owner.app), &owner.user, &owner.session, &event.id]));
         steps.extend(wanted.steps(&owner, statements));
+        steps.extend(prepared.update.iter().map(|_| owner.fields(self, &now)));
         let lease = self.connections.lease().await?;
         let mut answers = lease.begin_with(&steps).await?;
-        let read = answers.split_off(reads);
+        let mut read = answers.split_off(reads);
+        let fields = prepared.update.as_ref().and_then(|_| read.pop());
         let Some(row) = answers.first().and_then(|session| session.first()) else {
             return Ok((AppendRow::NoSession, event.clone()));
         };
@@ -94,9 +98,34 @@ impl Postgres {
         if limit == KeyLimit::Counted {
             self.check_growth(&lease, &owner, &prepared.limits, &[&append.event.changes]).await?;
         }
-        let row = self.append_on(&lease, &[&append], limit).await?.pop();
-        let row = row.ok_or_else(|| Error::internal("an append was not answered"))?;
+        let fields = fields.as_ref().and_then(|rows| rows.first());
+        let row = self.append_with_update(&lease, &append, fields, limit).await?;
         Ok((row, append.event.prepared.event))
+    }
+
+    /// Appends an event to a locked session, together with the update of these fields if it has one, and commits.
+    async fn append_with_update(
+        &self,
+        lease: &Lease<'_>,
+        append: &NewAppend,
+        fields: Option<&Row>,
+        limit: KeyLimit,
+    ) -> Attempt<AppendRow> {
+        let unanswered = || Error::internal("an append was not answered");
+        let Some(update) = &append.event.prepared.update else {
+            return Ok(self
+                .append_on(lease, &[append], limit, AppendEnd::Commit)
+                .await?
+                .pop()
+                .ok_or_else(unanswered)?);
+        };
+        let updated = updated(fields.ok_or_else(unanswered)?, &append.key, update)?;
+        let row = self.append_on(lease, &[append], limit, AppendEnd::Open).await?.pop().ok_or_else(unanswered)?;
+        // Otherwise nothing was written, and the transaction ends with the lease.
+        if matches!(row, AppendRow::Stored { .. }) {
+            self.update_last(lease, &append.key, &updated).await?;
+        }
+        Ok(row)
     }
 
     async fn create_resolved_by(&self, new: &PreparedSession, token: &str, limit: KeyLimit) -> Attempt<bool> {

@@ -14,14 +14,6 @@ pub(crate) use scratchbook_database::{Attempt, PastScopes, Retention};
 
 #[async_trait]
 impl Retention for Postgres {
-    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease().await?;
-        let statement = &self.statements.retention.set_expiry;
-        let rows = lease.query(statement, &[&app, &user, &session, &self.now(), &expires]).await?;
-        Ok(!rows.is_empty())
-    }
-
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
         let rows = self.read(&self.statements.retention.expired, &[&self.now(), &sql_limit(limit)]).await?;
         let key = |row| {

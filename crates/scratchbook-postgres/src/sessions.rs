@@ -7,17 +7,16 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::lease::Step;
-use super::locks::param;
+use super::lease::Lease;
+use super::locks::Owner;
 use super::read::{column, log_position, metadata, seconds, sql_limit};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{described, stored_key};
 use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{
-    ListSessionsResponse, LogPositions, Session, SessionKey, SessionMetadata, SessionUpdate,
-};
+use scratchbook_core::plan::update::PreparedUpdate;
+use scratchbook_core::session::{ListSessionsResponse, LogPositions, Session, SessionKey, SessionMetadata};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 pub(crate) use scratchbook_database::{Attempt, RowRoom, Sessions};
 
@@ -61,20 +60,38 @@ impl Sessions for Postgres {
         Ok(rows.iter().map(user).collect::<Result<_>>()?)
     }
 
-    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let (statements, now) = (&self.statements.list, self.now());
+    async fn update_session(&self, key: &SessionKey, update: &PreparedUpdate) -> Attempt<bool> {
+        let (owner, now) = (Owner::of_session(key), self.now());
         let lease = self.connections.lease().await?;
-        let lock = Step::new(&statements.lock, [param(&app), &user, &session, &now]);
+        let lock = owner.fields(self, &now);
         let locked = lease.begin_with(&[lock]).await?.pop().unwrap_or_default();
         let Some(row) = locked.first() else {
             return Ok(false);
         };
-        let metadata = metadata(row, [0, 1], || format!("the session {key}"))?;
-        let TextMetadata { title, labels } = TextMetadata::new(metadata.updated(update)?)?;
-        lease.last(&statements.update, &[&app, &user, &session, &title, &labels]).await?;
+        self.update_last(&lease, key, &updated(row, key, update)?).await?;
         Ok(true)
     }
+}
+
+impl Postgres {
+    /// Writes a session's updated fields as the last statement of a transaction, and commits.
+    pub(super) async fn update_last(
+        &self,
+        lease: &Lease<'_>,
+        key: &SessionKey,
+        (TextMetadata { title, labels }, expires): &(TextMetadata, Option<i64>),
+    ) -> Attempt<()> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let fields: [&(dyn ToSql + Sync); 6] = [&app, &user, &session, title, labels, expires];
+        lease.last(&self.statements.list.update, &fields).await.map(drop)
+    }
+}
+
+/// The title, the labels and the expiry time after an update of a session, whose locked row this is.
+pub(super) fn updated(row: &Row, key: &SessionKey, update: &PreparedUpdate) -> Result<(TextMetadata, Option<i64>)> {
+    let of = || format!("the session {key}");
+    let (metadata, expires) = update.apply(&metadata(row, [0, 1], of)?, column(row, 2, of)?)?;
+    Ok((TextMetadata::new(metadata)?, expires))
 }
 
 fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSessionsResponse {

@@ -20,7 +20,7 @@ use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome,
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::taken;
 
-/// Appends an event with operations, guards or optimistic locking.
+/// Appends an event with operations, guards, optimistic locking or an update of its session.
 pub(super) fn append(
     tx: &Tx<'_>,
     key: &SessionKey,
@@ -48,6 +48,9 @@ pub(super) fn append(
     let new = NewEvent::new(resolved)?;
     match events::append(tx, key, &new, now)? {
         Appended::Stored { seq, position } => {
+            if let Some(update) = &new.prepared.update {
+                sessions::update(tx, key, update, now)?;
+            }
             let mut event = new.prepared.event;
             event.seq = Some(seq);
             Ok(events::committed(event, Outcome::Stored, position))

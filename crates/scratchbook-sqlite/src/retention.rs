@@ -12,7 +12,7 @@ use super::transaction::Tx;
 use super::usage;
 use scratchbook_core::error::Error;
 use scratchbook_core::json;
-use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner, no_session};
+use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
 
 /// The number of sessions deleted in one commit, and the number of their events, limited because other writes wait.
 const SESSIONS_AT_ONCE: usize = 64;
@@ -26,16 +26,6 @@ pub(super) fn no_session_expired(table: &str, parameter: usize) -> String {
                  AND id = {table}.session_id AND expire_time <= ?{parameter}
          )"
     )
-}
-
-/// Sets when a session expires.
-pub(super) fn set_expiry(tx: &Tx<'_>, key: &SessionKey, expires: Option<i64>, now: i64) -> Fallible<()> {
-    let changed = tx.execute(
-        "UPDATE sessions SET expire_time = ?4
-         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?5)",
-        params![key.app_name(), key.user_id(), key.session_id(), expires, now],
-    )?;
-    if changed == 0 { Err(no_session(key).into()) } else { Ok(()) }
 }
 
 /// Whether any session has expired.

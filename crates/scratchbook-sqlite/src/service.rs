@@ -15,7 +15,7 @@ use super::{
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::plan::commit::{Prepared, prepare_event, prepare_session, prepare_state};
+use scratchbook_core::plan::commit::{Prepared, prepare_session, prepare_state};
 use scratchbook_core::plan::feed::{LET_GO_AT_ONCE, REMOVALS_KEPT};
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::plan::fork::fork_key;
@@ -24,12 +24,13 @@ use scratchbook_core::plan::locate::LocateQuery;
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
+use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
-    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
-    StatePage, Whose, check_id, check_owner, micros_of_seconds, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    Whose, check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -126,14 +127,8 @@ impl SessionService for SqliteSessionService {
         Ok(notices)
     }
 
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        let expires = expiry.map(|expiry| expiry.micros(|| self.now())).transpose()?;
-        let (key, now) = (key.clone(), self.now_micros());
-        self.write(Whose::session(&key), 0, move |tx| retention::set_expiry(tx, &key, expires, now)).await
-    }
-
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        update.check()?;
+        let update = prepare_update(update, self.environment.as_ref())?;
         let (key, now) = (key.clone(), self.now_micros());
         self.write(Whose::session(&key), 0, move |tx| sessions::update(tx, &key, &update, now)).await
     }
@@ -338,7 +333,7 @@ enum PreparedAppend {
 
 impl PreparedAppend {
     fn new(event: Event, options: AppendOptions, environment: &dyn Environment, limits: &Limits) -> Result<Self> {
-        let prepared = prepare_event(event, environment, limits)?;
+        let prepared = prepare_append(event, &options, environment, limits)?;
         if prepared.is_plain(&options) {
             return Ok(Self::Plain(Arc::new(NewEvent::new(prepared)?)));
         }

@@ -17,8 +17,9 @@ use scratchbook_core::plan::query::StateQuery;
 use scratchbook_core::plan::room::MOST_AT_ONCE;
 use scratchbook_core::plan::sql::rows::{self, described};
 use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
+use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::session::{
-    LogPositions, RemovalKind, Session, SessionKey, SessionMetadata, SessionUpdate, no_session, seconds_of_micros,
+    LogPositions, RemovalKind, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{Scope, StateMap};
 use scratchbook_core::store::taken;
@@ -65,18 +66,21 @@ pub(super) fn metadata(
     Ok(rows::metadata(title.as_deref(), labels.as_deref(), of)?)
 }
 
-/// Changes a session's title and labels.
-pub(super) fn update(tx: &Tx<'_>, key: &SessionKey, update: &SessionUpdate, now: i64) -> Fallible<()> {
+/// Changes a session's title, labels and expiry.
+pub(super) fn update(tx: &Tx<'_>, key: &SessionKey, update: &PreparedUpdate, now: i64) -> Fallible<()> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let sql = "SELECT title, labels FROM sessions
+    let sql = "SELECT title, labels, expire_time FROM sessions
         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
-    let found = tx.find_row(sql, params![app, user, session, now], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (title, labels) = found.ok_or_else(|| no_session(key))?;
+    let found =
+        tx.find_row(sql, params![app, user, session, now], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let (title, labels, expires) = found.ok_or_else(|| no_session(key))?;
     let metadata = self::metadata(title, labels, || format!("the session {key}"))?;
-    let TextMetadata { title, labels } = TextMetadata::new(metadata.updated(update)?)?;
+    let (metadata, expires) = update.apply(&metadata, expires)?;
+    let TextMetadata { title, labels } = TextMetadata::new(metadata)?;
     tx.execute(
-        "UPDATE sessions SET title = ?4, labels = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
-        params![app, user, session, title, labels],
+        "UPDATE sessions SET title = ?4, labels = ?5, expire_time = ?6
+         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
+        params![app, user, session, title, labels, expires],
     )?;
     Ok(())
 }

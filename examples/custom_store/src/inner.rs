@@ -146,8 +146,11 @@ impl Inner {
             let names = self.names(key, scope)?;
             prepared.limits.check_changes(scope, &prepared.changes, names.len(), |name| names.contains(name))?;
         }
-        self.position += 1;
         let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
+        if let Some(update) = &prepared.update {
+            (kept.metadata, kept.expires) = update.apply(&kept.metadata, kept.expires)?;
+        }
+        self.position += 1;
         let mut event = prepared.event;
         event.seq = Some(seq);
         let event = Arc::new(event);

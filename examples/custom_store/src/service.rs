@@ -9,11 +9,11 @@ use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::{
     EventQuery, Feed, Found, ListPosition, ListQuery, LocateQuery, Room, StateQuery, check_event_number, fork_key,
-    log_pruned, prepare_event, prepare_session, prepare_state,
+    log_pruned, prepare_append, prepare_session, prepare_state, prepare_update,
 };
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedCommit,
-    FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, FeedCommit, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse,
     ListStateConfig, Outcome, Prune, PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService,
     SessionUpdate, StateChange, StateOwner, StatePage,
 };
@@ -231,20 +231,11 @@ impl SessionService for MapStore {
         Ok(self.notifier.subscribe())
     }
 
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        let expires = expiry.map(|expiry| expiry.micros(|| SystemEnvironment.now())).transpose()?;
-        let mut inner = self.open()?;
-        inner.drop_expired(key);
-        inner.sessions.get_mut(key).ok_or_else(|| missing(key))?.expires = expires;
-        Ok(())
-    }
-
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        update.check()?;
-        let mut inner = self.open()?;
+        let (update, mut inner) = (prepare_update(update, &SystemEnvironment)?, self.open()?);
         inner.drop_expired(key);
         let kept = inner.sessions.get_mut(key).ok_or_else(|| missing(key))?;
-        kept.metadata = kept.metadata.updated(&update)?;
+        (kept.metadata, kept.expires) = update.apply(&kept.metadata, kept.expires)?;
         Ok(())
     }
 
@@ -298,7 +289,7 @@ impl SessionService for MapStore {
             drop(self.open()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, &SystemEnvironment, &self.limits)?;
+        let prepared = prepare_append(event, &options, &SystemEnvironment, &self.limits)?;
         let committed = self.open()?.append(key, prepared, &options)?;
         self.notifier.notify();
         Ok(committed)

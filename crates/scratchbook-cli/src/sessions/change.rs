@@ -1,7 +1,7 @@
 //! `scratchbook sessions`: rewind, fork, update and expire.
 
 use jiff::Timestamp;
-use scratchbook::session::{Expiry, ForkConfig, SessionUpdate};
+use scratchbook::session::{Expiry, ForkConfig, SessionServiceExt, SessionUpdate};
 use scratchbook::{Error, SessionKey};
 use serde_json::json;
 

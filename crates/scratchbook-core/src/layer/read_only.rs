@@ -8,7 +8,7 @@ use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Capabilities, Capability, Committed, CreateSessionConfig, Expiry, ForkConfig, Outcome, Prune,
+    AppendOptions, Capabilities, Capability, Committed, CreateSessionConfig, ForkConfig, Outcome, Prune,
     PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateOwner, forward_sessions,
 };
 use crate::state::StateDelta;
@@ -84,10 +84,6 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
 
     async fn put_state(&self, _: &StateOwner, _: StateDelta, _: PutStateOptions) -> Result<u64> {
         denied("change state")
-    }
-
-    async fn set_expiry(&self, _: &SessionKey, _: Option<Expiry>) -> Result<()> {
-        denied("set when a session expires")
     }
 
     async fn update_session(&self, _: &SessionKey, _: SessionUpdate) -> Result<()> {

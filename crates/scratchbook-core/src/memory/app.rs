@@ -259,7 +259,13 @@ impl App {
             prepared.limits.check_changes(Scope::Session, &prepared.changes, stored.state.len(), has)?;
             self.check_shared(key.user_id(), &prepared.changes, &prepared.limits)?;
         }
-        self.commit(key, prepared, next_position())
+        let update = prepared.update.as_ref();
+        let updated = update.map(|update| update.apply(&stored.metadata, stored.expires)).transpose()?;
+        let committed = self.commit(key, prepared, next_position())?;
+        if let (Some((metadata, expires)), Some(stored)) = (updated, self.session_mut(key)) {
+            (stored.metadata, stored.expires) = (metadata.into(), expires);
+        }
+        Ok(committed)
     }
 
     /// Refuses a session that would exceed the limit on keys of the user or the app.

@@ -26,7 +26,7 @@ use self::feed::Item;
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
-use crate::plan::commit::{prepare_event, prepare_session, prepare_state};
+use crate::plan::commit::{prepare_session, prepare_state};
 use crate::plan::feed::{Feed, LET_GO_AT_ONCE, REMOVALS_KEPT};
 use crate::plan::fork::fork_key;
 use crate::plan::limits::Limits;
@@ -34,9 +34,10 @@ use crate::plan::locate::{LocateQuery, taken_within};
 use crate::plan::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 use crate::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
 use crate::plan::room::{Room, Users, bytes_of_values};
+use crate::plan::update::{prepare_append, prepare_update};
 use crate::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events,
-    Expiry, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig,
+    FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig,
     ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions, Removal, RemovalKind, Session,
     SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner,
     micros_of_seconds, no_session, seconds_of_micros,
@@ -350,7 +351,7 @@ impl SessionService for InMemorySessionService {
             self.check_open()?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
+        let prepared = prepare_append(event, &options, self.environment.as_ref(), &self.limits)?;
         let held = reserve_event(self, key, &prepared).await?;
         let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
         let mut app = write(&app);
@@ -439,22 +440,14 @@ impl SessionService for InMemorySessionService {
         Ok(self.notifier.subscribe())
     }
 
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        let expires = expiry.map(|expiry| expiry.micros(|| self.environment.now())).transpose()?;
-        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
-        let mut app = write(&app);
-        self.drop_expired(&mut app, key);
-        app.session_mut(key).ok_or_else(|| no_session(key))?.expires = expires;
-        Ok(())
-    }
-
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        update.check()?;
+        let update = prepare_update(update, self.environment.as_ref())?;
         let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
         let stored = app.session_mut(key).ok_or_else(|| no_session(key))?;
-        stored.metadata = stored.metadata.updated(&update)?.into();
+        let (metadata, expires) = update.apply(&stored.metadata, stored.expires)?;
+        (stored.metadata, stored.expires) = (metadata.into(), expires);
         Ok(())
     }
 

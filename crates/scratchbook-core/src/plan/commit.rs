@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::limits::{Limits, state_bytes};
+use super::update::PreparedUpdate;
 use super::usage::Usage;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 /// An event prepared for storage, with everything that is written with it except its number.
 ///
 /// An event with operations in its delta has to be [resolved](Self::resolve) first, against the values that the store
-/// finds.
+/// finds, and its [update](Self::update) applied to the session that it finds.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Prepared {
@@ -30,7 +31,7 @@ pub struct Prepared {
     pub event: Event,
     /// The event as JSON; empty while there are operations in it.
     pub text: String,
-    /// The hash of the event as it was sent, which identifies a retry.
+    /// The hash of the event as it was sent, with the update if there is one, which identifies a retry.
     pub hash: [u8; 32],
     /// The session's new update time, in microseconds since 1970.
     pub micros: i64,
@@ -39,6 +40,8 @@ pub struct Prepared {
     /// The limits it was prepared under. The store checks the event's number and the number of keys per scope against
     /// them.
     pub limits: Limits,
+    /// The update of the session that is written with it.
+    pub update: Option<Box<PreparedUpdate>>,
 }
 
 /// A change to one stored key.
@@ -104,7 +107,7 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     }
     let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
     let changes = key_changes(&event.actions.state_delta);
-    Ok(Prepared { event, text, hash, micros, changes, limits: *limits })
+    Ok(Prepared { event, text, hash, micros, changes, limits: *limits, update: None })
 }
 
 impl Prepared {

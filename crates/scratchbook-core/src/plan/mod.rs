@@ -38,6 +38,8 @@ pub mod room;
 #[doc(hidden)]
 pub mod sql;
 #[doc(hidden)]
+pub mod update;
+#[doc(hidden)]
 pub mod usage;
 
 pub use crate::artifact::check_filename;
@@ -54,3 +56,4 @@ pub use locate::LocateQuery;
 pub use query::{EventQuery, ListPosition, ListQuery, StateQuery};
 pub use resolve::{Found, Refusal, WrittenKey};
 pub use room::Room;
+pub use update::{PreparedUpdate, prepare_append, prepare_update};

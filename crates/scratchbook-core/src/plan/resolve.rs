@@ -67,7 +67,10 @@ impl Prepared {
     /// Whether it can be written without reading stored values. The following methods are for all other writes.
     #[must_use]
     pub fn is_plain(&self, options: &AppendOptions) -> bool {
-        options.conflict == ConflictMode::Merge && !self.text.is_empty() && self.reads_scopes(options).next().is_none()
+        options.conflict == ConflictMode::Merge
+            && !self.text.is_empty()
+            && self.update.is_none()
+            && self.reads_scopes(options).next().is_none()
     }
 
     /// About how large it is in bytes, without its operations, whose results are not known.
@@ -123,7 +126,8 @@ impl Prepared {
         event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
         let text = json::to_text(&event, "the event")?;
         self.limits.check_event(&event.id, &text, &event.actions.state_delta)?;
-        Ok(Self { event, text, hash: self.hash, micros: self.micros, changes, limits: self.limits })
+        let update = self.update.clone();
+        Ok(Self { event, text, hash: self.hash, micros: self.micros, changes, limits: self.limits, update })
     }
 }
 

@@ -54,7 +54,7 @@ capabilities! {
         TitleSearch,
         /// Ids of apps and sessions may have any characters, and session ids are unique per user only.
         AnyIds,
-        /// A read is one snapshot, and an update of labels is one commit.
+        /// A read is one snapshot, an update of a session is one commit, and an append may carry one.
         Snapshots,
         /// 64-bit integers are stored exactly.
         ExactIntegers,

@@ -9,8 +9,8 @@ use super::history::{self, KeyWrite, StateDiff};
 use super::verify::{self, Verified};
 use super::watch::{self, Watch, Watched};
 use super::{
-    AppendOptions, ConflictMode, FeedPage, FeedStart, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
-    StateOwner, retry,
+    AppendOptions, ConflictMode, Expiry, FeedPage, FeedStart, GetSessionConfig, Outcome, Session, SessionKey,
+    SessionService, SessionUpdate, StateOwner, retry,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -77,7 +77,7 @@ pub trait SessionServiceExt: SessionService {
         event: Event,
         conflict: ConflictMode,
     ) -> Result<Arc<Event>> {
-        let options = AppendOptions { conflict, seen: session.seen().clone(), check: None };
+        let options = AppendOptions { conflict, seen: session.seen().clone(), ..AppendOptions::default() };
         append_to(self, session, event, options).await
     }
 
@@ -252,6 +252,15 @@ pub trait SessionServiceExt: SessionService {
     /// As [`watch`](Self::watch); `FailedPrecondition` if events after the cursor were pruned from the session.
     async fn list_watched(&self, what: &Watched, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         watch::list(self, what, start, limit).await
+    }
+
+    /// Sets when a session expires, or that it never does. An expired session behaves as if it were deleted.
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::update_session`].
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        self.update_session(key, SessionUpdate::default().with_expiry(expiry)).await
     }
 
     /// Returns the state of a user; names are without `user:`.

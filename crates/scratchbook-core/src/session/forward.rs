@@ -32,7 +32,7 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 ///     forward_sessions!(self.service =>
 ///         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session,
 ///         list_sessions, locate_session, append, get_state, list_state, put_state, list_state_changes, list_feed,
-///         commits, set_expiry, update_session, list_owners, check_writable, close);
+///         commits, update_session, list_owners, check_writable, close);
 ///
 ///     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
 ///         Err(Error::new(ErrorKind::PermissionDenied, format!("{key} stays")))
@@ -112,7 +112,7 @@ macro_rules! forward_sessions {
 ///     forward_sessions!(self.service =>
 ///         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
 ///         locate_session, delete_session, append, get_state, list_state, put_state, list_state_changes,
-///         set_expiry, update_session, prune, list_owners,
+///         update_session, prune, list_owners,
 ///         delete_user, check_writable, close);
 /// }
 ///
@@ -206,10 +206,6 @@ macro_rules! __signature {
     };
     (commits $how:tt) => {
         $crate::__method! { $how sync commits() -> $crate::sig::Result<$crate::sig::CommitNotices> }
-    };
-    (set_expiry $how:tt) => {
-        $crate::__method! { $how set_expiry<'a>(key: &'a $crate::sig::SessionKey, expiry: Option<$crate::sig::Expiry>)
-        -> () }
     };
     (update_session $how:tt) => {
         $crate::__method! { $how update_session<'a>(key: &'a $crate::sig::SessionKey,

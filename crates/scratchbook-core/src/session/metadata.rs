@@ -1,7 +1,8 @@
-//! A session's title and labels, and their updates.
+//! A session's title and labels, and updates of a session.
 
 use std::collections::BTreeMap;
 
+use super::Expiry;
 use super::key::check_text;
 use crate::error::{Error, Result};
 
@@ -59,7 +60,7 @@ impl SessionMetadata {
         self.title.is_none() && self.labels.is_empty()
     }
 
-    /// Applies an update.
+    /// Applies an update's title and labels.
     ///
     /// # Errors
     ///
@@ -80,7 +81,10 @@ impl SessionMetadata {
     }
 }
 
-/// An update of a session's title and labels; everything it does not name stays unchanged.
+/// An update of a session's title, labels and expiry; everything it does not name stays unchanged.
+///
+/// [`update_session`](super::SessionService::update_session) commits it alone, and an append
+/// [with an update](super::AppendOptions::with_update) commits it together with its event.
 ///
 /// ```
 /// use scratchbook::prelude::*;
@@ -99,7 +103,7 @@ impl SessionMetadata {
 /// assert_eq!(found[0].title(), Some("Parcel found"));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SessionUpdate {
     /// The new title; an empty one removes the title, `None` keeps it.
@@ -108,6 +112,8 @@ pub struct SessionUpdate {
     pub labels: BTreeMap<String, Option<String>>,
     /// How the other labels are treated.
     pub other_labels: OtherLabels,
+    /// The new expiry; `Some(None)` if the session is never to expire, and `None` keeps the present one.
+    pub expiry: Option<Option<Expiry>>,
 }
 
 /// How an update treats the labels that it does not name.
@@ -155,7 +161,36 @@ impl SessionUpdate {
         self
     }
 
-    /// Refuses a title or labels that no session can have. Every service calls this first.
+    /// Sets when the session expires; `None` if it is never to expire. An expired session behaves as if it were
+    /// deleted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scratchbook::prelude::*;
+    /// use scratchbook::session::{Expiry, SessionUpdate};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let sessions = InMemorySessionService::new();
+    /// let session = sessions.create_session("shop", "alice", Default::default()).await?;
+    /// let update = SessionUpdate::default().with_expiry(Expiry::After(Duration::from_secs(3600)));
+    /// sessions.update_session(session.key(), update).await?;
+    /// sessions.update_session(session.key(), SessionUpdate::default().with_expiry(None)).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_expiry(mut self, expiry: impl Into<Option<Expiry>>) -> Self {
+        self.expiry = Some(expiry.into());
+        self
+    }
+
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Refuses a title or labels that no session can have.
     ///
     /// # Errors
     ///

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
-    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune,
+    PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
@@ -140,7 +140,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// No errors of its own.
     async fn delete_session(&self, key: &SessionKey) -> Result<()>;
 
-    /// Appends an event: the event, its changes in all scopes, the update time and the event's number are one commit.
+    /// Appends an event: the event, its changes in all scopes, the update time, the event's number and, if there is one,
+    /// the [update of the session](AppendOptions::update) are one commit.
     ///
     /// A partial event is returned unchanged and not stored. An event without id or timestamp gets them here.
     ///
@@ -154,9 +155,9 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `NotFound` if the session does not exist; `AlreadyExists` for an id in use with different content; `Conflict`
     /// for a failed guard or a conflict under [`AppendOptions::conflict`], with the keys in
     /// [`Error::conflicts`](crate::error::Error::conflicts); `FailedPrecondition` for an operation that does not fit
-    /// the stored value or overflows 64 bits; `InvalidArgument` for invalid ids, keys, values or timestamps;
-    /// `PayloadTooLarge` and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is
-    /// exceeded; `ResourceExhausted` also if the store's queue stays full; and the errors of its
+    /// the stored value or overflows 64 bits; `InvalidArgument` for invalid ids, keys, values or timestamps, and
+    /// for an update that the session cannot have; `PayloadTooLarge` and `ResourceExhausted` if a
+    /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded; `ResourceExhausted` also if the store's queue stays full; and the errors of its
     /// [check](AppendOptions::check). After an error nothing has changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
 
@@ -224,19 +225,14 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `FailedPrecondition` if the store is closed.
     fn commits(&self) -> Result<CommitNotices>;
 
-    /// Sets when a session expires, or that it never does. An expired session behaves as if it were deleted.
+    /// Changes a session's title, labels and expiry, in one commit. They are not part of the state: no event is
+    /// appended, and the session's number and update time do not change. An expired session behaves as if it were
+    /// deleted.
     ///
     /// # Errors
     ///
-    /// `NotFound` if the session does not exist; `InvalidArgument` for an invalid time.
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()>;
-
-    /// Changes a session's title and labels. They are not part of the state: no event is appended, and the session's
-    /// number and update time do not change.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` if the session does not exist; `InvalidArgument` for a title or labels that no session can have.
+    /// `NotFound` if the session does not exist; `InvalidArgument` for a title or labels that no session can have, and
+    /// for an invalid time.
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()>;
 
     /// Removes old data: expired sessions, a session's oldest events, or overwritten values in a log of state. Removes at
@@ -284,6 +280,6 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
 impl<S: SessionService + ?Sized> SessionService for Arc<S> {
     forward_sessions!(**self =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
-        list_feed, commits, set_expiry, update_session, prune, list_sessions, locate_session, delete_session, append,
+        list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, append,
         get_state, put_state, list_state_changes, list_owners, delete_user, check_writable, close);
 }

@@ -13,8 +13,9 @@ use super::event::SentEvent;
 use super::{Codec, Coded, Location};
 use scratchbook_core::error::{ConflictCause, Error, ErrorKind, KeyConflict, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::plan::commit::{Prepared, prepare_event};
+use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::resolve::Found;
+use scratchbook_core::plan::update::prepare_append;
 use scratchbook_core::session::{
     AppendOptions, Committed, GetSessionConfig, Outcome, SessionKey, SessionService, StateCheck, no_session,
     retry_pauses,
@@ -48,10 +49,13 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let (has_time, has_id) = (event.timestamp.is_some(), !event.id.is_empty());
-        let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
+        let prepared = prepare_append(event, &options, self.environment.as_ref(), &self.limits)?;
+        options.update = options.update.map(|update| self.coded_update(key, update)).transpose()?;
         options.check = self.opened_check(key.app_name(), key.user_id(), options.check);
-        let sent = SentEvent { hash: prepared.hash, has_time, has_operations: prepared.text.is_empty() };
-        let appended = match sent.has_operations {
+        let has_operations = prepared.text.is_empty();
+        let stores_hash = has_operations || prepared.update.is_some();
+        let sent = SentEvent { hash: prepared.hash, has_time, stores_hash };
+        let appended = match has_operations {
             false => {
                 let coded = self.coder.encode_event(key, prepared.event.clone(), sent)?;
                 self.service.append(key, coded, options).await.map_err(|error| self.opened_error(key, error))
@@ -116,6 +120,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         // The store runs the check in its commit.
         let mut unchecked = options.clone();
         unchecked.check = None;
+        unchecked.update = None;
         let resolved = match prepared.resolve(&unchecked, &found) {
             Ok(resolved) => resolved,
             Err(refusal) => return Ok(self.refused(key, prepared, unchecked, refusal.into_error([]), &stored).await),

@@ -133,7 +133,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
             let as_sent = given.iter().find(|given| given.event.id == event.event.id);
             let has_operations = as_sent.is_some_and(|given| given.text.is_empty());
             let has_time = !creation.timeless.contains(&event.event.id);
-            let sent = SentEvent { hash: event.hash, has_time, has_operations };
+            let sent = SentEvent { hash: event.hash, has_time, stores_hash: has_operations };
             config.events.push(self.coder.encode_event(&creation.prepared.key, event.event.clone(), sent)?);
         }
         if let Some(Event { actions, .. }) = config.events.first_mut().filter(|_| !stored.is_empty()) {

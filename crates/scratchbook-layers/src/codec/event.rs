@@ -22,9 +22,9 @@ pub(super) struct SentEvent {
     /// recognizes a retry without one. If the encoding binds the time, the layer sets it instead, and a retry is
     /// recognized by the hash.
     pub(super) has_time: bool,
-    /// Whether the event came with operations. Their results are not part of what was sent, so the hash has to be
-    /// stored.
-    pub(super) has_operations: bool,
+    /// Whether the hash has to be stored: if the event came with operations, whose results are not part of what was
+    /// sent, or with an update of its session, which is not part of the event.
+    pub(super) stores_hash: bool,
 }
 
 impl<C: Codec> Coder<C> {
@@ -38,7 +38,7 @@ impl<C: Codec> Coder<C> {
         let given = take(&mut event.actions.state_delta);
         clear.actions.state_delta = self.encode_delta(session, &given, &salt)?;
         let text = json::to_text(&event, "the event")?;
-        let must = sent.has_operations || event.extra.contains_key(C::FIELD);
+        let must = sent.stores_hash || event.extra.contains_key(C::FIELD);
         if !must && !self.0.wants(text.len()) {
             return Ok(put_back(event, clear));
         }

@@ -11,7 +11,8 @@ use scratchbook_core::session::{
 };
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
-    pub(super) async fn update_coded(&self, key: &SessionKey, mut update: SessionUpdate) -> Result<()> {
+    /// Encodes an update of a session.
+    pub(super) fn coded_update(&self, key: &SessionKey, mut update: SessionUpdate) -> Result<SessionUpdate> {
         update.check()?;
         if let Some(title) = update.title.as_mut().filter(|title| !title.is_empty()) {
             *title = self.coder.encode_metadata(title, &Location::title(key))?;
@@ -21,7 +22,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
                 *value = self.coder.encode_metadata(value, &Location::label(key, name))?;
             }
         }
-        self.service.update_session(key, update).await
+        Ok(update)
     }
 
     /// Lists sessions. If the store cannot read titles and labels, it lists all sessions and they are filtered

@@ -2,8 +2,8 @@
 //!
 //! Usually the store itself recognizes a retry, because the same event has the same encoded form. The form differs
 //! if the key or the encoder has changed, if a fork copied the event from another session, if the event was sent
-//! without a time and the encoding binds the time, or if its operations now have another result. In these cases the
-//! hash stored with the event is compared.
+//! without a time and the encoding binds the time, if its operations now have another result, or if it
+//! came with an update of its session that was encrypted. In these cases the hash stored with the event is compared.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         }
     }
 
-    /// The hash of an event that is stored as it was sent, without operations.
+    /// The hash of an event that is stored as it was sent, without operations and without an update of its session.
     fn hash_of(&self, event: &Event, has_time: bool) -> Result<[u8; 32]> {
         let mut sent = event.clone();
         sent.timestamp = sent.timestamp.filter(|_| has_time);

@@ -17,7 +17,7 @@ use scratchbook_core::state::{StateDelta, StateMap};
 #[async_trait]
 impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     forward_sessions!(self.service =>
-        capabilities, blame, locate_session, delete_session, commits, set_expiry, prune, list_owners, delete_user,
+        capabilities, blame, locate_session, delete_session, commits, prune, list_owners, delete_user,
         check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
@@ -82,6 +82,6 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     }
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
-        self.update_coded(key, update).await
+        self.service.update_session(key, self.coded_update(key, update)?).await
     }
 }

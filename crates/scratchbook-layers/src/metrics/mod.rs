@@ -14,9 +14,9 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune, PutStateOptions,
-    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
+    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune, PutStateOptions, Session,
+    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -179,10 +179,6 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let call = self.on_owner("list_feed", owner);
         call.watch(self.service.list_feed(owner, start, limit), |page| page.entries.len()).await
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        self.on_session("set_expiry", key).watch(self.service.set_expiry(key, expiry), |()| 0).await
     }
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {

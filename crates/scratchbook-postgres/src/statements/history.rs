@@ -170,20 +170,6 @@ impl Listens {
 statements! {
     /// The statements for expiry and pruning.
     Retention(fill) {
-        set_expiry: Statement = fill.statement(
-            "WITH session AS MATERIALIZED (
-                 SELECT id FROM {schema}.sessions
-                 WHERE
-                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
-                     AND (expire_time IS NULL OR expire_time > $4)
-                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE
-             )
-             INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
-             SELECT $1, $2, id, 0, 0, 0, '', 0 FROM session
-             ON CONFLICT (app_name, user_id, id) DO UPDATE SET expire_time = $5
-             RETURNING 1",
-            &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
-        ),
         expired: Statement = fill.statement(
             "SELECT app_name, user_id, id FROM {schema}.sessions
              WHERE expire_time <= $1 ORDER BY expire_time LIMIT $2",

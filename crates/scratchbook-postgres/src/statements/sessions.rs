@@ -38,13 +38,13 @@ impl Lists {
                 &include_str!("../sql/list_of_keys.sql").replace("{page}", page),
                 &[TEXT, TEXTS, TEXTS, NUMBER],
             ),
-            lock: fill.locking("title, labels", "NO KEY UPDATE"),
+            lock: fill.locking("title, labels, expire_time", "NO KEY UPDATE"),
             // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
             update: fill.statement(
                 "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
                  VALUES ($1, $2, $3, 0, 0, 0, '', 0)
-                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET title = $4, labels = $5",
-                &[TEXT, TEXT, TEXT, TEXT, TEXT],
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET title = $4, labels = $5, expire_time = $6",
+                &[TEXT, TEXT, TEXT, TEXT, TEXT, NUMBER],
             ),
         }
     }

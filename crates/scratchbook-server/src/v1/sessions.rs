@@ -188,19 +188,15 @@ pub(super) async fn update(
     _: NoQuery,
     Body(body): Body<UpdateSession>,
 ) -> Answer<SessionBody> {
-    let sessions = &app_state.store.sessions;
-    let expiry = match body.expire_time {
+    let mut update = SessionUpdate::default();
+    update.expiry = match body.expire_time {
         Some(None) if body.time_to_live.is_none() => Some(None),
         at => expiry(&app_state, at.flatten(), body.time_to_live)?.map(Some),
     };
-    if body.title.is_some() || !body.labels.is_empty() {
-        let mut update = SessionUpdate::default();
-        update.title = body.title.map(Option::unwrap_or_default);
-        update.labels = body.labels;
-        sessions.update_session(&scope.key, update).await?;
-    }
-    if let Some(expiry) = expiry {
-        sessions.set_expiry(&scope.key, expiry).await?;
+    update.title = body.title.map(Option::unwrap_or_default);
+    update.labels = body.labels;
+    if !update.is_empty() {
+        app_state.store.sessions.update_session(&scope.key, update).await?;
     }
     let nothing = GetSessionConfig::state_only().without_state();
     Ok(Json(SessionBody::told(read(&app_state, &scope.key, &nothing).await?, &scope.caller)))

@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use scratchbook::session::{ConflictMode, SessionUpdate};
+use scratchbook::session::SessionUpdate;
 use scratchbook::vertex::SessionResource;
-use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, SessionServiceExt, StateDelta};
+use scratchbook::{
+    AppendOptions, Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, SessionService, StateDelta,
+};
 use serde_json::{Map, Value};
 
 use super::params::{Body, Params};
 use super::resource_name::EngineSession;
-use super::{GoogleError, expiry, sessions};
+use super::sessions::{found, read};
+use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 
@@ -59,21 +62,17 @@ pub(super) async fn update(
     let fields = fields(params.text("updateMask"), &sent)?;
     let has = |field| fields.contains(&field);
     expiry::check(&app_state, sent.expiry)?;
-    let change = metadata_change(&fields, &sent)?;
-    let session = sessions::found(&app_state, &target.key, &GetSessionConfig::state_only()).await?;
+    let update = session_update(&fields, &sent)?;
+    let session = found(&app_state, &target.key, &GetSessionConfig::state_only()).await?;
     if sent.user_id.is_some_and(|user| user != session.user_id()) {
         return Err(Error::invalid("a session stays its user's: leave userId out").into());
     }
     if has(Field::SessionState) {
-        set_state(&app_state, &target, session, sent.session_state.unwrap_or_default()).await?;
+        set_state(&app_state, &target, session, sent.session_state.unwrap_or_default(), update).await?;
+    } else if !update.is_empty() {
+        app_state.store.sessions.update_session(&target.key, update).await?;
     }
-    if has(Field::DisplayName) || has(Field::Labels) {
-        app_state.store.sessions.update_session(&target.key, change).await?;
-    }
-    if has(Field::Expiry) {
-        app_state.store.sessions.set_expiry(&target.key, sent.expiry).await?;
-    }
-    Ok(Json(sessions::read(&app_state, &target, &GetSessionConfig::state_only()).await?))
+    Ok(Json(read(&app_state, &target, &GetSessionConfig::state_only()).await?))
 }
 
 fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<Field>> {
@@ -92,28 +91,33 @@ fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<Field>>
     }
 }
 
-fn metadata_change(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<SessionUpdate> {
-    let mut change = SessionUpdate::default();
+/// What is changed besides the state.
+fn session_update(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<SessionUpdate> {
+    let mut update = SessionUpdate::default();
     if fields.contains(&Field::DisplayName) {
-        change = change.with_title(sent.display_name.clone().unwrap_or_default());
+        update = update.with_title(sent.display_name.clone().unwrap_or_default());
     }
     if fields.contains(&Field::Labels) {
         let labels = sent.labels.iter().flatten();
-        change = labels.fold(change.without_other_labels(), |change, (name, value)| change.with_label(name, value));
+        update = labels.fold(update.without_other_labels(), |update, (name, value)| update.with_label(name, value));
     }
-    change.check()?;
-    Ok(change)
+    if fields.contains(&Field::Expiry) {
+        update = update.with_expiry(sent.expiry);
+    }
+    update.check()?;
+    Ok(update)
 }
 
-/// Puts a state in the place of the session's own keys, by an event of the user. Keys of the user and the app are set where
-/// they are named, and stay otherwise: other sessions have them too.
+/// Puts a state in the place of the session's own keys, by an event of the user that is committed with the update. Keys of
+/// the user and the app are set where they are named, and stay otherwise: other sessions have them too.
 async fn set_state(
     app_state: &AppState,
     target: &EngineSession,
     mut session: Session,
     wanted: Map<String, Value>,
+    update: SessionUpdate,
 ) -> Result<()> {
-    let caller = &target.caller;
+    let (caller, sessions) = (&target.caller, &app_state.store.sessions);
     if !caller.may(Right::Read) {
         // Whether a key has changed is only shown to callers who may read it.
         caller.check_app_keys(wanted.keys().map(String::as_str))?;
@@ -122,16 +126,20 @@ async fn set_state(
     for pause in PAUSES {
         let delta = difference(&session, &wanted, caller)?;
         if delta.is_empty() {
-            return Ok(());
+            return match update.is_empty() {
+                true => Ok(()),
+                false => sessions.update_session(&target.key, update).await,
+            };
         }
         let event = Event::new("user").with_invocation_id(invocation.as_str()).with_state_delta(delta);
         // Keys that others have added meanwhile are removed, too.
-        match app_state.store.sessions.append_event_with(&mut session, event, ConflictMode::BySession).await {
+        let options = AppendOptions::by_session(session.seen().clone()).with_update(update.clone());
+        match sessions.append(&target.key, event, options).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             done => return done.map(drop),
         }
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        session = sessions::found(app_state, &target.key, &GetSessionConfig::state_only()).await?;
+        session = found(app_state, &target.key, &GetSessionConfig::state_only()).await?;
     }
     Err(Error::new(ErrorKind::Conflict, "others have appended to the session every time; try again"))
 }

@@ -33,7 +33,7 @@ use scratchbook_core::environment::Environment;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, Committed, CreateSessionConfig, Expiry, GetSessionConfig, ListSessionsConfig,
+    AppendOptions, Capabilities, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig,
     ListSessionsResponse, Prune, Session, SessionKey, SessionService, SessionUpdate, unsupported_sessions,
 };
 use scratchbook_core::store::closed;
@@ -155,11 +155,6 @@ impl SessionService for VertexAiSessionService {
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         self.check_open()?;
         self.append_to(key, event, options).await
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        self.check_open()?;
-        self.expire(key, expiry).await
     }
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {

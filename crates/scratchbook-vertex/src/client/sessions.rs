@@ -19,9 +19,9 @@ use super::unsupported::{check_create, check_numbers, unsupported};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::filter::SessionFilter;
 use scratchbook_core::session::{
-    CreateSessionConfig, Events, Expiry, GetSessionConfig, ListOrder, ListSessionsConfig, ListSessionsResponse,
-    OtherLabels, Session, SessionKey, SessionMetadata, SessionUpdate, StateSelection, TitleFilter, check_id,
-    check_owner, no_session,
+    CreateSessionConfig, Events, GetSessionConfig, ListOrder, ListSessionsConfig, ListSessionsResponse, OtherLabels,
+    Session, SessionKey, SessionMetadata, SessionUpdate, StateSelection, TitleFilter, check_id, check_owner,
+    no_session,
 };
 use scratchbook_core::state::{Scope, StateDelta, check_key};
 use scratchbook_core::store::taken;
@@ -176,6 +176,8 @@ impl VertexAiSessionService {
 
     pub(super) async fn change(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         update.check()?;
+        let expiry = update.expiry.flatten();
+        let expiry = expiry.map(|expiry| message::expiration(expiry, || self.environment.now())).transpose()?;
         let found = self.owned(key).await?.ok_or_else(|| no_session(key))?;
         let before = SessionMetadata {
             title: Some(found.display_name).filter(|title| !title.is_empty()),
@@ -187,20 +189,12 @@ impl VertexAiSessionService {
         // Labels can only be replaced as a whole.
         let names_labels = !update.labels.is_empty() || update.other_labels == OtherLabels::Remove;
         mask.extend(names_labels.then_some("labels"));
-        let session = model::Session::new().set_display_name(after.title.unwrap_or_default()).set_labels(after.labels);
-        self.patch(key, session, &mask).await
-    }
-
-    pub(super) async fn expire(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        let expiry = expiry.map(|expiry| message::expiration(expiry, || self.environment.now())).transpose()?;
-        if self.owned(key).await?.is_none() {
-            return Err(no_session(key));
-        }
-        let path = match expiry {
+        mask.extend(update.expiry.map(|_| match expiry {
             Some(model::session::Expiration::Ttl(_)) => "ttl",
             _ => "expire_time",
-        };
-        self.patch(key, model::Session::new().set_expiration(expiry), &[path]).await
+        }));
+        let session = model::Session::new().set_display_name(after.title.unwrap_or_default()).set_labels(after.labels);
+        self.patch(key, session.set_expiration(expiry), &mask).await
     }
 
     async fn patch(&self, key: &SessionKey, session: model::Session, mask: &[&str]) -> Result<()> {

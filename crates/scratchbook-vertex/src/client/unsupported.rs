@@ -38,6 +38,9 @@ pub(super) fn check_append(options: &AppendOptions) -> Result<()> {
     if options.conflict != ConflictMode::Merge {
         return Err(unsupported("no appends that are refused for being late", OTHER_STORE));
     }
+    if options.update.as_ref().is_some_and(|update| !update.is_empty()) {
+        return Err(unsupported("no update in the commit of an event", "call update_session after the append"));
+    }
     match options.check {
         Some(_) => Err(no_check()),
         None => Ok(()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scratchbook::content::Part;
-use scratchbook::session::{ForkConfig, Outcome, StateOwner};
+use scratchbook::session::{ForkConfig, Outcome, SessionUpdate, StateOwner};
 use scratchbook::store::{Limits, SqliteOptions};
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Session,
@@ -85,6 +85,10 @@ async fn refused(sessions: &dyn SessionService, key: &SessionKey, event: Event, 
     assert!(error.to_string().contains(word), "'{word}' is to be in: {error}");
 }
 
+fn renaming() -> AppendOptions {
+    AppendOptions::default().with_update(SessionUpdate::default().with_title("new"))
+}
+
 async fn append(sessions: &dyn SessionService, key: &SessionKey, event: Event) -> Outcome {
     sessions.append(key, event, AppendOptions::default()).await.unwrap().outcome
 }
@@ -108,9 +112,11 @@ async fn a_session_has_no_more_events_than_it_may(store: Store) {
     refused(sessions, &key, event(json!({"a": 1, "user:a": 1})), "events_per_session").await;
     let increment = StateDelta::new().with_increment("app:n", 1).unwrap();
     refused(sessions, &key, Event::new("agent").with_state_delta(increment), "number 4").await;
+    let error = sessions.append(&key, hello("e3"), renaming()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
     assert_eq!(append(sessions, &key, hello("e2")).await, Outcome::Replayed);
     let session = get(sessions, &key).await;
-    assert_eq!((session.events().len(), session.state().len()), (3, 0));
+    assert_eq!((session.events().len(), session.state().len(), session.title()), (3, 0, None));
     sessions.delete_session(&key).await.unwrap();
     sessions.create_session("app", "alice", config(0)).await.unwrap();
     assert_eq!(append(sessions, &key, hello("e1")).await, Outcome::Stored);
@@ -136,6 +142,8 @@ async fn small_limits_are_exact(store: Store) {
     append(sessions, &key, event(most)).await;
     append(sessions, &key, event(json!({"d": 1}))).await;
     refused(sessions, &key, event(json!({"e": 1})), "'e'").await;
+    let error = sessions.append(&key, event(json!({"e": 1})), renaming()).await.unwrap_err();
+    assert_eq!((error.kind(), get(sessions, &key).await.title()), (ErrorKind::ResourceExhausted, None), "{error}");
     append(sessions, &key, removing("d")).await;
 
     // A key that was removed is as new as one that never was.

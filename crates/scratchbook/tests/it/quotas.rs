@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use scratchbook::content::Part;
-use scratchbook::session::{Expiry, ForkConfig, ListSessionsConfig, Outcome, Prune, StateOwner};
+use scratchbook::session::{Expiry, ForkConfig, ListSessionsConfig, Outcome, Prune, SessionServiceExt, StateOwner};
 use scratchbook::store::Limits;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Result, Session,

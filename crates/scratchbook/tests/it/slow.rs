@@ -24,7 +24,7 @@ struct Slow {
 impl SessionService for Slow {
     forward_sessions!(self.store =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
-        list_feed, commits, set_expiry, update_session, prune, list_sessions, locate_session, delete_session, get_state,
+        list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state,
         put_state, list_state_changes, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::event::{Event, check_timestamp};
 use crate::session::check::both;
-use crate::session::{LogPositions, Seen, StateCheck, check_id};
+use crate::session::{LogPositions, Seen, SessionUpdate, StateCheck, check_id};
 
 /// Options for an append.
 ///
@@ -34,6 +34,8 @@ pub struct AppendOptions {
     pub seen: Seen,
     /// A check that can refuse the resulting changes.
     pub check: Option<Arc<dyn StateCheck>>,
+    /// An update of the session that is committed with the event.
+    pub update: Option<SessionUpdate>,
 }
 
 /// When an append fails with `Conflict` because of concurrent commits.
@@ -55,19 +57,45 @@ impl AppendOptions {
     /// Optimistic locking per key: fails if a key that the delta names was written since.
     #[must_use]
     pub fn by_key(seen: Seen) -> Self {
-        Self { conflict: ConflictMode::ByKey, seen, check: None }
+        Self { conflict: ConflictMode::ByKey, seen, ..Self::default() }
     }
 
     /// Optimistic locking per session: fails if the session has new events since.
     #[must_use]
     pub fn by_session(seen: Seen) -> Self {
-        Self { conflict: ConflictMode::BySession, seen, check: None }
+        Self { conflict: ConflictMode::BySession, seen, ..Self::default() }
     }
 
     /// Adds a check that runs in the commit, after those already set.
     #[must_use]
     pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
         self.check = Some(both(self.check, check));
+        self
+    }
+
+    /// Adds an update of the session's title, labels and expiry, which is committed with the event: both or neither.
+    ///
+    /// It is part of what identifies a retry: the same event with the same update changes nothing again, and with
+    /// another update it is `AlreadyExists`. It is not applied if the event is partial, because nothing is stored then.
+    ///
+    /// ```
+    /// use scratchbook::prelude::*;
+    /// use scratchbook::session::SessionUpdate;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let sessions = InMemorySessionService::new();
+    /// let session = sessions.create_session("shop", "alice", Default::default()).await?;
+    /// let found = Event::new("agent").with_state_delta(StateDelta::new().with("parcel", "found")?);
+    /// let options = AppendOptions::default().with_update(SessionUpdate::default().with_title("Parcel found"));
+    /// sessions.append(session.key(), found, options).await?;
+    ///
+    /// let session = sessions.get_session(session.key(), &Default::default()).await?.unwrap();
+    /// assert_eq!((session.seq(), session.title()), (1, Some("Parcel found")));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_update(mut self, update: SessionUpdate) -> Self {
+        self.update = Some(update);
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Sessions: made, read, found, changed, forked, rewound, deleted.
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::support::{Api, S1};
 
@@ -152,6 +152,24 @@ async fn title_labels_and_end_are_changed_and_nothing_else() {
         }
         assert_eq!(api.ok("GET", S1, None).await.get("title"), None, "what was refused has changed nothing");
         api.refused(404, "PATCH", "/v1/apps/shop/users/alice/sessions/none", Some(json!({"title": "x"}))).await;
+    }
+}
+
+#[tokio::test]
+async fn an_update_of_which_a_part_is_refused_changes_nothing() {
+    for api in Api::all().await {
+        let most: Map<String, _> = (0..60).map(|n| (format!("l{n}"), json!("1"))).collect();
+        api.ok("POST", SESSIONS, Some(json!({"id": "s1", "title": "a", "labels": most, "timeToLive": 60}))).await;
+        let before = api.ok("GET", S1, None).await;
+        let more: Map<String, _> = (0..10).map(|n| (format!("more{n}"), json!("1"))).collect();
+        for bad in [
+            json!({"title": "b", "expireTime": null, "labels": more}),
+            json!({"title": "b", "labels": {"x": "1"}, "expireTime": 1.0}),
+            json!({"title": "b", "labels": {"": "1"}, "timeToLive": 90}),
+        ] {
+            api.refused(400, "PATCH", S1, Some(bad)).await;
+            assert_eq!(api.ok("GET", S1, None).await, before);
+        }
     }
 }
 

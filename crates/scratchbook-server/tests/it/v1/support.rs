@@ -29,6 +29,11 @@ impl Api {
         Self { router: server(&store).router(), store, _folder: folder }
     }
 
+    /// Over a store that needs no folder.
+    pub(crate) fn of(store: Store) -> Self {
+        Self { router: server(&store).router(), store, _folder: tempfile::tempdir().unwrap() }
+    }
+
     /// One over memory, and one over SQLite.
     pub(crate) async fn all() -> [Self; 2] {
         let (unused, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -1,5 +1,9 @@
 //! Sessions, changed.
 
+use std::sync::Arc;
+
+use scratchbook::layer::{Keyring, WithEncryption};
+use scratchbook::{InMemorySessionService, Store};
 use serde_json::{Value, json};
 
 use super::{all, at, ids, make, refused, say};
@@ -96,6 +100,27 @@ async fn where_the_state_is_refused_nothing_else_is_changed() {
     let sent = json!({"displayName": "Bye", "labels": {"x": "1"}, "ttl": "60s", "sessionState": {"a": "x".repeat(30)}});
     refused(&api, 413, "INVALID_ARGUMENT", "PATCH", &at("/s1"), Some(sent)).await;
     assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
+}
+
+/// Encrypted, a title of 2,000 bytes is longer than a title may be, which the store alone finds out.
+#[tokio::test]
+async fn where_the_title_is_refused_the_state_is_not_changed_either() {
+    let keys = Keyring::new("k", [7; 32]).unwrap();
+    let api = Api::of(Store::new(Arc::new(WithEncryption::new(InMemorySessionService::new(), keys))));
+    make(&api, "u1", "s1", json!({"displayName": "Hi", "sessionState": {"a": 1}, "ttl": "60s"})).await;
+    let before = api.ok("GET", &at("/s1"), None).await;
+    let title = "x".repeat(2000);
+    let sent = json!({"displayName": title, "labels": {"x": "1"}, "ttl": "90s", "sessionState": {"a": 2, "user:u": 1}});
+    refused(&api, 400, "INVALID_ARGUMENT", "PATCH", &at("/s1"), Some(sent.clone())).await;
+    assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
+    assert_eq!(all(&api, &at("/s1/events"), "sessionEvents").await, [""; 0]);
+    let mut fine = sent;
+    fine["displayName"] = json!("Bye");
+    let after = update(&api, "", fine).await;
+    assert_eq!((&after["displayName"], &after["labels"]), (&json!("Bye"), &json!({"x": "1"})));
+    assert_eq!(after["sessionState"], json!({"a": 2, "user:u": 1}));
+    assert!(after["expireTime"].as_str() > before["expireTime"].as_str(), "{after}");
+    assert_eq!(all(&api, &at("/s1/events"), "sessionEvents").await.len(), 1);
 }
 
 #[tokio::test]

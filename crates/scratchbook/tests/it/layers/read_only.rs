@@ -3,7 +3,7 @@
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::layer::ReadOnly;
-use scratchbook::session::{Capability, FeedStart, ForkConfig, Prune, SessionUpdate};
+use scratchbook::session::{Capability, FeedStart, ForkConfig, Prune, SessionServiceExt, SessionUpdate};
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, Result, SessionService};
 use serde_json::{Map, json};
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use scratchbook::session::{
-    ChangeQuery, Expiry, FeedStart, ForkConfig, Outcome, Prune, PutStateOptions, SessionUpdate, StateOwner,
+    ChangeQuery, Expiry, FeedStart, ForkConfig, Outcome, Prune, PutStateOptions, SessionServiceExt, SessionUpdate,
+    StateOwner,
 };
 use scratchbook::store::{DatabaseOptions, MySqlSessionService};
 use scratchbook::{

@@ -7,7 +7,7 @@ use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::session::{
     ChangeQuery, Expiry, FeedStart, ForkConfig, ListSessionsConfig, ListStateConfig, LogPositions, Prune, Seen,
-    SessionUpdate, StateOwner,
+    SessionServiceExt, SessionUpdate, StateOwner,
 };
 use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionService, StateDelta};

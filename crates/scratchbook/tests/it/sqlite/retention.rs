@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
 use scratchbook::environment::{Environment, SystemEnvironment};
-use scratchbook::session::{ChangeQuery, Expiry, FeedStart, Prune, StateOwner};
+use scratchbook::session::{ChangeQuery, Expiry, FeedStart, Prune, SessionServiceExt, StateOwner};
 use scratchbook::store::SqliteOptions;
 use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use serde_json::{Map, json};

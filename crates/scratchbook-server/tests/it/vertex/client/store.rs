@@ -185,14 +185,13 @@ async fn titles_labels_and_ends_are_changed() {
     assert!(session.expire_time().unwrap() > session.create_time().unwrap());
     let update =
         SessionUpdate::default().with_title("two").with_label("b", "3").without_label("a").with_label("c", "4");
-    sessions.update_session(&key, update).await.unwrap();
-    sessions.set_expiry(&key, Some(Expiry::At(4_000_000_000.5))).await.unwrap();
+    sessions.update_session(&key, update.with_expiry(Expiry::At(4_000_000_000.5))).await.unwrap();
     let read = async || sessions.get_session(&key, &GetSessionConfig::state_only()).await.unwrap().unwrap();
     let session = read().await;
     assert_eq!((session.title(), json!(session.labels())), (Some("two"), json!({"b": "3", "c": "4"})));
     assert_eq!(session.expire_time(), Some(4_000_000_000.5));
-    sessions.update_session(&key, SessionUpdate::default().without_title().without_other_labels()).await.unwrap();
-    sessions.set_expiry(&key, None).await.unwrap();
+    let nothing = SessionUpdate::default().without_title().without_other_labels().with_expiry(None);
+    sessions.update_session(&key, nothing).await.unwrap();
     let session = read().await;
     assert_eq!((session.title(), session.labels().len(), session.expire_time()), (None, 0, None));
     sessions.set_expiry(&key, Some(Expiry::After(Duration::from_millis(300)))).await.unwrap();

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::{Extensions, HeaderMap, Request};
 use google_cloud_auth::credentials::{CacheableResource, Credentials, CredentialsProvider};
 use google_cloud_auth::errors::CredentialsError;
+use scratchbook::session::SessionUpdate;
 use scratchbook::store::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 use scratchbook::{AppendOptions, ErrorKind, GetSessionConfig, SessionKey, SessionService, Store};
 use scratchbook_server::Server;
@@ -109,7 +110,7 @@ async fn anothers_session_is_as_good_as_none() {
     client.delete_session(&bobs).await.unwrap();
     let refused = client.append(&bobs, hello(), AppendOptions::default()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotFound);
-    let refused = client.set_expiry(&bobs, None).await.unwrap_err();
+    let refused = client.update_session(&bobs, SessionUpdate::default().with_expiry(None)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotFound);
     assert!(["delete", "append", "update"].iter().all(|method| script.asked(method).is_empty()));
     assert_eq!(client.locate_session("7", "s").await.unwrap(), Some(key()));
