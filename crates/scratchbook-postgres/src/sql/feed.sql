@@ -21,7 +21,7 @@ last AS MATERIALIZED (
                 t.app_name = $1 AND NOT t.copied AND t.position >= (SELECT position FROM first)
                 AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+            ORDER BY {order} OFFSET $6 - 1 LIMIT 1
         ) AS e ON true
         LEFT JOIN LATERAL (
             SELECT t.position FROM {schema}.state_log AS t CROSS JOIN window_ AS w
@@ -30,7 +30,7 @@ last AS MATERIALIZED (
                 AND {state of user}
                 AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+            ORDER BY {order} OFFSET $6 - 1 LIMIT 1
         ) AS l ON true
         LEFT JOIN LATERAL (
             SELECT t.position FROM {schema}.initial_states AS t CROSS JOIN window_ AS w
@@ -38,7 +38,7 @@ last AS MATERIALIZED (
                 t.app_name = $1 AND t.position IS NOT NULL AND t.position >= (SELECT position FROM first)
                 AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+            ORDER BY {order} OFFSET $6 - 1 LIMIT 1
         ) AS i ON true
         LEFT JOIN LATERAL (
             SELECT t.position FROM {schema}.removals AS t CROSS JOIN window_ AS w
@@ -46,7 +46,7 @@ last AS MATERIALIZED (
                 t.app_name = $1 AND t.position >= (SELECT position FROM first)
                 AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+            ORDER BY {order} OFFSET $6 - 1 LIMIT 1
         ) AS r ON true
 ),
 upto AS MATERIALIZED (SELECT coalesce(position, 9223372036854775807) AS position FROM last)
@@ -73,7 +73,7 @@ FROM (
         AND t.position <= (SELECT position FROM upto)
         AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
         AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-    ORDER BY t.position LIMIT $7
+    ORDER BY {order} LIMIT $7
 ) AS e
 WHERE coalesce(
     (
@@ -91,7 +91,7 @@ FROM (
         AND t.position <= (SELECT position FROM upto)
         AND {state of user}
         AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1) AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-    ORDER BY t.position LIMIT $7
+    ORDER BY {order} LIMIT $7
 ) AS l
 UNION ALL
 SELECT 'created', i.position, i.user_id, i.session_id, i.forked_at, i.state, NULL, NULL, NULL, NULL, NULL
@@ -102,7 +102,7 @@ FROM (
         AND t.position <= (SELECT position FROM upto)
         AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
         AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-    ORDER BY t.position LIMIT $7
+    ORDER BY {order} LIMIT $7
 ) AS i
 WHERE coalesce(
     (
@@ -122,5 +122,5 @@ FROM (
         AND t.position <= (SELECT position FROM upto)
         AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
         AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
-    ORDER BY t.position LIMIT $7
+    ORDER BY {order} LIMIT $7
 ) AS r

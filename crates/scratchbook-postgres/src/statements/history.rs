@@ -105,20 +105,22 @@ pub(in super::super) struct Pages {
 impl Feeds {
     pub(super) fn new(fill: &Fill<'_>) -> Self {
         const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER];
+        const OF_USER: &str = "t.user_id >= $2 AND t.user_id <= $2";
         // Users and apps have separate statements, because the planner finds no index for a condition that may be
-        // trivial.
-        let pages = |of_user: &str, state_of_user: &str| {
+        // trivial. The order of a user's rows is that of the index that begins with the user: if all rows of an app
+        // were of one user when the planner last looked, the app's index would seem to be as good.
+        let pages = |of_user: &str, state_of_user: &str, order: &str| {
             let feed = |first| {
                 let sql = include_str!("../sql/feed.sql").replace("{first}", first).replace("{of user}", of_user);
-                fill.statement(&sql.replace("{state of user}", state_of_user), FEED)
+                fill.statement(&sql.replace("{state of user}", state_of_user).replace("{order}", order), FEED)
             };
             Pages { begin: feed(include_str!("../sql/feed_first.sql")), go_on: feed("SELECT $5::bigint AS position") }
         };
         Self {
             database_id: fill.statement("SELECT id FROM {schema}.database_id WHERE one", &[]),
             now: fill.statement("SELECT pg_catalog.pg_current_snapshot()::text", &[]),
-            of_app: pages("$2 IS NULL", "$2 IS NULL"),
-            of_user: pages("t.user_id = $2", "t.scope = 'user' AND t.user_id = $2"),
+            of_app: pages("$2 IS NULL", "$2 IS NULL", "t.position"),
+            of_user: pages(OF_USER, &format!("t.scope = 'user' AND {OF_USER}"), "t.user_id, t.position"),
         }
     }
 }

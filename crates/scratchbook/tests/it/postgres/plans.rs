@@ -206,19 +206,40 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     .await;
 }
 
-/// Plans are made once a connection. These are made while the tables are empty, and must serve when they are not.
-#[tokio::test]
-async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
-    // On a shared server another test's open transaction would keep old versions of rows alive.
+/// Moments of a young database at which the server may look at a table for its statistics, by which it plans.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Moment {
+    /// Every statement has been planned, and a session has two events.
+    Begun,
+    /// A session has many events, all of one user.
+    Long,
+    /// Apps, users and sessions are many.
+    Many,
+}
+
+/// Plans are made once a connection, and again when the server has looked at a table. What they are made of when tables
+/// are young must serve when they are not.
+async fn calls_cost_what_they_touch(looks: &[(Moment, &str)]) {
+    // On a shared server another test's open transaction would keep old versions of rows alive, as would the server's
+    // own vacuum, which would also look at tables at any moment.
     let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
     let schema = Schema::on(&server.uri());
+    schema.sql("ALTER SYSTEM SET autovacuum = off").await;
+    schema.sql("SELECT pg_reload_conf()").await;
+    let look = async |now: Moment| {
+        for (_, sql) in looks.iter().filter(|(moment, _)| *moment == now) {
+            schema.sql(sql).await;
+        }
+    };
     let service = PostgresSessionService::connect(&schema.uri("&pool_size=1")).await.unwrap();
     create(&service, "first", json!({"a": 1, "user:u": 1, "app:a": 1})).await;
     append(&service, &key("first"), setting("app:a", 1)).await.unwrap();
     warm(&service).await;
+    look(Moment::Begun).await;
     let events = (1..=EVENTS).map(|n| Event::new("agent").with_timestamp(n as f64).with_id(format!("e{n}")));
     let config = CreateSessionConfig::default().with_session_id("long").with_events(events.collect());
     service.create_session("app", "alice", config).await.unwrap();
+    look(Moment::Long).await;
     for n in 0..300 {
         create(&service, &format!("other{n}"), json!({})).await;
         save(&service, &format!("other{n}"), "a").await;
@@ -227,9 +248,33 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
     let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
     service.create_session("app", "late", config).await.unwrap();
     fill_many(&schema).await;
+    look(Moment::Many).await;
     every_call(&schema, &service).await;
-    schema.sql("ANALYZE").await;
-    every_call(&schema, &service).await;
+}
+
+#[tokio::test]
+async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
+    calls_cost_what_they_touch(&[]).await;
+}
+
+#[tokio::test]
+async fn calls_cost_what_they_touch_when_the_server_has_looked_at_all_tables() {
+    calls_cost_what_they_touch(&[(Moment::Many, "ANALYZE")]).await;
+}
+
+#[tokio::test]
+async fn calls_cost_what_they_touch_when_the_server_has_looked_at_all_tables_too_early() {
+    calls_cost_what_they_touch(&[(Moment::Long, "ANALYZE")]).await;
+}
+
+#[tokio::test]
+async fn calls_cost_what_they_touch_when_the_server_has_looked_at_some_tables() {
+    calls_cost_what_they_touch(&[(Moment::Begun, "ANALYZE events"), (Moment::Many, "ANALYZE sessions")]).await;
+}
+
+#[tokio::test]
+async fn calls_cost_what_they_touch_when_tables_were_vacuumed_early() {
+    calls_cost_what_they_touch(&[(Moment::Long, "VACUUM ANALYZE events"), (Moment::Many, "VACUUM")]).await;
 }
 
 /// As many sessions as an app may have, and one id that a thousand users have.
