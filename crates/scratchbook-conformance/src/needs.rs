@@ -68,7 +68,17 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("sizes", &["a_fork_stores_what_it_has_taken_over"]),
         ],
     ),
-    (Feed, &[("titles", &["an_update_is_no_event"]), ("feed", &[]), ("watch", &[]), ("watches", &[])]),
+    (
+        Feed,
+        &[
+            ("titles", &["an_update_is_no_event"]),
+            ("fork", &["a_fork_that_goes_takes_nothing_with_it"]),
+            ("retention", &["a_feed_goes_on_over_what_was_pruned"]),
+            ("feed", &[]),
+            ("watch", &[]),
+            ("watches", &[]),
+        ],
+    ),
     (Removals, &[("removals", &[])]),
     (
         Retention,
