@@ -319,7 +319,8 @@ statements! {
             "(SELECT 1 FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 LIMIT 1)
              UNION ALL (
                  SELECT 1 FROM {schema}.removals
-                 WHERE app_name = $1 AND user_id = $2 AND session_id > '' ORDER BY session_id LIMIT 1
+                 WHERE app_name = $1 AND user_id >= $2 AND user_id <= $2 AND session_id <> ''
+                 ORDER BY user_id, position LIMIT 1
              )",
             &NAMES[..2],
         ),

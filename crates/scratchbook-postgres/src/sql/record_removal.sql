@@ -10,7 +10,14 @@ WITH replaced AS (
         AND (kind = 'pruned' OR $4 <> 'pruned')
 ),
 of_user AS (
-    DELETE FROM {schema}.removals WHERE app_name = $1 AND user_id = $2 AND $4 = 'erased'
+    -- By ctid, in the order of the index by user, so that no other index of the app matches.
+    DELETE FROM {schema}.removals
+    WHERE
+        ctid = ANY (ARRAY(
+            SELECT r.ctid FROM {schema}.removals AS r
+            WHERE $4 = 'erased' AND r.app_name = $1 AND r.user_id >= $2 AND r.user_id <= $2
+            ORDER BY r.user_id, r.position
+        ))
 )
 INSERT INTO {schema}.removals (app_name, user_id, session_id, kind, count, time, position, xid)
 VALUES (
