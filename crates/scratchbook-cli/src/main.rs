@@ -4,6 +4,7 @@ mod agents;
 mod args;
 mod backup;
 mod chat;
+#[cfg(feature = "serve")]
 mod config;
 mod context;
 mod database;
@@ -22,6 +23,7 @@ mod progress;
 mod prune;
 mod reseal;
 mod schema;
+#[cfg(feature = "serve")]
 mod serve;
 mod sessions;
 mod shared_state;
@@ -29,12 +31,15 @@ mod shell;
 mod show;
 mod state;
 mod times;
+#[cfg(feature = "serve")]
 mod token;
 mod usage;
 mod users;
 mod verify;
 mod walk;
 mod watch;
+#[cfg(not(feature = "serve"))]
+mod without_server;
 mod wrap;
 
 use std::process::{self, ExitCode};
@@ -51,6 +56,8 @@ use mimalloc::MiMalloc;
 use output::Output;
 use scratchbook::{Error, ErrorKind};
 use tokio::runtime::{Builder, Runtime};
+#[cfg(not(feature = "serve"))]
+use without_server::{config, serve, token};
 
 /// Memory that one thread allocates for a read is freed by another that answers. An allocator made for this saves a third
 /// of the time of a read over HTTP.

@@ -3,6 +3,10 @@
 //! - `demo/`: the built-in agents. `models.rs`: remote models by name.
 
 mod demo;
+#[cfg(feature = "models")]
+mod models;
+#[cfg(not(feature = "models"))]
+#[path = "without_models.rs"]
 mod models;
 
 use std::path::Path;

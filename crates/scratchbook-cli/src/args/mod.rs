@@ -3,9 +3,11 @@
 mod chat;
 mod maintenance;
 mod scenario;
+#[cfg(feature = "serve")]
 mod serve;
 mod sessions;
 mod state;
+#[cfg(feature = "serve")]
 mod token;
 mod values;
 
@@ -16,10 +18,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use scratchbook::SessionKey;
 
 use crate::failure::EXIT_CODES;
+#[cfg(not(feature = "serve"))]
+use crate::without_server::args as serve;
+#[cfg(not(feature = "serve"))]
+pub(crate) use crate::without_server::{NewTokenArgs, ServeArgs, TokenCommand};
 
 pub(crate) use chat::ChatArgs;
 pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, WalkArgs, WatchArgs};
 pub(crate) use scenario::Scenario;
+#[cfg(feature = "serve")]
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
@@ -28,6 +35,7 @@ pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
     MergeArgs, SetArgs, StateCommand, UnsetArgs, WriteOptions,
 };
+#[cfg(feature = "serve")]
 pub(crate) use token::{NewTokenArgs, TokenCommand};
 pub(crate) use values::{Label, PointInTime};
 
@@ -92,6 +100,7 @@ pub(crate) enum Command {
     /// Creates the database if it does not exist, prints its URL, and serves until Ctrl-C or SIGTERM. It then finishes the
     /// requests that have begun; a second signal ends it at once.
     #[command(after_help = serve::SERVE_HELP)]
+    #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Serve(Box<ServeArgs>),
     /// Talk to an agent in the terminal
     ///
@@ -117,6 +126,7 @@ pub(crate) enum Command {
         command: StateCommand,
     },
     /// Create tokens with which clients log in to a server
+    #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Token {
         #[command(subcommand)]
         command: TokenCommand,

@@ -49,6 +49,10 @@ impl ChatAgent {
                 );
                 (None, Some(note))
             }
+            // The program has no remote models at all.
+            Err(error) if error.kind() == ErrorKind::Unsupported && model.is_none() => {
+                (None, Some(format!("{error}. The demo's own script answers.")))
+            }
             Err(error) => return Err(error),
         };
         let apps = agents::demo(model)?.into_iter().map(|(name, agent)| (name.to_owned(), agent));

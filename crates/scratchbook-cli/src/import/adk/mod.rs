@@ -10,10 +10,15 @@ mod camel_case;
 mod event;
 mod layout;
 mod location;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "without_postgres.rs"]
 mod postgres;
 mod rows;
 mod session;
 mod sqlite;
+#[cfg(feature = "postgres")]
 mod tls;
 mod typescript;
 mod values;

@@ -1,0 +1,17 @@
+//! Remote models in a program without the feature `models`: there are none.
+
+use std::sync::Arc;
+
+use scratchbook::model::Llm;
+use scratchbook::{Error, ErrorKind, Result};
+
+/// Returns no model.
+///
+/// # Errors
+///
+/// Always `Unsupported`.
+pub(crate) fn hosted(name: &str) -> Result<Arc<dyn Llm>> {
+    let message =
+        format!("this scratchbook was built without models such as '{name}'; build it with --features models");
+    Err(Error::new(ErrorKind::Unsupported, message))
+}

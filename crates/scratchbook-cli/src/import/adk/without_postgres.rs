@@ -1,0 +1,17 @@
+//! PostgreSQL in a program without the feature `postgres`: its databases cannot be read.
+
+use scratchbook::{Error, ErrorKind, Result};
+
+use super::sqlite::Sqlite;
+
+/// Opens nothing.
+#[derive(Debug)]
+pub(super) struct Postgres;
+
+impl Postgres {
+    /// Fails with `Unsupported`. The type is that of the other kind of database.
+    pub(super) async fn open(_: &str) -> Result<Sqlite> {
+        let message = "this scratchbook was built without PostgreSQL; build it with --features postgres";
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+}

@@ -1,0 +1,84 @@
+//! `serve` and `token` in a program without the feature `serve`: they say that it is missing.
+
+use std::ffi::OsString;
+
+use clap::{Args, Subcommand};
+use scratchbook::{Error, ErrorKind};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Arguments that are not looked at.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Arguments that are not looked at.
+#[derive(Debug, Args)]
+pub(crate) struct NewTokenArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    New(NewTokenArgs),
+}
+
+pub(crate) mod args {
+    pub(crate) const SERVE_HELP: &str = "";
+}
+
+pub(crate) mod config {
+    use clap::Parser;
+
+    use crate::args::Cli;
+    use crate::failure::Failure;
+
+    /// A setting of a server. There is none.
+    #[derive(Debug)]
+    pub(crate) enum Setting {}
+
+    /// An error in the command line.
+    #[derive(Debug)]
+    pub(crate) enum ParseFailure {
+        /// The command line is invalid, or asks for help.
+        Usage(clap::Error),
+        /// The config file is invalid. Without a server no file is read.
+        #[expect(dead_code, reason = "the server's parser fails with it")]
+        File(Failure),
+    }
+
+    pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ParseFailure> {
+        Cli::try_parse().map(|cli| (cli, Vec::new())).map_err(ParseFailure::Usage)
+    }
+}
+
+pub(crate) mod serve {
+    use super::{Context, Failure, Output, ServeArgs, config, missing};
+
+    pub(crate) async fn serve(
+        _: &Context,
+        _: ServeArgs,
+        _: &[config::Setting],
+        _: &mut Output,
+    ) -> Result<(), Failure> {
+        Err(missing())
+    }
+}
+
+pub(crate) mod token {
+    use super::{Failure, NewTokenArgs, Output, missing};
+
+    pub(crate) fn new(_: NewTokenArgs, _: &mut Output) -> Result<(), Failure> {
+        Err(missing())
+    }
+}
+
+fn missing() -> Failure {
+    let message = "this scratchbook was built without its server; build it with --features serve";
+    Error::new(ErrorKind::Unsupported, message).into()
+}
