@@ -3,6 +3,7 @@
 //! `cargo test` runs one test program after the other, and leaves both of two cores idle for half of the time. Tests
 //! that hold an answer to a time of a second or so would then fail by chance: they run at the end, one at a time.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -89,7 +90,7 @@ pub(crate) fn test(scope: &Scope, skip: &[String]) -> Result<(), Stop> {
     if matches!(scope, Scope::All) {
         check_words(&timed)?;
     }
-    // The longest first: integration tests, which wait the most, then the examples in the documentation.
+    // Integration tests first, which wait the most, then the examples in the documentation.
     let (long, short) = programs.split_at(programs.partition_point(|program| program.has_integration_tests));
     let mut jobs: Vec<Job> = long.iter().map(|program| together(program, skip)).collect();
     jobs.extend(doc_tests(scope, skip)?);
@@ -106,7 +107,11 @@ fn build(scope: &Scope) -> Result<Vec<TestProgram>, Stop> {
     command.args(["--message-format", "json-render-diagnostics"]).args(scope.built());
     let mut programs = programs_in(&output(&mut command)?);
     programs.retain(|program| scope.names(&program.package));
-    programs.sort_by_key(|program| !program.has_integration_tests);
+    programs.sort_by_cached_key(|program| {
+        // The larger a program is, the longer it runs: the largest has to begin first, or everybody waits for it alone.
+        let bytes = fs::metadata(&program.path).map_or(0, |file| file.len());
+        (!program.has_integration_tests, Reverse(bytes))
+    });
     Ok(programs)
 }
 

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 
 use super::Backend;
 use super::gate::Pass;
-use scratchbook_core::session::{CommitNotices, CommitNotifier, Whose};
+use scratchbook_core::session::{CommitNotices, CommitNotifier, CommitScope};
 
 /// The pause between two notices.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ pub(super) struct AfterCommit<D> {
     pub(super) backend: Arc<D>,
     notifier: CommitNotifier,
     /// The owners of commits that other processes have not heard of yet.
-    unannounced: Mutex<HashSet<Whose>>,
+    unannounced: Mutex<HashSet<CommitScope>>,
     announcing: AtomicBool,
     /// Checkpoints are written one at a time, because no call waits for them.
     pub(super) checkpoints: Semaphore,
@@ -51,12 +51,12 @@ impl<D: Backend> AfterCommit<D> {
     }
 
     /// Reports a commit. This costs next to nothing if nobody listens.
-    pub(super) fn committed(self: &Arc<Self>, whose: &[Whose], pass: &Pass) {
-        self.notifier.notify_whose(whose.iter().copied());
-        if !self.backend.may_be_listened_to() || whose.iter().all(|whose| *whose == Whose::Nobody) {
+    pub(super) fn committed(self: &Arc<Self>, scopes: &[CommitScope], pass: &Pass) {
+        self.notifier.notify_scopes(scopes.iter().copied());
+        if !self.backend.may_be_listened_to() || scopes.iter().all(|scope| *scope == CommitScope::Nothing) {
             return;
         }
-        self.add_unannounced(whose);
+        self.add_unannounced(scopes);
         if !self.announcing.swap(true, Ordering::SeqCst) {
             let (after, pass) = (Arc::clone(self), pass.clone());
             tokio::spawn(async move { after.send_notices(pass).await });
@@ -67,8 +67,8 @@ impl<D: Backend> AfterCommit<D> {
     async fn send_notices(&self, pass: Pass) {
         let (mut pass, mut failures) = (Some(pass), 0);
         loop {
-            while let Some(whose) = self.take_unannounced() {
-                let Err(failure) = self.backend.announce(&whose).await else {
+            while let Some(scopes) = self.take_unannounced() {
+                let Err(failure) = self.backend.announce(&scopes).await else {
                     failures = 0;
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -76,7 +76,7 @@ impl<D: Backend> AfterCommit<D> {
                 tracing::debug!(error = %failure.error, "the notice of a commit was not sent to other processes");
                 failures += 1;
                 if failures < MOST_FAILURES {
-                    self.add_unannounced(&whose);
+                    self.add_unannounced(&scopes);
                 }
                 pass = None;
                 tokio::time::sleep(ANNOUNCE_RETRY).await;
@@ -92,17 +92,17 @@ impl<D: Backend> AfterCommit<D> {
 }
 
 impl<D> AfterCommit<D> {
-    fn add_unannounced(&self, whose: &[Whose]) {
+    fn add_unannounced(&self, scopes: &[CommitScope]) {
         let mut unannounced = lock(&self.unannounced);
         match unannounced.len() < MOST_UNANNOUNCED {
-            true => unannounced.extend(whose),
-            false => *unannounced = HashSet::from([Whose::Anybody]),
+            true => unannounced.extend(scopes),
+            false => *unannounced = HashSet::from([CommitScope::Unknown]),
         }
     }
 
-    fn take_unannounced(&self) -> Option<Vec<Whose>> {
-        let whose = std::mem::take(&mut *lock(&self.unannounced));
-        if whose.is_empty() { None } else { Some(whose.into_iter().collect()) }
+    fn take_unannounced(&self) -> Option<Vec<CommitScope>> {
+        let scopes = std::mem::take(&mut *lock(&self.unannounced));
+        if scopes.is_empty() { None } else { Some(scopes.into_iter().collect()) }
     }
 }
 

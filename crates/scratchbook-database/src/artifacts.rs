@@ -10,7 +10,7 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::quota::reserve;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
-use scratchbook_core::session::{SessionKey, Whose};
+use scratchbook_core::session::{CommitScope, SessionKey};
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
@@ -26,7 +26,7 @@ impl<D: Backend> ArtifactService for DatabaseSessionService<D> {
         let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
         let held = reserve(self, session, new.usage()).await?;
         let charge = held.kept_if(|_| true);
-        self.write_charged(Whose::Nobody, Idempotency::NotIdempotent, charge, new, |backend, new| {
+        self.write_charged(CommitScope::Nothing, Idempotency::NotIdempotent, charge, new, |backend, new| {
             backend.save_artifact(new)
         })
         .await
@@ -48,7 +48,7 @@ impl<D: Backend> ArtifactService for DatabaseSessionService<D> {
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
         let address = ArtifactAddress::new(session, filename)?;
-        let delete = self.write(Whose::Nobody, Idempotency::Idempotent, address, |backend, address| {
+        let delete = self.write(CommitScope::Nothing, Idempotency::Idempotent, address, |backend, address| {
             backend.delete_artifact(address)
         });
         delete.await?;

@@ -23,8 +23,8 @@ use scratchbook_core::plan::sql::text::{NewSession, TextChange};
 use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    StateChange, StateOwner, StatePage, Whose,
+    CommitNotifier, CommitScope, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session,
+    SessionKey, StateChange, StateOwner, StatePage,
 };
 
 /// A database: its statements, its connections, and what its errors mean.
@@ -178,6 +178,9 @@ pub trait Retention {
     /// Finds at most this many sessions that have expired.
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>>;
 
+    /// Removes a session as [`Removals::delete_session`] does, if it has expired; returns `false` if it has not.
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool>;
+
     /// Removes at most `limit` events of a session with a number below `before`, the oldest first, and returns how many
     /// it removed.
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64>;
@@ -196,10 +199,6 @@ pub trait Retention {
 pub trait Removals {
     /// Removes a session and everything that belongs to it.
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()>;
-
-    /// Removes a session as [`delete_session`](Self::delete_session) does, if it has expired; returns `false` if it has
-    /// not.
-    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool>;
 
     /// Removes a user from an app, and the user's name from the app's log.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()>;
@@ -268,7 +267,7 @@ pub trait Listen {
     fn may_be_listened_to(&self) -> bool;
 
     /// Announces to other processes, if any of them listens, whose data was committed.
-    async fn announce(&self, whose: &[Whose]) -> Attempt<()>;
+    async fn announce(&self, scopes: &[CommitScope]) -> Attempt<()>;
 }
 
 /// The list of apps and users.

@@ -23,7 +23,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, replay};
 use scratchbook_core::plan::quota::Reservation;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::session::{Committed, Outcome, SessionKey, Whose, no_session};
+use scratchbook_core::session::{CommitScope, Committed, Outcome, SessionKey, no_session};
 
 /// How often a batch that lost against another writer is retried before its appends are tried one by one.
 const TRIES_TOGETHER: u32 = 3;
@@ -214,8 +214,8 @@ impl<D: Backend> AppendWriter<D> {
         match written {
             Ok(rows) if rows.len() == batch.len() => {
                 if let Some(job) = batch.first() {
-                    let whose: Vec<_> = batch.iter().map(|job| Whose::session(&job.work.append.key)).collect();
-                    self.after.committed(&whose, &job.work.pass);
+                    let scopes: Vec<_> = batch.iter().map(|job| CommitScope::session(&job.work.append.key)).collect();
+                    self.after.committed(&scopes, &job.work.pass);
                 }
                 for (mut job, row) in batch.into_iter().zip(rows) {
                     let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());

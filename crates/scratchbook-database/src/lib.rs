@@ -52,7 +52,7 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::plan::quota::{Charge, Quotas};
-use scratchbook_core::session::Whose;
+use scratchbook_core::session::CommitScope;
 
 use after::{AfterCommit, Listeners};
 use events::AppendQueue;
@@ -187,18 +187,18 @@ impl<D: Backend> DatabaseSessionService<D> {
     /// backend with these arguments. A commit notifies the followers of `whose`.
     async fn write<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
-        whose: Whose,
+        scope: CommitScope,
         idempotency: Idempotency,
         args: A,
         attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
     ) -> Result<T> {
-        self.write_charged(whose, idempotency, Charge::none(), args, attempt).await
+        self.write_charged(scope, idempotency, Charge::none(), args, attempt).await
     }
 
     /// Like [`write`](Self::write), for a write that has reserved part of a quota.
     async fn write_charged<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
-        whose: Whose,
+        scope: CommitScope,
         idempotency: Idempotency,
         charge: Charge<T>,
         args: A,
@@ -210,7 +210,7 @@ impl<D: Backend> DatabaseSessionService<D> {
             let done = retry(timeout, idempotency, || attempt(&after.backend, &args)).await;
             match &done {
                 Ok(value) => {
-                    after.committed(&[whose], &pass);
+                    after.committed(&[scope], &pass);
                     charge.settle(value);
                 }
                 Err(failure) if failure.fate == CommitFate::Unknown => charge.keep_unsure(),

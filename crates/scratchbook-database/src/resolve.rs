@@ -15,7 +15,7 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
 use scratchbook_core::plan::quota::{Charge, Reservation};
-use scratchbook_core::session::{Committed, Outcome, StateOwner, Whose};
+use scratchbook_core::session::{CommitScope, Committed, Outcome, StateOwner};
 
 /// Limits how many writes that read first run at the same time.
 #[derive(Clone, Debug)]
@@ -47,9 +47,9 @@ impl<D: Backend> DatabaseSessionService<D> {
         let new = Arc::new(new);
         let pass = self.gate.enter()?;
         let charge = held.kept_if(|(row, _): &(AppendRow, Event)| matches!(row, AppendRow::Stored { .. }));
-        let whose = Whose::session(&new.key);
+        let scope = CommitScope::session(&new.key);
         let (row, event) = self
-            .write_with_permit(whose, Idempotency::Idempotent, charge, Arc::clone(&new), |backend, new| {
+            .write_with_permit(scope, Idempotency::Idempotent, charge, Arc::clone(&new), |backend, new| {
                 backend.append_resolved(new)
             })
             .await?;
@@ -61,9 +61,9 @@ impl<D: Backend> DatabaseSessionService<D> {
     }
 
     pub(super) async fn create_resolved(&self, new: PreparedSession, held: Reservation) -> Result<bool> {
-        let whose = Whose::session(&new.key);
+        let scope = CommitScope::session(&new.key);
         let (args, charge) = ((new, self.environment().new_id()), held.kept_if(|made| *made));
-        self.write_with_permit(whose, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
+        self.write_with_permit(scope, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
             backend.create_resolved(new, token)
         })
         .await
@@ -76,9 +76,9 @@ impl<D: Backend> DatabaseSessionService<D> {
         author: String,
         time: f64,
     ) -> Result<u64> {
-        let (whose, args) = (Whose::owner(&owner), (owner, new, author));
+        let (scope, args) = (CommitScope::owner(&owner), (owner, new, author));
         self.write_with_permit(
-            whose,
+            scope,
             Idempotency::NotIdempotent,
             Charge::none(),
             args,
@@ -89,7 +89,7 @@ impl<D: Backend> DatabaseSessionService<D> {
 
     async fn write_with_permit<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
-        whose: Whose,
+        scope: CommitScope,
         idempotency: Idempotency,
         charge: Charge<T>,
         args: A,
@@ -97,7 +97,7 @@ impl<D: Backend> DatabaseSessionService<D> {
     ) -> Result<T> {
         let permits = self.resolve_permits.clone();
         // Each attempt takes a permit of its own, so that a write that pauses between two attempts does not hold one.
-        self.write_charged(whose, idempotency, charge, args, move |backend, args| {
+        self.write_charged(scope, idempotency, charge, args, move |backend, args| {
             Box::pin(permits.clone().take(attempt(backend, args)))
         })
         .await

@@ -20,10 +20,10 @@ use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, rese
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
-    StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Outcome, PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
+    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::taken;
@@ -90,9 +90,9 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let forked = fork_key(key, &config, self.environment())?;
         let created = micros_of_seconds(self.environment().now());
         let new = NewFork { source: key.clone(), at: config.at, key: forked.clone(), created };
-        let (args, whose) = ((new, self.environment().new_id()), Whose::session(&forked));
+        let (args, scope) = ((new, self.environment().new_id()), CommitScope::session(&forked));
         let charge = reserve_fork(self, key, config.at).await?.kept_if(Option::is_some);
-        let fork = self.write_charged(whose, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
+        let fork = self.write_charged(scope, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
             backend.fork_session(new, token)
         });
         fork.await?.ok_or_else(|| taken(&forked))
@@ -121,7 +121,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         let args = (key.clone(), prepare_update(update, self.environment())?);
-        let change = self.write(Whose::session(key), Idempotency::Idempotent, args, |backend, (key, update)| {
+        let change = self.write(CommitScope::session(key), Idempotency::Idempotent, args, |backend, (key, update)| {
             backend.update_session(key, update)
         });
         if change.await? { Ok(()) } else { Err(no_session(key)) }
@@ -151,7 +151,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let delete = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), |backend, key| {
+        let delete = self.write(CommitScope::session(key), Idempotency::Idempotent, key.clone(), |backend, key| {
             backend.delete_session(key)
         });
         delete.await?;
@@ -187,7 +187,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         }
         let args = (owner.clone(), TextChange::all(&new.changes)?, new.limits, author);
         self.write(
-            Whose::owner(owner),
+            CommitScope::owner(owner),
             Idempotency::NotIdempotent,
             args,
             move |backend, (owner, changes, limits, author)| backend.put_state(owner, changes, limits, author, time),
@@ -221,7 +221,7 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         check_owner(app_name, user_id)?;
         let user = StateOwner::user(app_name, user_id)?;
         let args = (app_name.to_owned(), user_id.to_owned());
-        let delete = self.write(Whose::all_of(&user), Idempotency::Idempotent, args, |backend, (app, user)| {
+        let delete = self.write(CommitScope::all_of(&user), Idempotency::Idempotent, args, |backend, (app, user)| {
             backend.delete_user(app, user)
         });
         delete.await?;
@@ -247,7 +247,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         let before = micros_of_seconds(self.environment().now() - REMOVALS_KEPT.as_secs_f64());
         let step = limit.clamp(1, LET_GO_AT_ONCE);
         loop {
-            let let_go = self.write(Whose::Nobody, Idempotency::Idempotent, (), move |backend, ()| {
+            let let_go = self.write(CommitScope::Nothing, Idempotency::Idempotent, (), move |backend, ()| {
                 backend.let_removals_go(before, step)
             });
             if let_go.await? < step as u64 {
@@ -257,7 +257,7 @@ impl<D: Backend> DatabaseSessionService<D> {
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let prune = self.write(Whose::session(key), Idempotency::Idempotent, key.clone(), move |backend, key| {
+        let prune = self.write(CommitScope::session(key), Idempotency::Idempotent, key.clone(), move |backend, key| {
             backend.prune_events(key, before, limit)
         });
         let pruned = prune.await?;
@@ -266,7 +266,7 @@ impl<D: Backend> DatabaseSessionService<D> {
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        self.write(Whose::owner(owner), Idempotency::Idempotent, owner.clone(), move |backend, owner| {
+        self.write(CommitScope::owner(owner), Idempotency::Idempotent, owner.clone(), move |backend, owner| {
             backend.prune_state_log(owner, before, limit)
         })
         .await
@@ -276,9 +276,9 @@ impl<D: Backend> DatabaseSessionService<D> {
 /// Writes that do not depend on what is stored.
 impl<D: Backend> DatabaseSessionService<D> {
     async fn create(&self, new: NewSession, held: Reservation) -> Result<bool> {
-        let whose = Whose::session(&new.key);
+        let scope = CommitScope::session(&new.key);
         let (args, charge) = ((new, self.environment().new_id()), held.kept_if(|made| *made));
-        self.write_charged(whose, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
+        self.write_charged(scope, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
             backend.create_session(new, token)
         })
         .await

@@ -7,7 +7,7 @@ use super::{Backend, DatabaseSessionService};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::quota::{QuotaStore, Quotas};
 use scratchbook_core::plan::usage::Usage;
-use scratchbook_core::session::{SessionKey, StateOwner, Whose};
+use scratchbook_core::session::{CommitScope, SessionKey, StateOwner};
 
 #[async_trait]
 impl<D: Backend> QuotaStore for DatabaseSessionService<D> {
@@ -30,8 +30,9 @@ impl<D: Backend> QuotaStore for DatabaseSessionService<D> {
     async fn remove_expired(&self, limit: usize) -> Result<u64> {
         let mut removed = 0;
         for key in self.read(|| self.backend.expired(limit)).await? {
-            let delete = self
-                .write(Whose::session(&key), Idempotency::Idempotent, key, |backend, key| backend.delete_expired(key));
+            let delete = self.write(CommitScope::session(&key), Idempotency::Idempotent, key, |backend, key| {
+                backend.delete_expired(key)
+            });
             // A session that was removed or extended in the meantime is not counted, so another call may find none
             // left.
             removed += u64::from(delete.await?);

@@ -6,9 +6,9 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch;
+use super::procedure::{Answer, strange};
 use super::read::EVENT;
 use super::row::address;
-use super::write::{Answer, strange};
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::query::{EventQuery, since_bounds};
 use scratchbook_core::session::SessionKey;

@@ -1,6 +1,6 @@
 //! The limit on the number of keys, which is counted if the procedure has reported that it may be exceeded.
 
-use super::write::Answer;
+use super::procedure::Answer;
 use scratchbook_core::plan::growth::Growth;
 use scratchbook_core::state::Scope;
 

@@ -44,6 +44,7 @@ mod locks;
 mod migrating;
 mod owners;
 mod past;
+mod procedure;
 mod read;
 mod removals;
 mod resolve;
@@ -58,7 +59,6 @@ mod tls;
 mod unique_ids;
 mod uri;
 mod usage;
-mod write;
 
 use std::fmt;
 use std::sync::Arc;

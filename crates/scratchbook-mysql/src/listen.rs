@@ -15,7 +15,7 @@ use super::row::Cells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
-use scratchbook_core::session::{CommitNotifier, Followed, SessionKey, StateOwner, Whose};
+use scratchbook_core::session::{CommitNotifier, CommitScope, Followed, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 use scratchbook_database::{Attempt, Listen};
 
@@ -58,8 +58,8 @@ impl Listen for MySql {
             pause = (pause * 2).min(LATE);
             match self.unreported(notifier).await {
                 // Commits that nobody follows do not make polling more frequent.
-                Ok(whose) => {
-                    if notifier.notify_whose(whose) {
+                Ok(scopes) => {
+                    if notifier.notify_scopes(scopes) {
                         pause = SOON;
                     }
                 }
@@ -67,7 +67,7 @@ impl Listen for MySql {
             }
             if looked.elapsed() >= SESSIONS {
                 match self.moved_sessions(notifier, &mut numbers).await {
-                    Ok(whose) => drop(notifier.notify_whose(whose)),
+                    Ok(scopes) => drop(notifier.notify_scopes(scopes)),
                     Err(failure) => return deaf(&failure.error),
                 }
                 looked = Instant::now();
@@ -84,7 +84,7 @@ impl Listen for MySql {
         false
     }
 
-    async fn announce(&self, _: &[Whose]) -> Attempt<()> {
+    async fn announce(&self, _: &[CommitScope]) -> Attempt<()> {
         Ok(())
     }
 }
@@ -99,7 +99,7 @@ impl MySql {
     }
 
     /// Returns whose commits were not reported yet, in the feeds that are followed.
-    async fn unreported(&self, notifier: &CommitNotifier) -> Attempt<HashSet<Whose>> {
+    async fn unreported(&self, notifier: &CommitNotifier) -> Attempt<HashSet<CommitScope>> {
         let followed: HashMap<String, u64> = {
             let watched = self.watched.lock();
             let followed = watched.iter().filter(|(app, _)| notifier.is_followed(app));
@@ -110,9 +110,9 @@ impl MySql {
             // The commits are numbered first, so that a position says what was reported and the app stays watched.
             self.number_all(&app).await?;
             let reported = followed.get(&app).copied().unwrap_or_default();
-            let (whose, reported) = self.unreported_in(&app, reported).await?;
+            let (scopes, reported) = self.unreported_in(&app, reported).await?;
             self.watched.lock().insert(app, reported);
-            all.extend(whose);
+            all.extend(scopes);
         }
         Ok(all)
     }
@@ -149,7 +149,7 @@ impl MySql {
     }
 
     /// Returns whose commits in the feed of an app come after what was reported, and the last position.
-    async fn unreported_in(&self, app: &str, reported: u64) -> Attempt<(HashSet<Whose>, u64)> {
+    async fn unreported_in(&self, app: &str, reported: u64) -> Attempt<(HashSet<CommitScope>, u64)> {
         let tables = [
             ("state_commits", "scope, user_id, NULL"),
             ("initial_states", "NULL, user_id, session_id"),
@@ -169,24 +169,24 @@ impl MySql {
         }
         let rows = self.read(&sql, values).await?;
         let place = || format!("the feed of {app:?}");
-        let (mut whose, mut end, count) = (HashSet::new(), reported, rows.len());
+        let (mut scopes, mut end, count) = (HashSet::new(), reported, rows.len());
         for row in rows {
             let mut cells = Cells::from(row);
             if let Ok(position) = rows::number(cells.integer(0, place)?, place) {
                 end = position;
                 continue;
             }
-            whose.insert(whose_of(app, &mut cells, place)?);
+            scopes.insert(scope_of(app, &mut cells, place)?);
         }
         // There may be more commits than were read.
         if count > COMMITS {
-            whose = HashSet::from([Whose::all_of(&StateOwner::app(app)?)]);
+            scopes = HashSet::from([CommitScope::all_of(&StateOwner::app(app)?)]);
         }
-        Ok((whose, end))
+        Ok((scopes, end))
     }
 
     /// Returns the followed sessions whose numbers have changed since the last check.
-    async fn moved_sessions(&self, notifier: &CommitNotifier, numbers: &mut Numbers) -> Attempt<Vec<Whose>> {
+    async fn moved_sessions(&self, notifier: &CommitNotifier, numbers: &mut Numbers) -> Attempt<Vec<CommitScope>> {
         let sessions = notifier.followed().into_iter().filter_map(|followed| match followed {
             Followed::Session(key) => Some(key),
             Followed::Owner(_) => None,
@@ -198,9 +198,9 @@ impl MySql {
         }
         // A session that is checked for the first time may have changed since it was read.
         let moved = found.iter().filter(|(key, number)| numbers.get(key) != Some(number));
-        let whose = moved.map(|(key, _)| Whose::session(key)).collect();
+        let scopes = moved.map(|(key, _)| CommitScope::session(key)).collect();
         *numbers = found;
-        Ok(whose)
+        Ok(scopes)
     }
 
     async fn numbers_of(&self, sessions: &[SessionKey], found: &mut Numbers) -> Attempt<()> {
@@ -227,14 +227,14 @@ impl MySql {
     }
 }
 
-fn whose_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<Whose> {
+fn scope_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<CommitScope> {
     let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
     Ok(match cells.optional_text(3, place)? {
         // The removal of a user.
-        Some(session) if session.is_empty() => Whose::all_of(&StateOwner::user(app, &user)?),
-        Some(session) => Whose::session(&stored_key(app, &user, &session)?),
-        None if scope.as_deref() == Some(Scope::App.as_str()) => Whose::owner(&StateOwner::app(app)?),
-        None => Whose::owner(&StateOwner::user(app, &user)?),
+        Some(session) if session.is_empty() => CommitScope::all_of(&StateOwner::user(app, &user)?),
+        Some(session) => CommitScope::session(&stored_key(app, &user, &session)?),
+        None if scope.as_deref() == Some(Scope::App.as_str()) => CommitScope::owner(&StateOwner::app(app)?),
+        None => CommitScope::owner(&StateOwner::user(app, &user)?),
     })
 }
 

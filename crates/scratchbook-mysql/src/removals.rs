@@ -32,13 +32,6 @@ impl Removals for MySql {
         lease.commit().await
     }
 
-    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
-        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
-        let removed = self.make_room(&mut lease, key).await?;
-        lease.commit().await?;
-        Ok(removed)
-    }
-
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
         let address = [app_name, user_id].map(Value::from);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;

@@ -34,6 +34,13 @@ impl Retention for MySql {
         Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
     }
 
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        let removed = self.make_room(&mut lease, key).await?;
+        lease.commit().await?;
+        Ok(removed)
+    }
+
     /// The state after the removed events becomes the state from which the fold begins.
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let here = address(key);

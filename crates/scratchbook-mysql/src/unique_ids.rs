@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::MySql;
 use super::lease::Lease;
-use super::write::{Answer, Begun};
+use super::procedure::{Answer, Begun};
 use scratchbook_core::session::{IdScope, SessionKey};
 use scratchbook_database::Attempt;
 

@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 
 use super::Postgres;
+use super::creations::SessionRow;
 use super::lease::Step;
 use super::locks::param;
 use super::past::FoldColumns;
 use super::read::column;
-use super::write::SessionRow;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};

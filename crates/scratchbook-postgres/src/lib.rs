@@ -36,6 +36,7 @@ mod artifacts;
 mod changes;
 mod connection;
 mod connector;
+mod creations;
 mod error;
 mod events;
 mod feed;
@@ -59,7 +60,6 @@ mod statements;
 mod tls;
 mod uri;
 mod usage;
-mod write;
 
 use std::fmt;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::read::column;
-use scratchbook_core::session::{CommitNotifier, Whose};
+use scratchbook_core::session::{CommitNotifier, CommitScope};
 use scratchbook_database::{Attempt, Listen};
 
 /// The polling interval if notices do not arrive, as behind a pooler.
@@ -108,8 +108,9 @@ impl Listen for Postgres {
         self.listeners.may_exist()
     }
 
-    async fn announce(&self, whose: &[Whose]) -> Attempt<()> {
-        let texts: Vec<String> = Whose::to_texts(whose).iter().map(|text| format!("{}{text}", self.sender)).collect();
+    async fn announce(&self, scopes: &[CommitScope]) -> Attempt<()> {
+        let texts: Vec<String> =
+            CommitScope::to_texts(scopes).iter().map(|text| format!("{}{text}", self.sender)).collect();
         let lease = self.connections.lease().await?;
         let rows = lease.query(&self.statements.listen.announce, &[&texts]).await?;
         if let Some(row) = rows.first() {
@@ -140,7 +141,7 @@ impl Postgres {
             }
             if let Ok(texts) = timeout(LOOK, notices.next()).await {
                 comes_through = true;
-                notifier.notify_whose(texts.iter().flat_map(|text| self.whose(text)));
+                notifier.notify_scopes(texts.iter().flat_map(|text| self.scope(text)));
             }
             let pause = if is_known && comes_through { LOOK_BESIDE_NOTICES } else { LOOK };
             if looked.elapsed() < pause {
@@ -157,13 +158,13 @@ impl Postgres {
 
     /// Returns whose commits another service reports. Our own commits were reported in this process when they were
     /// made.
-    fn whose(&self, text: &str) -> Vec<Whose> {
+    fn scope(&self, text: &str) -> Vec<CommitScope> {
         if text.starts_with(&self.sender) {
             return Vec::new();
         }
         // A notice without the prefix is from an older version, which does not say whose commit it was.
         let sent = text.get(self.sender.len()..).filter(|_| text.starts_with('@')).unwrap_or_default();
-        if sent == HELLO { Vec::new() } else { Whose::parse(sent) }
+        if sent == HELLO { Vec::new() } else { CommitScope::parse(sent) }
     }
 
     async fn say_hello(&self) -> Attempt<()> {

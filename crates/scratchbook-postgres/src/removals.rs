@@ -33,14 +33,6 @@ impl Removals for Postgres {
         lease.commit().await
     }
 
-    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
-        let lease = self.connections.lease().await?;
-        lease.begin().await?;
-        let was_there = self.remove_expired_on(&lease, key).await?;
-        lease.commit().await?;
-        Ok(was_there)
-    }
-
     async fn delete_user(&self, app: &str, user: &str) -> Attempt<()> {
         let statements = &self.statements.delete;
         let lease = self.connections.lease().await?;

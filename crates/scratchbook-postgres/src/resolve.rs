@@ -7,6 +7,7 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::creations::NewRow;
 use super::events::AppendEnd;
 use super::growth::KeyLimit;
 use super::lease::{Lease, Step};
@@ -14,7 +15,6 @@ use super::locks::{Owner, Wanted, param};
 use super::read::column;
 use super::sessions::updated;
 use super::state::StateWrite;
-use super::write::NewRow;
 use super::{Postgres, error};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;

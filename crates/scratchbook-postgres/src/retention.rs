@@ -23,6 +23,14 @@ impl Retention for Postgres {
         Ok(rows.iter().map(key).collect::<Result<_>>()?)
     }
 
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        let lease = self.connections.lease().await?;
+        lease.begin().await?;
+        let was_there = self.remove_expired_on(&lease, key).await?;
+        lease.commit().await?;
+        Ok(was_there)
+    }
+
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let statements = &self.statements.retention;

@@ -12,7 +12,7 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::quota::reserve;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
-use scratchbook_core::session::{SessionKey, Whose};
+use scratchbook_core::session::{CommitScope, SessionKey};
 
 #[async_trait]
 impl ArtifactService for SqliteSessionService {
@@ -28,7 +28,7 @@ impl ArtifactService for SqliteSessionService {
         let held = reserve(self, session, new.usage()).await?;
         let (key, now) = (session.clone(), self.now_micros());
         let bytes = new.text.len() + new.metadata.len();
-        let version = self.write_charged(Whose::Nobody, bytes, held.kept_if(|_| true), move |tx| {
+        let version = self.write_charged(CommitScope::Nothing, bytes, held.kept_if(|_| true), move |tx| {
             // The artifacts of an expired session must not reappear under the new one.
             retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
@@ -113,7 +113,7 @@ impl ArtifactService for SqliteSessionService {
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
         let address = ArtifactAddress::new(session, filename)?;
-        self.write(Whose::Nobody, 0, move |tx| {
+        self.write(CommitScope::Nothing, 0, move |tx| {
             tx.execute(
                 "DELETE FROM artifacts WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4",
                 address.columns(),

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use super::error::Fallible;
 use super::events;
-use super::removal;
+use super::removals;
 use super::retention::no_session_expired;
 use super::row::{decode, lossy, named, number, sql_number, text_length};
 use super::state_log::{CHANGE, change};
@@ -33,7 +33,7 @@ pub(super) fn page(
     let found = connection.prepare_cached(sql)?.query_row([], |row| Ok((number(row, 0)?, row.get::<_, String>(1)?)));
     let (end, database) = named(found, || "the feed's position".to_owned())?;
     let feed = Feed::new(&database, owner);
-    let after = feed.start_since(start, end, removal::deleted_until(connection, owner.app_name())?)?;
+    let after = feed.start_since(start, end, removals::deleted_until(connection, owner.app_name())?)?;
     let limit = limit.clamp(1, 1000);
     let reader = FeedReader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
     let parts = [reader.states()?, reader.created()?, reader.events()?, reader.removals()?];
@@ -153,7 +153,7 @@ impl FeedReader<'_> {
 
     /// Removals of sessions, users and events.
     fn removals(&self) -> Fallible<TablePage> {
-        let mut commits = removal::read(self.connection, self.owner, self.from(), self.limit + 1)?;
+        let mut commits = removals::read(self.connection, self.owner, self.from(), self.limit + 1)?;
         let is_cut = commits.len() > self.limit;
         commits.truncate(self.limit);
         let end = commits.last().filter(|_| is_cut).map(|(position, _)| *position);
@@ -216,7 +216,7 @@ mod tests {
 
     use crate::{SqliteOptions, SqliteSessionService};
     use scratchbook_core::event::Event;
-    use scratchbook_core::session::Whose;
+    use scratchbook_core::session::CommitScope;
     use scratchbook_core::session::{CreateSessionConfig, FeedStart, SessionService, StateOwner};
     use serde_json::json;
 
@@ -226,10 +226,10 @@ mod tests {
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
         for app in ["other", "app"] {
             let sql = foreign_events(app, foreign);
-            service.write(Whose::Nobody, 0, move |tx| tx.execute_text(&sql, [])).await.unwrap();
+            service.write(CommitScope::Nothing, 0, move |tx| tx.execute_text(&sql, [])).await.unwrap();
         }
         let moved = "UPDATE feed SET position = (SELECT max(position) FROM events)";
-        service.write(Whose::Nobody, 0, move |tx| tx.execute(moved, [])).await.unwrap();
+        service.write(CommitScope::Nothing, 0, move |tx| tx.execute(moved, [])).await.unwrap();
         let events = (0..20).map(|n| Event::new("agent").with_timestamp(f64::from(n))).collect();
         let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
         service.create_session("late", "alice", config.clone()).await.unwrap();

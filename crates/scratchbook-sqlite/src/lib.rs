@@ -45,7 +45,7 @@ mod owners;
 mod past;
 mod queue;
 mod read;
-mod removal;
+mod removals;
 mod resolve;
 mod retention;
 mod row;
@@ -60,7 +60,7 @@ mod tests;
 mod transaction;
 mod usage;
 mod watch;
-mod write;
+mod write_queue;
 mod writer;
 
 use std::path::Path;
@@ -83,11 +83,11 @@ use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::quota::{Charge, Quotas};
-use scratchbook_core::session::{Session, SessionKey, SessionService, Whose, micros_of_seconds};
+use scratchbook_core::session::{CommitScope, Session, SessionKey, SessionService, micros_of_seconds};
 use scratchbook_core::store::closed;
 use transaction::Tx;
 use watch::Commits;
-use write::{QueuedWrite, WriteQueue};
+use write_queue::{QueuedWrite, WriteQueue};
 use writer::{Shared, Writer};
 
 pub use options::{SqliteMode, SqliteOptions, Synchronous};
@@ -265,34 +265,34 @@ impl SqliteSessionService {
     /// notified.
     async fn write<T: Send + 'static>(
         &self,
-        whose: Whose,
+        scope: CommitScope,
         bytes: usize,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        self.write_charged(whose, bytes, Charge::none(), work).await
+        self.write_charged(scope, bytes, Charge::none(), work).await
     }
 
     /// As [`write`](Self::write), for a write that reserves room of a quota.
     async fn write_charged<T: Send + 'static>(
         &self,
-        whose: Whose,
+        scope: CommitScope,
         bytes: usize,
         charge: Charge<T>,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
         let (write, answer) = QueuedWrite::charged(bytes, charge, work);
-        self.writable()?.writes.submit(write.of(whose)).await?;
+        self.writable()?.writes.submit(write.of(scope)).await?;
         answer.await.map_err(|_| read::thread_ended())?
     }
 
     /// Runs a write that removes data, and removes it from the write-ahead log as well.
     async fn erase<T: Send + 'static>(
         &self,
-        whose: Whose,
+        scope: CommitScope,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
         let (write, answer) = QueuedWrite::new(0, work);
-        self.writable()?.writes.submit(write.of(whose).erasing()).await?;
+        self.writable()?.writes.submit(write.of(scope).erasing()).await?;
         answer.await.map_err(|_| read::thread_ended())?
     }
 

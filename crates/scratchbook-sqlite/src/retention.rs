@@ -4,9 +4,8 @@ use rusqlite::{Connection, params};
 
 use super::error::Fallible;
 use super::past;
-use super::removal;
+use super::removals;
 use super::row::{sql_limit, sql_number};
-use super::sessions;
 use super::state::scope_and_user;
 use super::transaction::Tx;
 use super::usage;
@@ -47,7 +46,7 @@ pub(super) fn delete_expired(tx: &Tx<'_>, now: i64, limit: usize) -> Fallible<us
     let expired = expired.collect::<rusqlite::Result<Vec<_>>>()?;
     let (mut deleted, mut events) = (0, 0);
     for ([app, user, session], seq) in &expired {
-        sessions::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now)?;
+        removals::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now)?;
         deleted += 1;
         events += seq.unsigned_abs();
         if events >= EVENTS_AT_ONCE {
@@ -62,7 +61,7 @@ pub(super) fn delete_if_expired(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fall
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let sql = "SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND expire_time <= ?4";
     let expired = tx.find_row(sql, params![app, user, session, now], |_| Ok(()))?;
-    expired.map_or(Ok(()), |()| sessions::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now))
+    expired.map_or(Ok(()), |()| removals::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now))
 }
 
 /// Removes the oldest events of a session, keeps their fold as its initial state, and returns their number.
@@ -101,7 +100,7 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
         // without counting them.
         usage::count(tx, key)?;
     }
-    removal::of_session(tx, [app, user, session], RemovalKind::Pruned, seq, now)?;
+    removals::of_session(tx, [app, user, session], RemovalKind::Pruned, seq, now)?;
     Ok(until - stored.base)
 }
 

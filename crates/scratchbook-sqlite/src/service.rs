@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::events::{Appended, EventPage};
 use super::transaction::Tx;
 use super::{
-    Open, SqliteMode, SqliteSessionService, events, feed, fork, list, locate, owners, past, removal, resolve,
+    Open, SqliteMode, SqliteSessionService, events, feed, fork, list, locate, owners, past, removals, resolve,
     retention, sessions, state, state_log, usage, writer,
 };
 use scratchbook_core::environment::Environment;
@@ -27,10 +27,10 @@ use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
-    Whose, check_id, check_owner, micros_of_seconds, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
+    StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -47,13 +47,13 @@ impl SessionService for SqliteSessionService {
         let metadata = prepared.metadata.clone();
         let charge = reserve_session(self, &prepared).await?.kept_if(|_| true);
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
-        let whose = Whose::session(&key);
+        let scope = CommitScope::session(&key);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
-            self.write_charged(whose, new.bytes(), charge, move |tx| sessions::create(tx, &new, now)).await?;
+            self.write_charged(scope, new.bytes(), charge, move |tx| sessions::create(tx, &new, now)).await?;
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
-            self.write_charged(whose, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
+            self.write_charged(scope, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
         // The same follow-up work as if the events had been appended one by one.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
@@ -98,8 +98,8 @@ impl SessionService for SqliteSessionService {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
         let charge = reserve_fork(self, key, config.at).await?.kept_if(|_| true);
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
-        let whose = Whose::session(&fork);
-        self.write_charged(whose, 0, charge, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
+        let scope = CommitScope::session(&fork);
+        self.write_charged(scope, 0, charge, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
         let made = self.made(&fork, EventQuery::None).await?;
         let made_now = || {
             let now = seconds_of_micros(now);
@@ -130,7 +130,7 @@ impl SessionService for SqliteSessionService {
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         let update = prepare_update(update, self.environment.as_ref())?;
         let (key, now) = (key.clone(), self.now_micros());
-        self.write(Whose::session(&key), 0, move |tx| sessions::update(tx, &key, &update, now)).await
+        self.write(CommitScope::session(&key), 0, move |tx| sessions::update(tx, &key, &update, now)).await
     }
 
     async fn prune(&self, what: Prune, limit: usize) -> Result<u64> {
@@ -154,7 +154,7 @@ impl SessionService for SqliteSessionService {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         let (gone, now) = (key.clone(), self.now_micros());
-        self.erase(Whose::session(key), move |tx| sessions::delete(tx, &gone, now)).await?;
+        self.erase(CommitScope::session(key), move |tx| removals::delete(tx, &gone, now)).await?;
         self.quotas.forget(&key.user());
         Ok(())
     }
@@ -172,7 +172,7 @@ impl SessionService for SqliteSessionService {
             PreparedAppend::Resolved { bytes, of } => {
                 let charge = held.kept_if(|committed: &Committed| committed.outcome == Outcome::Stored);
                 let append = move |tx: &Tx<'_>| resolve::append(tx, &address, &of.0, &of.1, now);
-                let committed = self.write_charged(Whose::session(key), bytes, charge, append).await?;
+                let committed = self.write_charged(CommitScope::session(key), bytes, charge, append).await?;
                 self.after_append(key, committed.event.seq.unwrap_or_default());
                 return Ok(committed);
             }
@@ -180,7 +180,7 @@ impl SessionService for SqliteSessionService {
         let (shared, charge) =
             (Arc::clone(&new), held.kept_if(|appended: &Appended| matches!(appended, Appended::Stored { .. })));
         let append = move |tx: &Tx<'_>| events::append(tx, &address, &shared, now);
-        let appended = self.write_charged(Whose::session(key), new.bytes(), charge, append).await?;
+        let appended = self.write_charged(CommitScope::session(key), new.bytes(), charge, append).await?;
         Ok(match appended {
             Appended::Replayed(committed) => committed,
             Appended::Stored { seq, position } => {
@@ -204,13 +204,13 @@ impl SessionService for SqliteSessionService {
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let prepared = prepare_state(owner, delta, &options, &self.limits)?;
         let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
-        let whose = Whose::owner(&owner);
+        let scope = CommitScope::owner(&owner);
         if !prepared.is_plain() {
-            return self.write(whose, 0, move |tx| resolve::put_state(tx, &owner, &prepared, &author, time)).await;
+            return self.write(scope, 0, move |tx| resolve::put_state(tx, &owner, &prepared, &author, time)).await;
         }
         let (changes, limits) = (TextChange::all(&prepared.changes)?, prepared.limits);
         let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(whose, bytes, move |tx| state::put_state(tx, &owner, &changes, &limits, &author, time)).await
+        self.write(scope, bytes, move |tx| state::put_state(tx, &owner, &changes, &limits, &author, time)).await
     }
 
     async fn list_state_changes(
@@ -236,8 +236,8 @@ impl SessionService for SqliteSessionService {
         check_owner(app_name, user_id)?;
         let user = StateOwner::user(app_name, user_id)?;
         let (app_name, user_id, now) = (app_name.to_owned(), user_id.to_owned(), self.now_micros());
-        let whose = Whose::all_of(&user);
-        self.erase(whose, move |tx| sessions::delete_user(tx, &app_name, &user_id, now)).await?;
+        let scope = CommitScope::all_of(&user);
+        self.erase(scope, move |tx| removals::delete_user(tx, &app_name, &user_id, now)).await?;
         self.quotas.forget(&user);
         Ok(())
     }
@@ -247,7 +247,7 @@ impl SessionService for SqliteSessionService {
             // A read-only service only has to be readable.
             return self.read(|_| Ok(())).await;
         }
-        self.write(Whose::Nobody, 0, writer::check_writable).await
+        self.write(CommitScope::Nothing, 0, writer::check_writable).await
     }
 
     async fn close(&self) -> Result<()> {
@@ -268,23 +268,25 @@ impl SqliteSessionService {
         let deleted = self.remove_expired(limit).await?;
         let old = self.now_micros().saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
         let step = limit.clamp(1, LET_GO_AT_ONCE);
-        while self.read(move |connection| removal::any_before(connection, old)).await?
-            && self.erase(Whose::Nobody, move |tx| removal::delete_before(tx, old, step)).await? == step
-        {}
+        while self.read(move |connection| removals::any_before(connection, old)).await?
+            && self.erase(CommitScope::Nothing, move |tx| removals::delete_before(tx, old, step)).await? == step
+        {
+        }
         Ok(deleted)
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
         let (of, now) = (key.clone(), self.now_micros());
-        let pruned =
-            self.erase(Whose::session(key), move |tx| retention::prune_events(tx, &of, before, limit, now)).await?;
+        let pruned = self
+            .erase(CommitScope::session(key), move |tx| retention::prune_events(tx, &of, before, limit, now))
+            .await?;
         self.quotas.forget(&key.user());
         Ok(pruned)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
         let owner = owner.clone();
-        self.erase(Whose::owner(&owner), move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
+        self.erase(CommitScope::owner(&owner), move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
     }
 }
 
@@ -314,7 +316,7 @@ impl QuotaStore for SqliteSessionService {
         // If nothing has expired, the call does not wait for the writer.
         while removed < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
             removed +=
-                self.erase(Whose::Anybody, move |tx| retention::delete_expired(tx, now, limit - removed)).await?;
+                self.erase(CommitScope::Unknown, move |tx| retention::delete_expired(tx, now, limit - removed)).await?;
         }
         if removed > 0 {
             self.quotas.forget_all();

@@ -6,9 +6,8 @@ use super::error::Fallible;
 use super::events::{self, EventPage};
 use super::growth::Growth;
 use super::locate;
-use super::removal;
 use super::retention;
-use super::row::{named, number, sql_limit};
+use super::row::{named, number};
 use super::state;
 use super::state_log::Origin;
 use super::transaction::Tx;
@@ -18,9 +17,7 @@ use scratchbook_core::plan::room::MOST_AT_ONCE;
 use scratchbook_core::plan::sql::rows::{self, described};
 use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
 use scratchbook_core::plan::update::PreparedUpdate;
-use scratchbook_core::session::{
-    LogPositions, RemovalKind, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros,
-};
+use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros};
 use scratchbook_core::state::{Scope, StateMap};
 use scratchbook_core::store::taken;
 
@@ -172,53 +169,4 @@ pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible
 pub(super) fn create_time(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
     let sql = "SELECT create_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
     tx.find_row(sql, params![key.app_name(), key.user_id(), key.session_id()], |row| row.get(0))
-}
-
-/// Deletes a session and everything that belongs to it.
-pub(super) fn delete(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<()> {
-    delete_by_columns(tx, [key.app_name(), key.user_id(), key.session_id()], RemovalKind::Deleted, now)
-}
-
-/// As [`delete`], by the columns of a key, which are not checked.
-pub(super) fn delete_by_columns(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, now: i64) -> Fallible<()> {
-    let gone = "DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 RETURNING seq";
-    let Some(last) = tx.find_row(gone, address, |row| row.get(0))? else {
-        return Ok(());
-    };
-    for table in ["initial_states", "session_states", "events", "checkpoints", "artifacts"] {
-        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3");
-        tx.execute_text(&sql, address)?;
-    }
-    removal::of_session(tx, address, kind, last, now)
-}
-
-/// Deletes a user from an app, and the user's name from the log of the app's state.
-pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str, now: i64) -> Fallible<()> {
-    let sessions = tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2", [app_name, user_id])?;
-    let mut gone = sessions;
-    gone += tx.execute(
-        "DELETE FROM removals WHERE app_name = ?1 AND user_id = ?2 AND session_id <> ''",
-        [app_name, user_id],
-    )?;
-    for table in ["initial_states", "session_states", "user_states", "events", "checkpoints", "artifacts"] {
-        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2");
-        gone += tx.execute_text(&sql, [app_name, user_id])?;
-    }
-    if gone > 0 {
-        removal::of_user(tx, app_name, user_id, sql_limit(sessions), now)?;
-    }
-    for table in ["state_log", "pruned_logs"] {
-        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2");
-        tx.execute_text(&sql, [app_name, user_id])?;
-    }
-    tx.execute(
-        "UPDATE state_log SET session_user = NULL, session_id = NULL, seq = NULL
-         WHERE app_name = ?1 AND scope = 'app' AND session_user = ?2",
-        [app_name, user_id],
-    )?;
-    tx.execute(
-        "UPDATE state_log SET author = '' WHERE app_name = ?1 AND scope = 'app' AND author = ?2",
-        [app_name, user_id],
-    )?;
-    Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
-use super::{SqliteOptions, SqliteSessionService, Whose};
+use super::{CommitScope, SqliteOptions, SqliteSessionService};
 use scratchbook_core::error::{Error, ErrorKind};
 
 #[tokio::test]
@@ -16,14 +16,13 @@ async fn a_small_write_does_not_wait_for_a_large_one_that_came_after_it() {
     let path = folder.path().join("agents.db");
     let service = SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap();
     let ((begin, begun), (go, gone)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
-    let mut first = pin!(
-        service.write(Whose::Nobody, 9, move |_| begun.recv().map_err(|_| Error::internal("nobody lets it").into()))
-    );
-    let mut small = pin!(service.write(Whose::Nobody, 9, |tx| tx.next_position()));
-    let mut large =
-        pin!(service.write(Whose::Nobody, 2 << 20, move |_| {
-            gone.recv().map_err(|_| Error::internal("nobody lets it").into())
-        }));
+    let mut first = pin!(service.write(CommitScope::Nothing, 9, move |_| {
+        begun.recv().map_err(|_| Error::internal("nobody lets it").into())
+    }));
+    let mut small = pin!(service.write(CommitScope::Nothing, 9, |tx| tx.next_position()));
+    let mut large = pin!(service.write(CommitScope::Nothing, 2 << 20, move |_| {
+        gone.recv().map_err(|_| Error::internal("nobody lets it").into())
+    }));
     assert!(first.as_mut().now_or_never().is_none());
     assert!(small.as_mut().now_or_never().is_none());
     assert!(large.as_mut().now_or_never().is_none());
@@ -39,11 +38,11 @@ async fn a_panic_in_a_write_or_a_read_is_its_own_error_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agents.db");
     let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
-    let write = service.write::<()>(Whose::Nobody, 0, |tx| {
+    let write = service.write::<()>(CommitScope::Nothing, 0, |tx| {
         tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1, 1)", [])?;
         panic!("a defect")
     });
-    let position = service.write(Whose::Nobody, 0, |tx| tx.next_position());
+    let position = service.write(CommitScope::Nothing, 0, |tx| tx.next_position());
     let (broken, position) = tokio::join!(write, position);
     assert_eq!(broken.unwrap_err().kind(), ErrorKind::Internal);
     assert_eq!(position.unwrap(), 1);

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::error::Fallible;
 use super::read::snapshot;
-use scratchbook_core::session::{CommitNotices, CommitNotifier, SessionKey, StateOwner, Whose};
+use scratchbook_core::session::{CommitNotices, CommitNotifier, CommitScope, SessionKey, StateOwner};
 
 /// How often the writer looks for commits of other processes while there are watchers.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
@@ -48,8 +48,8 @@ struct Counters {
 
 impl Commits {
     /// Reports commits of this process.
-    pub(super) fn notify(&self, whose: impl IntoIterator<Item = Whose>) {
-        self.notifier.notify_whose(whose);
+    pub(super) fn notify(&self, scopes: impl IntoIterator<Item = CommitScope>) {
+        self.notifier.notify_scopes(scopes);
     }
 
     /// Adds a watcher. While there are any, the writer looks for commits of other processes.
@@ -73,20 +73,20 @@ impl Commits {
             *others = OtherProcesses::default();
         } else if others.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN) {
             others.looked = Some(Instant::now());
-            let whose = snapshot(connection, |connection| others.look(connection)).unwrap_or_else(|error| {
+            let scopes = snapshot(connection, |connection| others.look(connection)).unwrap_or_else(|error| {
                 // The watchers will see the error, or the recovery, when they read the feed.
                 tracing::debug!(?error, "the search for commits of other processes failed");
                 others.seen = None;
                 others.all_at_most()
             });
-            self.notifier.notify_whose(whose);
+            self.notifier.notify_scopes(scopes);
         }
     }
 }
 
 impl OtherProcesses {
     /// The owners of what other processes have committed since the last look.
-    fn look(&mut self, connection: &Connection) -> Fallible<Vec<Whose>> {
+    fn look(&mut self, connection: &Connection) -> Fallible<Vec<CommitScope>> {
         let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
         let seen = self.seen.replace(Counters { version, position });
@@ -106,19 +106,19 @@ impl OtherProcesses {
         self.woken.is_none_or(|woken| woken.elapsed() >= ALL_AGAIN)
     }
 
-    fn all(&mut self) -> Vec<Whose> {
+    fn all(&mut self) -> Vec<CommitScope> {
         (self.woken, self.owed) = (Some(Instant::now()), false);
-        vec![Whose::Anybody]
+        vec![CommitScope::Unknown]
     }
 
-    fn all_at_most(&mut self) -> Vec<Whose> {
+    fn all_at_most(&mut self) -> Vec<CommitScope> {
         if self.may_wake_all() { self.all() } else { Vec::new() }
     }
 }
 
 /// The sessions and users of the events and removals between two positions, if there is nothing else between them.
 /// Some of them may be our own.
-fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<Whose>>> {
+fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<CommitScope>>> {
     if until - after > EVENTS {
         return Ok(None);
     }
@@ -127,12 +127,12 @@ fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<
          WHERE position > ?1 AND position <= ?2 GROUP BY app_name, user_id, session_id",
     )?;
     let mut rows = statement.query([after, until])?;
-    let (mut found, mut whose) = (0, Vec::new());
+    let (mut found, mut scopes) = (0, Vec::new());
     while let Some(row) = rows.next()? {
         let [app, user, session]: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
         found += row.get::<_, i64>(3)?;
         match SessionKey::new(&app, &user, &session) {
-            Ok(key) => whose.push(Whose::session(&key)),
+            Ok(key) => scopes.push(CommitScope::session(&key)),
             Err(_) => return Ok(None),
         }
     }
@@ -142,15 +142,18 @@ fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<
     while let Some(row) = rows.next()? {
         let [app, user, session]: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
         found += 1;
-        let of_session = || SessionKey::new(&app, &user, &session).map(|key| Whose::session(&key));
-        let of =
-            if session.is_empty() { StateOwner::user(&app, &user).map(|u| Whose::all_of(&u)) } else { of_session() };
+        let of_session = || SessionKey::new(&app, &user, &session).map(|key| CommitScope::session(&key));
+        let of = if session.is_empty() {
+            StateOwner::user(&app, &user).map(|u| CommitScope::all_of(&u))
+        } else {
+            of_session()
+        };
         match of {
-            Ok(of) => whose.push(of),
+            Ok(of) => scopes.push(of),
             Err(_) => return Ok(None),
         }
     }
-    Ok((found == until - after).then_some(whose))
+    Ok((found == until - after).then_some(scopes))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::locks::FileLock;
 use super::queue::Next;
 use super::transaction::Tx;
 use super::watch::{Commits, OtherProcesses};
-use super::write::{QueuedWrite, WriteReceiver};
+use super::write_queue::{QueuedWrite, WriteReceiver};
 use scratchbook_core::error::{Error, Result};
 
 /// The most writes, and bytes, that are committed together; a single larger write is committed alone. This bounds
@@ -131,7 +131,7 @@ impl Committer {
         let mut group = self.locked_group(tx, first);
         self.check_written(tx, &mut group);
         // Watchers are notified before the answers, so that a caller who has an answer finds them notified.
-        self.commits.notify(group.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.whose));
+        self.commits.notify(group.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.scope));
         let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
         for FinishedWrite { queued, outcome } in group {
             queued.job.answer(outcome.map_err(|e| e.into_error(self.files.path())));

@@ -36,11 +36,11 @@ use crate::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserv
 use crate::plan::room::{Room, Users, bytes_of_values};
 use crate::plan::update::{prepare_append, prepare_update};
 use crate::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events,
-    FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig,
-    ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions, Removal, RemovalKind, Session,
-    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner,
-    micros_of_seconds, no_session, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, CommitScope, Committed,
+    CreateSessionConfig, Events, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder,
+    ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions, Removal,
+    RemovalKind, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, check_id,
+    check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;
@@ -495,7 +495,7 @@ impl SessionService for InMemorySessionService {
                     change.author.clear();
                 }
             }
-            self.notifier.notify_whose([Whose::all_of(&user)]);
+            self.notifier.notify_scopes([CommitScope::all_of(&user)]);
         }
         Ok(())
     }

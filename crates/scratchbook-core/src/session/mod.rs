@@ -2,6 +2,7 @@
 
 mod capability;
 mod check;
+mod commit_scope;
 mod ext;
 mod feed;
 mod forward;
@@ -18,7 +19,6 @@ mod tail;
 mod verify;
 mod watch;
 mod watches;
-mod whose;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +53,8 @@ pub use watch::{Watch, Watched};
 pub use watches::Watches;
 
 #[doc(hidden)]
+pub use commit_scope::{CommitScope, ScopeHashes};
+#[doc(hidden)]
 pub use ext::no_session;
 #[doc(hidden)]
 pub use ext::temp_changes;
@@ -69,8 +71,6 @@ pub use notices::Followed;
 pub use options::PAGE_BYTES;
 #[doc(hidden)]
 pub use retry::pauses as retry_pauses;
-#[doc(hidden)]
-pub use whose::{Places, Whose};
 
 /// A snapshot of a conversation: its events and its merged state.
 ///

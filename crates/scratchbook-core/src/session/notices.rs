@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 
-use super::whose::{Places, Whose};
+use super::commit_scope::{CommitScope, ScopeHashes};
 use super::{SessionKey, StateOwner};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,10 +21,10 @@ pub enum Followed {
 }
 
 impl Followed {
-    fn places(&self) -> Places {
+    fn hashes(&self) -> ScopeHashes {
         match self {
-            Self::Owner(owner) => Places::of_owner(owner),
-            Self::Session(key) => Places::of_session(key),
+            Self::Owner(owner) => ScopeHashes::of_owner(owner),
+            Self::Session(key) => ScopeHashes::of_session(key),
         }
     }
 }
@@ -52,7 +52,7 @@ struct Shared {
 #[derive(Debug)]
 struct Follower {
     followed: Followed,
-    places: Places,
+    hashes: ScopeHashes,
     count: usize,
     sender: watch::Sender<LastNotice>,
 }
@@ -90,44 +90,44 @@ impl CommitNotifier {
 
     /// Reports a commit without saying what it belongs to: everybody wakes. Cheap if nobody waits, and never blocks.
     pub fn notify(&self) {
-        self.notify_whose([Whose::Anybody]);
+        self.notify_scopes([CommitScope::Unknown]);
     }
 
     /// Reports a commit to a session, or its deletion: the followers of the session, its user and its app wake. As
     /// cheap as [`notify`](Self::notify).
     pub fn notify_session(&self, session: &SessionKey) {
         if self.is_heard() {
-            self.notify_whose([Whose::session(session)]);
+            self.notify_scopes([CommitScope::session(session)]);
         }
     }
 
     /// Reports that keys of a user or an app were written outside of any session. As cheap as [`notify`](Self::notify).
     pub fn notify_owner(&self, owner: &StateOwner) {
         if self.is_heard() {
-            self.notify_whose([Whose::owner(owner)]);
+            self.notify_scopes([CommitScope::owner(owner)]);
         }
     }
 
     /// Reports the scope of a commit; returns whether anybody follows it.
     #[doc(hidden)]
-    pub fn notify_whose(&self, whose: impl IntoIterator<Item = Whose>) -> bool {
+    pub fn notify_scopes(&self, scopes: impl IntoIterator<Item = CommitScope>) -> bool {
         if !self.is_heard() {
             return false;
         }
         let at = self.0.clock.fetch_add(1, Ordering::SeqCst) + 1;
         let (mut any, mut reached) = (false, false);
         let followers = self.0.followers();
-        for whose in whose {
-            any |= whose != Whose::Nobody;
-            match whose.reach() {
-                Some(places) => {
-                    for follower in places.into_iter().flatten().filter_map(|place| followers.get(&place)).flatten() {
+        for scope in scopes {
+            any |= scope != CommitScope::Nothing;
+            match scope.reach() {
+                Some(hashes) => {
+                    for follower in hashes.into_iter().flatten().filter_map(|place| followers.get(&place)).flatten() {
                         follower.wake(at);
                         reached = true;
                     }
                 }
                 None => {
-                    for follower in followers.values().flatten().filter(|follower| whose.reaches(&follower.places)) {
+                    for follower in followers.values().flatten().filter(|follower| scope.reaches(&follower.hashes)) {
                         follower.wake(at);
                         reached = true;
                     }
@@ -185,22 +185,22 @@ impl Shared {
     }
 
     fn follow(&self, followed: &Followed) -> watch::Receiver<LastNotice> {
-        let places = followed.places();
+        let hashes = followed.hashes();
         let mut followers = self.followers();
-        let here = followers.entry(places.own()).or_default();
+        let here = followers.entry(hashes.own()).or_default();
         if let Some(follower) = here.iter_mut().find(|follower| follower.followed == *followed) {
             follower.count += 1;
             return follower.sender.subscribe();
         }
         let last = LastNotice { open: self.all.borrow().open, at: self.clock.load(Ordering::SeqCst) };
         let (sender, receiver) = watch::channel(last);
-        here.push(Follower { followed: followed.clone(), places, count: 1, sender });
+        here.push(Follower { followed: followed.clone(), hashes, count: 1, sender });
         receiver
     }
 
     fn leave(&self, followed: &Followed) {
         let mut followers = self.followers();
-        let place = followed.places().own();
+        let place = followed.hashes().own();
         if let Some(here) = followers.get_mut(&place) {
             here.iter_mut().filter(|follower| follower.followed == *followed).for_each(|follower| follower.count -= 1);
             here.retain(|follower| follower.count > 0);
@@ -321,7 +321,7 @@ impl Drop for CommitNotices {
 mod tests {
     use futures_util::FutureExt;
 
-    use super::{CommitNotices, CommitNotifier, Whose};
+    use super::{CommitNotices, CommitNotifier, CommitScope};
     use crate::session::{SessionKey, StateOwner};
 
     fn woken(notices: &mut CommitNotices) -> bool {
@@ -342,17 +342,17 @@ mod tests {
         let mut of_one = notifier.subscribe().of_session(&key("alice", "one"));
         let mut of_two = notifier.subscribe().of_session(&key("alice", "two"));
         let mut of_other = notifier.subscribe().of_owner(&StateOwner::app("other").unwrap());
-        let mut heard = |whose| {
-            notifier.notify_whose([whose]);
+        let mut heard = |scope| {
+            notifier.notify_scopes([scope]);
             [&mut all, &mut of_app, &mut of_alice, &mut of_bob, &mut of_one, &mut of_two, &mut of_other].map(woken)
         };
-        assert_eq!(heard(Whose::session(&key("alice", "one"))), [true, true, true, false, true, false, false]);
-        assert_eq!(heard(Whose::owner(&alice)), [true, true, true, false, false, false, false]);
-        assert_eq!(heard(Whose::owner(&app)), [true, true, false, false, false, false, false]);
-        assert_eq!(heard(Whose::all_of(&alice)), [true, true, true, false, true, true, false]);
-        assert_eq!(heard(Whose::all_of(&app)), [true, true, true, true, true, true, false]);
-        assert_eq!(heard(Whose::Anybody), [true; 7]);
-        assert_eq!(heard(Whose::Nobody), [false; 7]);
+        assert_eq!(heard(CommitScope::session(&key("alice", "one"))), [true, true, true, false, true, false, false]);
+        assert_eq!(heard(CommitScope::owner(&alice)), [true, true, true, false, false, false, false]);
+        assert_eq!(heard(CommitScope::owner(&app)), [true, true, false, false, false, false, false]);
+        assert_eq!(heard(CommitScope::all_of(&alice)), [true, true, true, false, true, true, false]);
+        assert_eq!(heard(CommitScope::all_of(&app)), [true, true, true, true, true, true, false]);
+        assert_eq!(heard(CommitScope::Unknown), [true; 7]);
+        assert_eq!(heard(CommitScope::Nothing), [false; 7]);
     }
 
     #[test]

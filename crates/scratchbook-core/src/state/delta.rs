@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::change::{Change, check_change};
-use super::operation::{Refused, kind_of, resolve};
+use super::guard::Refused;
+use super::operation::{kind_of, resolve};
 use super::{Operation, Scope, check_key, to_value};
 use crate::error::{Error, Result};
 

@@ -6,6 +6,7 @@ mod change;
 mod delta;
 mod delta_operations;
 mod fold;
+mod guard;
 mod map;
 mod operation;
 mod overlay;
@@ -22,9 +23,11 @@ pub use overlay::State;
 pub use scope::Scope;
 
 #[doc(hidden)]
+pub use guard::Refused;
+#[doc(hidden)]
 pub use map::{ScopeMap, change_scope};
 #[doc(hidden)]
-pub use operation::{Refused, resolve};
+pub use operation::resolve;
 #[doc(hidden)]
 pub use scope::{MAX_KEY_BYTES, check_key};
 #[doc(hidden)]

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
+use super::guard::{self, Refused};
 use super::{Change, REMOVED};
-use crate::error::{ConflictCause, Error, KeyConflict, Result};
+use crate::error::{Error, Result};
 use crate::json::{check_depth, check_item_depth};
 
 /// One step of a [`Change::Apply`]: the store applies it to the value found in the commit.
@@ -65,25 +66,6 @@ pub(super) fn check_value(key: &str, value: &Value) -> Result<()> {
     check_depth(value, || format!("the value of '{key}'"))
 }
 
-/// Why operations fail on the value found.
-#[derive(Debug)]
-#[doc(hidden)]
-pub enum Refused {
-    /// A guard failed.
-    Guard(Box<KeyConflict>),
-    /// The value has a kind that does not fit the operation, or the result overflows.
-    Impossible(Error),
-}
-
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Guard(conflict) => Self::conflict(vec![*conflict]),
-            Refused::Impossible(error) => error,
-        }
-    }
-}
-
 /// Applies operations in order to the value found; `None` if they write nothing.
 #[doc(hidden)]
 pub fn resolve(key: &str, operations: &[Operation], found: Option<&Value>) -> Result<Option<Change>, Refused> {
@@ -103,26 +85,17 @@ pub fn resolve(key: &str, operations: &[Operation], found: Option<&Value>) -> Re
             Operation::SetIfAbsent(_) if value.is_some() => continue,
             Operation::SetIfAbsent(new) => value = Some(Cow::Borrowed(new)),
             Operation::Expect(expected) => {
-                expect(key, value.as_deref(), Some(expected))?;
+                guard::check(key, value.as_deref(), Some(expected))?;
                 continue;
             }
             Operation::ExpectAbsent => {
-                expect(key, value.as_deref(), None)?;
+                guard::check(key, value.as_deref(), None)?;
                 continue;
             }
         }
         written = true;
     }
     Ok(written.then(|| value.map_or(Change::Remove, |value| Change::Set(value.into_owned()))))
-}
-
-fn expect(key: &str, found: Option<&Value>, expected: Option<&Value>) -> Result<(), Refused> {
-    if found == expected {
-        return Ok(());
-    }
-    let mut conflict = KeyConflict::new(key, ConflictCause::Guard, found.cloned());
-    conflict.read = expected.cloned();
-    Err(Refused::Guard(Box::new(conflict)))
 }
 
 fn incremented(key: &str, found: Option<&Value>, by: &Number) -> Result<Value, Refused> {

@@ -5,19 +5,15 @@
 //! whether a stream was complete. It also fails on a call whose arguments are not JSON, and allocates as many calls as
 //! a stream claims.
 
-mod answer;
-mod anthropic;
-mod call;
+mod answers;
 mod frames;
+mod generate;
 mod history;
 mod ollama;
-mod openai;
 mod options;
 mod parts;
 mod request;
-mod responses;
 mod silenced_tracing;
-mod stream;
 
 use genai::adapter::AdapterKind;
 use genai::chat::ReasoningEffort;
@@ -27,7 +23,7 @@ use scratchbook_agent::model::{LlmRequest, LlmStream};
 
 /// Calls a model. The answer arrives in pieces if streaming is requested, and then as a whole.
 pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
-    stream::generate(call, request)
+    generate::generate(call, request)
 }
 
 /// The protocol of a provider.

@@ -6,7 +6,7 @@
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, ToolChoice};
 use serde_json::{Map, Value, json};
 
-use super::answer::Thoughts;
+use super::answers::Thoughts;
 use super::{ProviderProfile, Wire};
 use scratchbook_agent::model::{FunctionDeclaration, GenerateContentConfig, LlmRequest};
 use scratchbook_core::error::{Error, ErrorKind, Result};

@@ -13,7 +13,7 @@ use crate::error::Fallible;
 use crate::read;
 use crate::row::sql_number;
 use crate::transaction::Tx;
-use crate::write::{QueuedWrite, WriteJob};
+use crate::write_queue::{QueuedWrite, WriteJob};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
@@ -133,7 +133,7 @@ mod tests {
     use super::{NewCheckpoint, keep_checkpoints, make_checkpoints};
     use crate::{SqliteOptions, SqliteSessionService};
     use scratchbook_core::event::Event;
-    use scratchbook_core::session::Whose;
+    use scratchbook_core::session::CommitScope;
     use scratchbook_core::session::{CreateSessionConfig, SessionKey, SessionService};
     use scratchbook_core::state::StateDelta;
 
@@ -169,14 +169,14 @@ mod tests {
         service.delete_session(&key).await.unwrap();
         created("second").await.unwrap();
         until_one_is_stored(&service).await;
-        service.write(Whose::Nobody, 0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
+        service.write(CommitScope::Nothing, 0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
         // This checkpoint comes late: its address now belongs to another session, whose events have the same
         // numbers and ids.
         let state = json!({"n": [512, "first 512"]}).to_string();
         let queues = service.queues().unwrap();
         keep_checkpoints(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
         // This write comes after it in the queue.
-        service.write(Whose::Nobody, 0, |_| Ok(())).await.unwrap();
+        service.write(CommitScope::Nothing, 0, |_| Ok(())).await.unwrap();
         assert_eq!(stored(&service).await, 0);
         let kept = service.get_state_at(&key, 512).await.unwrap();
         assert_eq!(json!(kept), json!({"n": "second 512"}));

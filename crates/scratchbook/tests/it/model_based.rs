@@ -99,7 +99,7 @@ fn set(naive: &mut Naive, name: &str, value: Option<&Value>) {
     };
 }
 
-/// Whose key it is, and the key.
+/// CommitScope key it is, and the key.
 fn of(key: &SessionKey, name: &str) -> (String, String) {
     let owner = match name.split_once(':') {
         Some(("app", _)) => key.app_name().to_owned(),

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::answer::Answer;
-use super::super::call::{Finish, PartialCall};
+use super::super::answers::{Answer, Finish, PartialCall};
 
 /// Reads a line of a stream or a whole answer, which have the same form.
 pub(in super::super) fn read(line: &Value, answer: &mut Answer) {

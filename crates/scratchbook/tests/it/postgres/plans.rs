@@ -258,16 +258,19 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
 }
 
 #[tokio::test]
+#[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_the_server_has_looked_at_all_tables() {
     calls_cost_what_they_touch(&[(Moment::Many, "ANALYZE")]).await;
 }
 
 #[tokio::test]
+#[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_the_server_has_looked_at_all_tables_too_early() {
     calls_cost_what_they_touch(&[(Moment::Long, "ANALYZE")]).await;
 }
 
 #[tokio::test]
+#[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_the_server_has_looked_at_some_tables() {
     calls_cost_what_they_touch(&[(Moment::Begun, "ANALYZE events"), (Moment::Many, "ANALYZE sessions")]).await;
 }

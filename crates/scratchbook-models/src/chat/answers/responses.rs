@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::Answer;
-use super::call::{Finish, PartialCall};
+use super::{Answer, Finish, PartialCall};
 
 /// Reads an event of a stream. Deltas are shown; items, which arrive whole after their deltas, are kept.
-pub(super) fn event(event: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
     let delta = event["delta"].as_str().unwrap_or_default();
     match event["type"].as_str().unwrap_or_default() {
         "response.output_text.delta" => answer.show_text(delta),
@@ -23,7 +22,7 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
 }
 
 /// The status of an error that comes in place of an answer.
-pub(super) fn complaint(frame: &Value) -> Option<u16> {
+pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     let nested = frame.get("error").is_some_and(Value::is_object) && frame.get("output").is_none();
     let own = frame["type"] == "error" && !nested;
     if own {
@@ -34,7 +33,7 @@ pub(super) fn complaint(frame: &Value) -> Option<u16> {
 }
 
 /// Reads a whole answer, or the end of a stream, which repeats it.
-pub(super) fn response(response: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn response(response: &Value, answer: &mut Answer) {
     answer.answered_by(response["model"].as_str());
     answer.count(&response["usage"]);
     if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
@@ -78,7 +77,7 @@ fn item(item: &Value, answer: &mut Answer) {
 }
 
 /// The counts, in the form of ADK's `LiteLlm` for Chat Completions.
-pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());
     let (prompt, output) = (count("input_tokens")?, count("output_tokens").unwrap_or(0));

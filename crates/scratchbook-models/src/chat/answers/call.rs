@@ -4,19 +4,19 @@ use serde_json::{Map, Value};
 
 /// A function call whose arguments arrive as fragments of text or as a whole.
 #[derive(Debug, Default)]
-pub(super) struct PartialCall {
+pub(in crate::chat) struct PartialCall {
     /// The call's index in the answer, if the provider numbers them.
-    pub(super) index: Option<u64>,
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) text: String,
-    pub(super) whole: Option<Value>,
+    pub(in crate::chat) index: Option<u64>,
+    pub(in crate::chat) id: String,
+    pub(in crate::chat) name: String,
+    pub(in crate::chat) text: String,
+    pub(in crate::chat) whole: Option<Value>,
 }
 
 impl PartialCall {
     /// The arguments, if they are an object and the call has a name. Missing arguments are an empty object, except at
     /// the token limit, where they may have been cut off.
-    pub(super) fn arguments(&self, finish: Finish) -> Option<Map<String, Value>> {
+    pub(in crate::chat) fn arguments(&self, finish: Finish) -> Option<Map<String, Value>> {
         if self.name.is_empty() {
             return None;
         }
@@ -47,7 +47,7 @@ pub(super) fn void(names: &[String], finish: Finish) -> (&'static str, String) {
 
 /// Why an answer ended, with ADK's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finish {
+pub(in crate::chat) enum Finish {
     Stop,
     MaxTokens,
     Safety,
@@ -55,7 +55,7 @@ pub(super) enum Finish {
 }
 
 impl Finish {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(in crate::chat) fn as_str(self) -> &'static str {
         match self {
             Self::Stop => "STOP",
             Self::MaxTokens => "MAX_TOKENS",
@@ -64,7 +64,7 @@ impl Finish {
         }
     }
 
-    pub(super) fn message(self) -> String {
+    pub(in crate::chat) fn message(self) -> String {
         match self {
             Self::MaxTokens => "Maximum tokens reached".to_owned(),
             other => format!("Finished with {}", other.as_str()),

@@ -12,7 +12,7 @@ use super::queue::{Next, Queue, QueueReceiver, Timer};
 use super::transaction::Tx;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::quota::Charge;
-use scratchbook_core::session::Whose;
+use scratchbook_core::session::CommitScope;
 use scratchbook_core::store::closed;
 
 /// The callers' end of the queue of writes.
@@ -116,7 +116,7 @@ pub(super) struct QueuedWrite {
     pub(super) bytes: usize,
     pub(super) since: Instant,
     pub(super) erases: bool,
-    pub(super) whose: Whose,
+    pub(super) scope: CommitScope,
 }
 
 impl QueuedWrite {
@@ -142,12 +142,12 @@ impl QueuedWrite {
 
     /// A write of about `bytes` bytes without an answer for a caller.
     pub(super) fn without_answer(bytes: usize, job: impl WriteJob + 'static) -> Self {
-        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, whose: Whose::Nobody }
+        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, scope: CommitScope::Nothing }
     }
 
     /// Sets whose data is written, for the watchers.
-    pub(super) fn of(self, whose: Whose) -> Self {
-        Self { whose, ..self }
+    pub(super) fn of(self, scope: CommitScope) -> Self {
+        Self { scope, ..self }
     }
 
     /// Marks a write whose removed data must also be gone from the log before it is answered, unless a reader is

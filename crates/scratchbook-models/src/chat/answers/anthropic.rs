@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::Answer;
-use super::call::{Finish, PartialCall};
+use super::{Answer, Finish, PartialCall};
 
 /// Reads an event of a stream.
-pub(super) fn event(event: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
     match event["type"].as_str().unwrap_or_default() {
         "message_start" => {
             answer.answered_by(event["message"]["model"].as_str());
@@ -32,7 +31,7 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
 }
 
 /// Reads a whole answer.
-pub(super) fn message(message: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn message(message: &Value, answer: &mut Answer) {
     if message["type"] == "error" {
         return fail(message, answer);
     }
@@ -43,7 +42,7 @@ pub(super) fn message(message: &Value, answer: &mut Answer) {
 }
 
 /// The status of an error that comes in place of an answer, by the pairs of <https://docs.anthropic.com/en/api/errors>.
-pub(super) fn complaint(frame: &Value) -> Option<u16> {
+pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     (frame["type"] == "error").then(|| match frame["error"]["type"].as_str().unwrap_or_default() {
         "invalid_request_error" => 400,
         "authentication_error" => 401,
@@ -110,7 +109,7 @@ fn stop(of: &Value, answer: &mut Answer) {
 
 /// The counts in the form of ADK's `AnthropicLlm`: tokens read from or written to a cache belong to the prompt, and
 /// thinking is subtracted from the candidates.
-pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let output = count("output_tokens")?;
     let prompt = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]

@@ -7,13 +7,13 @@ use super::{SessionKey, StateOwner};
 /// Names as hashes. If two names have the same hash, a follower is woken without reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(hidden)]
-pub struct Places {
+pub struct ScopeHashes {
     app: u64,
     user: Option<u64>,
     session: Option<u64>,
 }
 
-impl Places {
+impl ScopeHashes {
     pub(super) fn of_session(key: &SessionKey) -> Self {
         let app = number(START, key.app_name());
         let user = number(app, key.user_id());
@@ -34,53 +34,53 @@ impl Places {
 /// The session, user or app that a commit belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(hidden)]
-pub enum Whose {
+pub enum CommitScope {
     /// Nothing that anybody could follow.
-    Nobody,
+    Nothing,
     /// A session, or the keys of a user or an app.
-    One(Places),
+    One(ScopeHashes),
     /// Something of a user or an app, or any of its sessions; it is unknown which.
-    AllOf(Places),
+    AllOf(ScopeHashes),
     /// Unknown.
-    Anybody,
+    Unknown,
 }
 
-impl Whose {
+impl CommitScope {
     #[doc(hidden)]
     pub fn session(key: &SessionKey) -> Self {
-        Self::One(Places::of_session(key))
+        Self::One(ScopeHashes::of_session(key))
     }
 
     #[doc(hidden)]
     pub fn owner(owner: &StateOwner) -> Self {
-        Self::One(Places::of_owner(owner))
+        Self::One(ScopeHashes::of_owner(owner))
     }
 
     /// For a commit that touches a whole user or app.
     #[doc(hidden)]
     pub fn all_of(owner: &StateOwner) -> Self {
-        Self::AllOf(Places::of_owner(owner))
+        Self::AllOf(ScopeHashes::of_owner(owner))
     }
 
     /// The hashes whose followers wake; `None` if every follower has to be compared.
     pub(super) fn reach(&self) -> Option<[Option<u64>; 3]> {
         match self {
-            Self::Nobody => Some([None; 3]),
-            Self::One(places) => Some([Some(places.app), places.user, places.session]),
-            Self::AllOf(_) | Self::Anybody => None,
+            Self::Nothing => Some([None; 3]),
+            Self::One(hashes) => Some([Some(hashes.app), hashes.user, hashes.session]),
+            Self::AllOf(_) | Self::Unknown => None,
         }
     }
 
     /// Whether the followers of something wake.
-    pub(super) fn reaches(&self, followed: &Places) -> bool {
+    pub(super) fn reaches(&self, followed: &ScopeHashes) -> bool {
         match self {
-            Self::Nobody => false,
-            Self::One(places) => [Some(places.app), places.user, places.session].contains(&Some(followed.own())),
-            Self::AllOf(places) => {
-                let is_within = places.user.is_none() || followed.user.is_none() || places.user == followed.user;
-                places.app == followed.app && is_within
+            Self::Nothing => false,
+            Self::One(hashes) => [Some(hashes.app), hashes.user, hashes.session].contains(&Some(followed.own())),
+            Self::AllOf(hashes) => {
+                let is_within = hashes.user.is_none() || followed.user.is_none() || hashes.user == followed.user;
+                hashes.app == followed.app && is_within
             }
-            Self::Anybody => true,
+            Self::Unknown => true,
         }
     }
 }

@@ -1,10 +1,17 @@
-//! An answer that is being received, whatever its wire format: its blocks, and how it ended.
+//! Answers as they are received: their blocks, and how they ended. A file for each wire format adds what it parses.
+
+pub(super) mod anthropic;
+mod call;
+pub(super) mod openai;
+pub(super) mod responses;
 
 use serde_json::{Map, Value};
 
-use super::call::{Finish, PartialCall, void};
+use call::void;
 use scratchbook_agent::model::LlmResponse;
 use scratchbook_core::content::{Content, FunctionCall, Part};
+
+pub(super) use call::{Finish, PartialCall};
 
 /// Collects an answer. Readers add what they parse; pieces can be taken out while it grows, and the whole at its end.
 #[derive(Debug, Default)]

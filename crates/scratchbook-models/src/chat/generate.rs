@@ -3,9 +3,9 @@
 use async_stream::try_stream;
 use serde_json::Value;
 
-use super::answer::{Answer, Thoughts};
+use super::answers::{Answer, Thoughts, anthropic, openai, responses};
 use super::frames::{Frames, ProviderRequest};
-use super::{ProviderProfile, Wire, anthropic, ollama, openai, options, request, responses};
+use super::{ProviderProfile, Wire, ollama, options, request};
 use crate::client::Call;
 use crate::retry::Failure;
 use scratchbook_agent::model::{LlmRequest, LlmResponse, LlmStream};

@@ -3,14 +3,13 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::answer::Answer;
-use super::call::{Finish, PartialCall};
+use super::{Answer, Finish, PartialCall};
 
 /// The last line of a stream.
-pub(super) const DONE: &str = "[DONE]";
+pub(in crate::chat) const DONE: &str = "[DONE]";
 
 /// Reads a chunk of a stream. A whole answer has a `message` where a chunk has a `delta`.
-pub(super) fn read(frame: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn read(frame: &Value, answer: &mut Answer) {
     if let Some(error) = frame.get("error").filter(|error| !error.is_null()) {
         return fail(error, answer);
     }
@@ -34,7 +33,7 @@ pub(super) fn read(frame: &Value, answer: &mut Answer) {
 }
 
 /// Reads a whole answer.
-pub(super) fn whole(body: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn whole(body: &Value, answer: &mut Answer) {
     read(body, answer);
     // Some servers omit the finish reason.
     if body["choices"].as_array().is_some_and(|choices| !choices.is_empty()) {
@@ -43,7 +42,7 @@ pub(super) fn whole(body: &Value, answer: &mut Answer) {
 }
 
 /// The status of an error that comes in place of an answer. Some gateways name it; otherwise it is 500.
-pub(super) fn complaint(frame: &Value) -> Option<u16> {
+pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     let error = frame.get("error").filter(|error| !error.is_null())?;
     let code = error["code"].as_u64().or_else(|| error["status"].as_u64()).and_then(|code| u16::try_from(code).ok());
     let named = [&error["code"], &error["type"]].into_iter().filter_map(Value::as_str).find_map(|name| match name {
@@ -128,7 +127,7 @@ fn finish(reason: &str) -> Finish {
 }
 
 /// The counts in the form of ADK's `LiteLlm`: thinking is included in the candidates.
-pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let prompt = usage.get("prompt_tokens")?.as_i64()?;
     let completion = usage.get("completion_tokens").and_then(Value::as_i64).unwrap_or(0);
     let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());
