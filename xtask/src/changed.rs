@@ -69,7 +69,7 @@ fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
     found
 }
 
-/// Whether a source of a package names a file that is outside of it, as `include_str!` does for the guide.
+/// Whether a source of a package names a file that is outside of it, as `include_str!` does for the book.
 fn names(folder: &Path, file: &str) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_document_belongs_to_the_packages_that_include_it() {
-        assert!(owners_of("docs/guide.md").contains(&"scratchbook".to_owned()));
+        assert!(owners_of("docs/start.md").contains(&"scratchbook".to_owned()));
         assert_eq!(owners_of("CHANGELOG.md"), Vec::<String>::new());
     }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::command::{program, root};
+use crate::documents;
 use crate::prose::idioms;
 use crate::step::Stop;
 
@@ -57,7 +58,7 @@ fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
     }
     let bytes = fs::read(&full).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
-    let found = [in_text(path, &text), idioms(path, &text), broken_links(path, &text)].concat();
+    let found = [in_text(path, &text), idioms(path, &text), documents::breaches(path, &text)].concat();
     breaches.extend(found.into_iter().map(|breach| format!("{path}{breach}")));
     Ok(())
 }
@@ -90,21 +91,6 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
         }
     }
     breaches
-}
-
-/// The relative links of a Markdown file to files that do not exist.
-fn broken_links(path: &str, text: &str) -> Vec<String> {
-    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-    if Path::new(path).extension().is_none_or(|extension| extension != "md") {
-        return Vec::new();
-    }
-    let of_line = |(index, line): (usize, &str)| {
-        let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-        let broken = targets
-            .filter(|target| !target.is_empty() && !target.contains(':') && !root().join(folder).join(target).exists());
-        broken.map(|target| format!(":{}: a link to '{target}', which does not exist", index + 1)).collect::<Vec<_>>()
-    };
-    text.lines().enumerate().flat_map(of_line).collect()
 }
 
 /// Whether a file holds tests alone.

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`, `cargo xtask picture`.
 //!
 //! # Layout
 //!
@@ -9,11 +9,12 @@
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: the database servers, the Python with google-adk, the packages of
 //!   npm and the browser that the tests need; `package.rs`: the Python package.
-//! - `house.rs`, `prose.rs`: the rules no other tool checks, as functions of text.
+//! - `house.rs`, `documents.rs`, `prose.rs`: the rules no other tool checks, as functions of text.
 
 mod browser;
 mod changed;
 mod command;
+mod documents;
 mod features;
 mod house;
 mod node;
@@ -35,12 +36,14 @@ use step::{Step, Stop};
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
        cargo xtask bench [serve | package | ARGUMENTS OF cargo bench]
+       cargo xtask picture
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
+  picture     writes the terminal of README, docs/images/chat.svg, from what the command prints
 
   --list      say which steps there are
   --step NAME run these steps alone
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         ["test", "--step", names @ ..] | ["test", "full", "--step", names @ ..] if !names.is_empty() => {
             run_named(names)
         }
+        ["picture"] => step::run(vec![steps::picture()]),
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", "package"] => step::run(vec![steps::package_bench()]),
         ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),

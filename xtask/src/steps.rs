@@ -8,7 +8,7 @@ use crate::changed::Changed;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::step::{Step, Stop};
 use crate::suite::{self, Scope};
-use crate::{browser, features, house, node, package, packages, python, servers, tools, workspace};
+use crate::{browser, documents, features, house, node, package, packages, python, servers, tools, workspace};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -105,6 +105,7 @@ pub(crate) fn full() -> Vec<Step> {
             examples(&["--release"])?;
             demo(&["--release"])
         }),
+        Step::new("book", "the book builds", documents::build),
         Step::new("deploy", "what is in deploy/, as far as systemd and Docker Compose are here to read it", deploy),
         Step::new("source", "the Python package builds from its source package alone", package::source),
         Step::new(
@@ -119,6 +120,15 @@ pub(crate) fn full() -> Vec<Step> {
         package_bench(),
     ]);
     steps
+}
+
+/// The terminal of README: the test that compares it writes it.
+pub(crate) fn picture() -> Step {
+    Step::new("picture", "the terminal of README is written from what the command prints", || {
+        let test = "the_terminal_in_the_readme_is_what_the_command_prints";
+        let words = ["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", test];
+        run(cargo(&words).env("SCRATCHBOOK_WRITE_PICTURE", "1"))
+    })
 }
 
 /// The server beside google-adk's, by HTTP.

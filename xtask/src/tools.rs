@@ -48,6 +48,7 @@ pub(crate) struct Tool {
 }
 
 pub(crate) const FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2" };
+pub(crate) const MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4" };
 pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 
 impl Tool {

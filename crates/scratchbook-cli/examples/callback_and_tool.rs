@@ -25,8 +25,7 @@ async fn main() -> Result<()> {
 
 /// What callback and tool both do; a tool's context is a callback's as well.
 fn count_action(context: &CallbackContext) -> Result<()> {
-    let count = context.state().get_as::<u64>("user_action_count")?.unwrap_or(0);
-    context.state().set("user_action_count", count + 1)?;
+    context.state().increment("user_action_count", 1)?;
     context.state().set("temp:last_operation_status", "success")
 }
 

@@ -9,8 +9,10 @@ use futures_util::TryStreamExt;
 use schemars::JsonSchema;
 use scratchbook::agent::{FunctionTool, ToolContext};
 use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::session::{PutStateOptions, StateOwner};
 use scratchbook::{
     CreateSessionConfig, Event, LlmAgent, Result, RunRequest, Runner, Session, SessionService, SessionServiceExt,
+    StateDelta,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,22 +38,25 @@ pub(crate) async fn play(
     check: &mut impl FnMut(&str, Option<&Value>, Option<&Value>),
 ) -> Result<[Session; 2]> {
     // What an earlier run has left carries on. All is read before the first write, so that a leak is found.
-    let (alice, bob) = (sessions.get_user_state(GAME, ALICE).await?, sessions.get_user_state(GAME, BOB).await?);
-    let tournament = sessions.get_app_state(TOURNAMENT).await?;
-    let max_level = sessions.get_app_state(GAME).await?.get("max_level").cloned().unwrap_or(json!(100));
+    let bob = sessions.get_user_state(GAME, BOB).await?;
+    let (alice, game) = (StateOwner::user(GAME, ALICE)?, StateOwner::app(GAME)?);
+    let firsts = [("total_wins", json!(10)), ("high_score", json!(5000)), ("preferred_difficulty", json!("medium"))];
+    let alice = given_once(sessions, &alice, firsts).await?;
+    let game = given_once(sessions, &game, [("max_level", json!(100)), ("leaderboard_enabled", json!(true))]).await?;
+    let tournament = given_once(sessions, &StateOwner::app(TOURNAMENT)?, [("max_level", json!(20))]).await?;
+    let (max_level, level) = (game["max_level"].clone(), tournament["max_level"].clone());
+    let wins = alice.get("total_wins").and_then(Value::as_u64).unwrap_or(0);
 
-    let alices_game = alice_wins(sessions, &alice, &max_level, check).await?;
+    let alices_game = alice_wins(sessions, wins, &max_level, check).await?;
     let bobs_game = bob_plays(sessions, &bob, &max_level, check).await?;
-    let level = tournament.get("max_level").cloned().unwrap_or(json!(20));
-    let state = json!({"current_level": 1, "app:max_level": level});
-    let session = begin(sessions, TOURNAMENT, ALICE, state).await?;
+    let session = begin(sessions, TOURNAMENT, ALICE, json!({"current_level": 1})).await?;
     check("no wins in the tournament", session.state().get("user:total_wins"), None);
     check("the tournament's max level", session.state().get("app:max_level"), Some(&level));
     check("no leaderboard in the tournament", session.state().get("app:leaderboard"), None);
 
     let mut game = alices_game.clone();
     sessions.refresh(&mut game).await?;
-    check("Alice's wins in the game", game.state().get("user:total_wins"), Some(&json!(11)));
+    check("Alice's wins in the game", game.state().get("user:total_wins"), Some(&json!(wins + 1)));
     let board = game.state().get("app:leaderboard");
     check("Alice on the leaderboard", board.and_then(|board| board.get(ALICE)), Some(&json!(5000)));
     check("Bob on the leaderboard", board.and_then(|board| board.get(BOB)), Some(&json!(best(&bob, 3200))));
@@ -59,36 +64,42 @@ pub(crate) async fn play(
     Ok([alices_game, bobs_game])
 }
 
+/// Sets what a user's or an app's state does not have yet, and returns that state.
+async fn given_once<const N: usize>(
+    sessions: &Arc<dyn SessionService>,
+    owner: &StateOwner,
+    values: [(&str, Value); N],
+) -> Result<Map<String, Value>> {
+    let mut delta = StateDelta::new();
+    for (key, value) in values {
+        delta.set_if_absent(key, value)?;
+    }
+    sessions.put_state(owner, delta, PutStateOptions::by("game")).await?;
+    sessions.get_state(owner).await
+}
+
 async fn alice_wins(
     sessions: &Arc<dyn SessionService>,
-    before: &Map<String, Value>,
+    wins: u64,
     max_level: &Value,
     check: &mut impl FnMut(&str, Option<&Value>, Option<&Value>),
 ) -> Result<Session> {
     let won = LlmResponse::call("record_score", json!({"score": 5000}));
     let agent = game_agent(["Level 2!".into(), "Level 3!".into(), won, "You have won!".into()])?;
     let runner = Runner::builder(GAME, agent, Arc::clone(sessions)).build()?;
-    let or = |name: &str, given: Value| before.get(name).cloned().unwrap_or(given);
-    let wins = or("total_wins", json!(10));
-    let state = json!({
-        "current_level": 1, "score": 0, "lives": 3,
-        "user:total_wins": wins, "user:high_score": or("high_score", json!(5000)),
-        "user:preferred_difficulty": or("preferred_difficulty", json!("medium")),
-        "app:max_level": max_level, "app:leaderboard_enabled": true,
-    });
-    let mut game = begin(sessions, GAME, ALICE, state).await?;
-    check("wins so far", game.state().get("user:total_wins"), Some(&wins));
+    let mut game = begin(sessions, GAME, ALICE, json!({"current_level": 1, "score": 0, "lives": 3})).await?;
+    check("wins so far", game.state().get("user:total_wins"), Some(&json!(wins)));
 
-    let delta = json!({"current_level": 2, "score": 1000, "temp:level_completion_time": 120});
-    say(&runner, &game, "Complete level 1", delta).await?;
-    say(&runner, &game, "Complete level 2", json!({"current_level": 3, "score": 2500, "lives": 2})).await?;
-    let delta = json!({"current_level": 4, "score": 5000, "user:total_wins": 11, "user:high_score": 5000});
-    say(&runner, &game, "Win the game", delta).await?;
+    // Of a counter the delta says by how much, not what it comes to: somebody else may count as well.
+    let won = |points: u64| StateDelta::new().with_increment("current_level", 1)?.with_increment("score", points);
+    say(&runner, &game, "Complete level 1", won(1000)?.with("temp:level_completion_time", 120)?).await?;
+    say(&runner, &game, "Complete level 2", won(1500)?.with_increment("lives", -1)?).await?;
+    say(&runner, &game, "Win the game", won(2500)?.with_increment("user:total_wins", 1)?).await?;
     sessions.refresh(&mut game).await?;
     check("final level", game.state().get("current_level"), Some(&json!(4)));
     check("final score", game.state().get("score"), Some(&json!(5000)));
     check("lives", game.state().get("lives"), Some(&json!(2)));
-    check("wins", game.state().get("user:total_wins"), Some(&json!(11)));
+    check("wins", game.state().get("user:total_wins"), Some(&json!(wins + 1)));
     check("high score", game.state().get("user:high_score"), Some(&json!(5000)));
 
     let next = begin(sessions, GAME, ALICE, json!({})).await?;
@@ -96,7 +107,7 @@ async fn alice_wins(
     check("level in a new game", Some(&json!(level)), Some(&json!(1)));
     let score = next.state().get_as::<u64>("score")?.unwrap_or(0);
     check("score in a new game", Some(&json!(score)), Some(&json!(0)));
-    check("the wins stay", next.state().get("user:total_wins"), Some(&json!(11)));
+    check("the wins stay", next.state().get("user:total_wins"), Some(&json!(wins + 1)));
     check("the high score stays", next.state().get("user:high_score"), Some(&json!(5000)));
     check("max level", next.state().get("app:max_level"), Some(max_level));
     Ok(game)
@@ -118,7 +129,7 @@ async fn bob_plays(
     check("Bob's preference is not Alice's", preference, before.get("preferred_difficulty"));
     check("Bob has the app's max level", game.state().get("app:max_level"), Some(max_level));
 
-    say(&runner, &game, "Game over", json!({"score": 3200, "lives": 0})).await?;
+    say(&runner, &game, "Game over", StateDelta::new().with("score", 3200)?.with("lives", 0)?).await?;
     sessions.refresh(&mut game).await?;
     check("Bob's high score", game.state().get("user:high_score"), Some(&json!(best(before, 3200))));
     Ok(game)
@@ -135,8 +146,8 @@ async fn begin(sessions: &Arc<dyn SessionService>, app: &str, player: &str, stat
     Ok(session)
 }
 
-async fn say(runner: &Runner, game: &Session, message: &str, delta: Value) -> Result<Vec<Event>> {
-    let request = RunRequest::message(message).with_state_delta(delta.try_into()?);
+async fn say(runner: &Runner, game: &Session, message: &str, delta: StateDelta) -> Result<Vec<Event>> {
+    let request = RunRequest::message(message).with_state_delta(delta);
     runner.run(game.user_id(), game.id(), request).try_collect().await
 }
 
@@ -157,10 +168,17 @@ struct Score {
 /// Writes to the player's and to the app's state; both are committed with the event of the tool's answer.
 async fn record_score(args: Score, context: ToolContext) -> Result<Value> {
     let state = context.state();
-    let best = state.get_as::<u64>("user:high_score")?.unwrap_or(0).max(args.score);
-    state.set("user:high_score", best)?;
-    let mut board: Map<String, Value> = state.get_as("app:leaderboard")?.unwrap_or_default();
-    board.insert(context.session_key().user_id().to_owned(), json!(best));
-    state.set("app:leaderboard", &board)?;
-    Ok(json!({"leaderboard": board}))
+    // No operation takes the larger of two numbers. A guard refuses the commit if another game was faster.
+    let before = state.get_as::<u64>("user:high_score")?;
+    let best = before.unwrap_or(0).max(args.score);
+    if before != Some(best) {
+        match before {
+            Some(before) => state.expect("user:high_score", before)?,
+            None => state.expect_absent("user:high_score")?,
+        }
+        state.set("user:high_score", best)?;
+    }
+    // One member of the map: players who finish at the same time keep each other's scores.
+    state.merge_patch("app:leaderboard", json!({ context.session_key().user_id(): best }))?;
+    Ok(json!({"leaderboard": state.get("app:leaderboard")}))
 }

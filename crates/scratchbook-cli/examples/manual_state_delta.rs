@@ -32,7 +32,7 @@ pub(crate) async fn play(
     let logins = session.state().get_as::<u64>("user:login_count")?.unwrap_or(0) + 1;
     let mut delta = StateDelta::new()
         .with("task_status", "active")?
-        .with("user:login_count", logins)?
+        .with_increment("user:login_count", 1)?
         .with("user:last_login_ts", now)?
         .with("temp:validation_needed", true)?;
     delta.remove("login_form")?;

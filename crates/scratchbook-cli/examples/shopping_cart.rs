@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use scratchbook::model::ScriptedLlm;
+use scratchbook::session::{PutStateOptions, StateOwner};
 use scratchbook::{
     CreateSessionConfig, Event, LlmAgent, Result, RunRequest, Runner, Session, SessionService, SessionServiceExt,
+    StateDelta,
 };
 use serde_json::{Value, json};
 
@@ -35,29 +37,29 @@ pub(crate) async fn play(
     let runner = Runner::builder(APP, agent, Arc::clone(sessions)).build()?;
 
     // Outside of any session the keys have no prefix. What an earlier run has left carries on.
-    let (user, app) = (sessions.get_user_state(APP, USER).await?, sessions.get_app_state(APP).await?);
-    let points = user.get("loyalty_points").cloned().unwrap_or(json!(1000));
-    let tax_rate = app.get("tax_rate").cloned().unwrap_or(json!(0.08));
-    let state = json!({"cart_items": [], "cart_total": 0.0, "user:loyalty_points": points, "app:tax_rate": tax_rate});
+    let (user, app) = (StateOwner::user(APP, USER)?, StateOwner::app(APP)?);
+    let points = StateDelta::new().with_set_if_absent("loyalty_points", 1000)?;
+    let tax_rate = StateDelta::new().with_set_if_absent("tax_rate", 0.08)?;
+    sessions.put_state(&user, points, PutStateOptions::by("shop")).await?;
+    sessions.put_state(&app, tax_rate, PutStateOptions::by("shop")).await?;
+    let points = sessions.get_state(&user).await?["loyalty_points"].clone();
+    let tax_rate = sessions.get_state(&app).await?["tax_rate"].clone();
+
+    let state = json!({"cart_items": [], "cart_total": 0.0});
     let mut session = sessions.create_session(APP, USER, CreateSessionConfig::default().with_state(state)).await?;
     sessions.refresh(&mut session).await?;
     check("an empty cart", session.state().get("cart_items"), Some(&json!([])));
     check("loyalty points", session.state().get("user:loyalty_points"), Some(&points));
     check("tax rate", session.state().get("app:tax_rate"), Some(&tax_rate));
 
-    let delta = json!({
-        "cart_items": ["iPhone 15"],
-        "cart_total": 999.99,
-        "user:last_purchase_category": "electronics",
-    });
+    let delta = in_cart("iPhone 15", 999.99)?.with("user:last_purchase_category", "electronics")?;
     say(&runner, session.id(), "Add iPhone 15 to cart", delta).await?;
     sessions.refresh(&mut session).await?;
     check("one item", session.state().get("cart_items"), Some(&json!(["iPhone 15"])));
     check("its price", session.state().get("cart_total"), Some(&json!(999.99)));
     check("last category", session.state().get("user:last_purchase_category"), Some(&json!("electronics")));
 
-    let delta = json!({"cart_items": ["iPhone 15", "AirPods Pro"], "cart_total": 1299.98});
-    say(&runner, session.id(), "Add AirPods Pro too", delta).await?;
+    say(&runner, session.id(), "Add AirPods Pro too", in_cart("AirPods Pro", 299.99)?).await?;
     sessions.refresh(&mut session).await?;
     check("two items", session.state().get("cart_items"), Some(&json!(["iPhone 15", "AirPods Pro"])));
     check("their price", session.state().get("cart_total"), Some(&json!(1299.98)));
@@ -71,7 +73,12 @@ pub(crate) async fn play(
     Ok(session)
 }
 
-async fn say(runner: &Runner, session_id: &str, message: &str, delta: Value) -> Result<Vec<Event>> {
-    let request = RunRequest::message(message).with_state_delta(delta.try_into()?);
+/// One more item. The store appends and adds in the commit, so that no other purchase is lost.
+fn in_cart(item: &str, price: f64) -> Result<StateDelta> {
+    StateDelta::new().with_append("cart_items", item)?.with_increment("cart_total", price)
+}
+
+async fn say(runner: &Runner, session_id: &str, message: &str, delta: StateDelta) -> Result<Vec<Event>> {
+    let request = RunRequest::message(message).with_state_delta(delta);
     runner.run(USER, session_id, request).try_collect().await
 }

@@ -170,9 +170,43 @@ pub use store::{InMemorySessionService, Store, connect, migrate};
 /// The documents whose programs are tested with the crate's.
 #[cfg(doctest)]
 mod documents {
-    #[doc = include_str!("../../../README.md")]
-    struct Readme;
+    macro_rules! documents {
+        ($($name:ident = $path:literal,)*) => {
+            $(
+                #[doc = include_str!(concat!("../../..", $path))]
+                struct $name;
+            )*
+        };
+    }
 
-    #[doc = include_str!("../../../docs/guide.md")]
-    struct Guide;
+    documents! {
+        Readme = "/README.md",
+        Agent = "/docs/agents/agent.md",
+        Artifacts = "/docs/agents/artifacts.md",
+        Callbacks = "/docs/agents/callbacks.md",
+        Changing = "/docs/state/changing.md",
+        Concepts = "/docs/concepts.md",
+        Confirmations = "/docs/agents/confirmations.md",
+        Encryption = "/docs/operating/encryption.md",
+        Errors = "/docs/reference/errors.md",
+        Features = "/docs/reference/features.md",
+        Feed = "/docs/history/feed.md",
+        Files = "/docs/agents/files.md",
+        Instructions = "/docs/agents/instructions.md",
+        Limits = "/docs/state/limits.md",
+        LongConversations = "/docs/agents/long-conversations.md",
+        Models = "/docs/agents/models.md",
+        Operations = "/docs/state/operations.md",
+        Past = "/docs/history/past.md",
+        Resuming = "/docs/agents/resuming.md",
+        RewindAndFork = "/docs/history/rewind-and-fork.md",
+        Schemas = "/docs/state/schemas.md",
+        Secrets = "/docs/state/secrets.md",
+        Sessions = "/docs/state/sessions.md",
+        Start = "/docs/start.md",
+        Tools = "/docs/agents/tools.md",
+        Transfer = "/docs/agents/transfer.md",
+        Uris = "/docs/reference/uris.md",
+        Workflows = "/docs/agents/workflows.md",
+    }
 }

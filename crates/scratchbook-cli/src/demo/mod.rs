@@ -1,4 +1,4 @@
-//! `scratchbook demo`: runs the scenarios of the guide with real agents, and checks the state they produce.
+//! `scratchbook demo`: runs the scenarios of ADK's documentation with real agents, and checks the state they produce.
 //!
 //! Each scenario is an example of this package, in `examples/`; here it is played on a store that records it.
 

@@ -19,7 +19,7 @@ fn actual<'a>(answer: &'a Value, scenario: &str, what: &str) -> &'a Value {
 }
 
 #[test]
-fn every_scenario_leaves_the_values_of_the_guide() {
+fn every_scenario_leaves_the_values_of_the_documentation() {
     let answer = demo(&[]);
     for (scenario, what, value) in [
         ("shopping-cart", "their price", json!(1299.98)),

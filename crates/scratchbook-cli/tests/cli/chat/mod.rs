@@ -2,6 +2,8 @@
 
 mod commands;
 mod models;
+#[cfg(target_os = "linux")]
+mod picture;
 mod questions;
 mod sessions;
 #[cfg(target_os = "linux")]

@@ -119,7 +119,7 @@ async fn a_changed_time_of_an_event_is_found() {
     assert_found("UPDATE events SET event = json_remove(event, '$.timestamp') WHERE user_id = 'alice'").await;
 }
 
-/// What is sealed is so before the store numbers it: the guide names this among what is not noticed.
+/// What is sealed is so before the store numbers it: the book names this among what is not noticed.
 #[tokio::test]
 async fn swapped_events_of_a_session_are_not_found() {
     let folder = tempfile::tempdir().unwrap();
