@@ -209,4 +209,6 @@ mod documents {
         Uris = "/docs/reference/uris.md",
         Workflows = "/docs/agents/workflows.md",
     }
+    #[cfg(feature = "vertex-ai")]
+    documents! { VertexStore = "/docs/vertex-store.md", }
 }

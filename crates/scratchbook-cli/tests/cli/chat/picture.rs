@@ -30,16 +30,16 @@ fn conversation(fixture: &Fixture, session: &str, messages: &[&str]) -> Vec<Line
     let mut terminal = Terminal::run(fixture, &line, &[]);
     let mut screen = Screen::default();
     screen.show(&format!("$ scratchbook chat --session {session}\r\n"));
-    screen.show(&terminal.until("ends.\r\n"));
+    screen.show(&terminal.until("Ctrl-D ends."));
     for message in messages {
         screen.show(&terminal.until("> "));
         terminal.press(&format!("{message}\r"));
         screen.show(&terminal.until("last_reply = "));
         screen.show(&terminal.until("\r\n"));
     }
-    screen.show(&terminal.until("> "));
+    terminal.until("> ");
     terminal.press("\u{4}");
-    screen.show(&terminal.until(&format!("--session {session}\r\n")));
+    assert_eq!(terminal.end(), Some(0));
     screen.lines()
 }
 

@@ -68,7 +68,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    fn end(mut self) -> Option<i32> {
+    pub(super) fn end(mut self) -> Option<i32> {
         drop(self.keys);
         self.process.wait().unwrap().code()
     }
