@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use scratchbook::session::{Committed, forward_sessions};
 use scratchbook::state::apply;
-use scratchbook::{AppendOptions, CreateSessionConfig, Event, Result, Session, SessionKey, SessionService, StateDelta};
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, Event, Result, Scope, Session, SessionKey, SessionService, StateDelta,
+};
 use serde_json::{Map, Value, json};
 
 use crate::output::{BAD, DIM, GOOD, Output, styled, visible};
@@ -36,8 +38,8 @@ pub(super) enum Step {
     CarriedOn { app_name: String, user_id: String, state: Map<String, Value> },
     /// A session with its initial state.
     Session { key: SessionKey, state: Map<String, Value> },
-    /// An event with the delta that was sent, which may have `temp:` keys, and the state after it.
-    Event { key: SessionKey, event: Arc<Event>, sent: StateDelta, state: Map<String, Value>, has_changed: bool },
+    /// An event with its delta as it was committed and the `temp:` keys that were sent, and the state after it.
+    Event { key: SessionKey, event: Arc<Event>, delta: StateDelta, state: Map<String, Value>, has_changed: bool },
     /// A value that was found, and the one that there must be.
     Check { what: String, found: Option<Value>, expected: Option<Value> },
 }
@@ -89,8 +91,11 @@ impl SessionService for Recorder {
     }
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
-        let sent = event.actions.state_delta.clone();
+        let mut temporary = event.actions.state_delta.clone();
+        temporary.retain(|key| Scope::split(key).0 == Scope::Temp);
         let committed = self.sessions.append(key, event, options).await?;
+        let mut delta = committed.event.actions.state_delta.clone();
+        delta.merge(temporary)?;
         let mut record = self.record();
         let state = record.states.entry(key.clone()).or_default();
         let before = state.clone();
@@ -99,7 +104,7 @@ impl SessionService for Recorder {
         record.steps.push(Step::Event {
             key: key.clone(),
             event: Arc::clone(&committed.event),
-            sent,
+            delta,
             state,
             has_changed,
         });
@@ -124,9 +129,9 @@ impl Step {
                 out.line(format_args!("\n  {} {}", styled(DIM, "session"), visible(&key.to_string())))?;
                 show::state(out, state)
             }
-            Self::Event { event, sent, state, has_changed, .. } => {
+            Self::Event { event, delta, state, has_changed, .. } => {
                 show::event(out, event)?;
-                show::delta(out, sent)?;
+                show::delta(out, delta)?;
                 if *has_changed { show::state(out, state) } else { Ok(()) }
             }
             Self::Check { what, found, expected } => {

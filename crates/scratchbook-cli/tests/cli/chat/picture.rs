@@ -14,7 +14,7 @@ fn lines_of_the_terminal() -> Vec<Line> {
     let fixture = Fixture::empty();
     let mut lines = Vec::new();
     lines.extend(conversation(&fixture, "monday", &["Add two apples and a book, please", "My name is Ann"]));
-    lines.extend(conversation(&fixture, "tuesday", &["Hello"]));
+    lines.extend(conversation(&fixture, "tuesday", &["Who am I?"]));
     let words = ["state", "get", "--app", "demo", "--user", "user", "--session", "monday"];
     let mut command = scratchbook();
     command.current_dir(fixture.folder.path()).env("COLUMNS", COLUMNS.to_string()).args(words);
