@@ -60,12 +60,7 @@ pub(crate) mod config {
 pub(crate) mod serve {
     use super::{Context, Failure, Output, ServeArgs, config, missing};
 
-    pub(crate) async fn serve(
-        _: &Context,
-        _: ServeArgs,
-        _: &[config::Setting],
-        _: &mut Output,
-    ) -> Result<(), Failure> {
+    pub(crate) async fn serve(_: &Context, _: ServeArgs, _: &[config::Setting], _: &mut Output) -> Result<(), Failure> {
         Err(missing())
     }
 }

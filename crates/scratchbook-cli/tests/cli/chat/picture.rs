@@ -9,12 +9,11 @@ use crate::{Fixture, scratchbook, text};
 const COLUMNS: usize = 96;
 const PICTURE: &str = "../../docs/images/chat.svg";
 
-/// What the picture shows: two conversations of one user, and the state after them.
+/// What the picture shows: a conversation, and the state after it.
 fn lines_of_the_terminal() -> Vec<Line> {
     let fixture = Fixture::empty();
-    let mut lines = Vec::new();
-    lines.extend(conversation(&fixture, "monday", &["Add two apples and a book, please", "My name is Ann"]));
-    lines.extend(conversation(&fixture, "tuesday", &["Who am I?"]));
+    let mut lines = conversation(&fixture, "monday", &["Add two apples and a book, please", "My name is Ann"]);
+    lines.push(Line::new());
     let words = ["state", "get", "--app", "demo", "--user", "user", "--session", "monday"];
     let mut command = scratchbook();
     command.current_dir(fixture.folder.path()).env("COLUMNS", COLUMNS.to_string()).args(words);
