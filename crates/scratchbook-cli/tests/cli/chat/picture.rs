@@ -1,9 +1,10 @@
 //! The terminal in README is what the command prints.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
 use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::terminal::Terminal;
 use crate::{Fixture, scratchbook, text};
 
 const COLUMNS: usize = 96;
@@ -24,9 +25,7 @@ fn lines_of_the_terminal() -> Vec<Line> {
 }
 
 fn conversation(fixture: &Fixture, session: &str, messages: &[&str]) -> Vec<Line> {
-    let program = env!("CARGO_BIN_EXE_scratchbook");
-    let line = format!("stty cols {COLUMNS} rows 40; exec '{program}' chat --session {session}");
-    let mut terminal = Terminal::run(fixture, &line, &[]);
+    let mut terminal = Terminal::open(fixture, session);
     let mut screen = Screen::default();
     screen.show(&format!("$ scratchbook chat --session {session}\r\n"));
     screen.show(&terminal.until("Ctrl-D ends."));
@@ -38,8 +37,51 @@ fn conversation(fixture: &Fixture, session: &str, messages: &[&str]) -> Vec<Line
     }
     terminal.until("> ");
     terminal.press("\u{4}");
-    assert_eq!(terminal.end(), Some(0));
+    assert!(terminal.process.wait().unwrap().success());
     screen.lines()
+}
+
+/// A terminal, which is util-linux's `script`, in the folder of the database, so that its name is short.
+struct Terminal {
+    process: Child,
+    keys: ChildStdin,
+    output: ChildStdout,
+    seen: String,
+}
+
+impl Terminal {
+    fn open(fixture: &Fixture, session: &str) -> Self {
+        let program = env!("CARGO_BIN_EXE_scratchbook");
+        let line = format!("stty cols {COLUMNS} rows 40; exec '{program}' chat --session {session}");
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).current_dir(fixture.folder.path());
+        for variable in crate::OF_MODELS.iter().chain(&["NO_COLOR", "SCRATCHBOOK_DATABASE", "SCRATCHBOOK_KEYRING"]) {
+            command.env_remove(variable);
+        }
+        command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("util-linux has script");
+        let (keys, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        Self { process, keys, output, seen: String::new() }
+    }
+
+    /// Waits until this text is shown after the last one, and returns what is shown up to it.
+    fn until(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                let rest = self.seen.split_off(at + text.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            let mut bytes = [0; 4096];
+            let count = self.output.read(&mut bytes).unwrap();
+            assert!(count > 0, "{text:?} is not shown after {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]

@@ -14,7 +14,7 @@ const CTRL_D: &str = "\u{4}";
 const UP: &str = "\u{1b}[A";
 
 /// A terminal with a conversation.
-pub(super) struct Terminal {
+struct Terminal {
     process: Child,
     keys: ChildStdin,
     shown: Receiver<Vec<u8>>,
@@ -25,15 +25,10 @@ impl Terminal {
     fn open(fixture: &Fixture, args: &str, environment: &[(&str, &str)]) -> Self {
         let program = env!("CARGO_BIN_EXE_scratchbook");
         let database = uri(&fixture.path("agents.db"));
-        // `exec` replaces the shell, because some shells react to Ctrl-C, too.
-        Self::run(fixture, &format!("exec '{program}' chat --database '{database}' {args}"), environment)
-    }
-
-    /// Runs a command of the shell, in the fixture's folder.
-    pub(super) fn run(fixture: &Fixture, line: &str, environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command"]).arg(line).arg("/dev/null");
-        command.current_dir(fixture.folder.path());
+        command.args(["--quiet", "--return", "--command"]);
+        // `exec` replaces the shell, because some shells react to Ctrl-C, too.
+        command.arg(format!("exec '{program}' chat --database '{database}' {args}")).arg("/dev/null");
         for key in crate::OF_MODELS {
             command.env_remove(key);
         }
@@ -51,7 +46,7 @@ impl Terminal {
     }
 
     /// Waits until this text is shown after the last one, and returns the text between them.
-    pub(super) fn until(&mut self, text: &str) -> String {
+    fn until(&mut self, text: &str) -> String {
         loop {
             if let Some(at) = self.seen.find(text) {
                 let rest = self.seen.split_off(at + text.len());
@@ -63,12 +58,12 @@ impl Terminal {
         }
     }
 
-    pub(super) fn press(&mut self, keys: &str) {
+    fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
         self.keys.flush().unwrap();
     }
 
-    pub(super) fn end(mut self) -> Option<i32> {
+    fn end(mut self) -> Option<i32> {
         drop(self.keys);
         self.process.wait().unwrap().code()
     }
