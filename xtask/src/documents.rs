@@ -164,7 +164,7 @@ mod tests {
     fn links_to_missing_files_and_headings_are_found() {
         let text = "[a](#here) [b](#gone) [c](no.md)\n```\n[d](no.md)\n```\n# Here\n";
         assert_eq!(
-            broken_links("x.md", text),
+            broken_links("README.md", text),
             [":1: a link to '#gone', a heading which does not exist", ":1: a link to 'no.md', which does not exist"]
         );
         assert!(broken_links("README.md", "[a](docs/concepts.md#scopes) [b](https://example.com/x)").is_empty());
