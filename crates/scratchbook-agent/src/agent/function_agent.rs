@@ -19,8 +19,7 @@ use scratchbook_core::event::Event;
 /// use scratchbook::StateDelta;
 ///
 /// let agent = FunctionAgent::new("counter", |context: InvocationContext| {
-///     let count = context.state().get_as::<u64>("count").ok().flatten().unwrap_or(0);
-///     let delta = StateDelta::new().with("count", count + 1);
+///     let delta = StateDelta::new().with_increment("count", 1);
 ///     stream::iter([delta.map(|delta| context.event().with_state_delta(delta))])
 /// });
 /// ```

@@ -32,8 +32,7 @@ pub trait SessionServiceExt: SessionService {
     /// let config = CreateSessionConfig::default().with_state(json!({"user:login_count": 0}));
     /// let mut session = service.create_session("app", "user2", config).await?;
     ///
-    /// let count = session.state().get_as::<u64>("user:login_count")?.unwrap_or(0);
-    /// let delta = StateDelta::new().with("user:login_count", count + 1)?.with("temp:validation_needed", true)?;
+    /// let delta = StateDelta::new().with_increment("user:login_count", 1)?.with("temp:validation_needed", true)?;
     /// service.append_event(&mut session, Event::new("system").with_state_delta(delta)).await?;
     ///
     /// let stored = service.get_session(session.key(), &GetSessionConfig::default()).await?.unwrap();
