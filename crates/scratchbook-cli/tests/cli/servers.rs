@@ -32,7 +32,7 @@ fn looked_after(uri: &str, app: &str) {
     assert_eq!(json!(of_s1), json!(["created", "event", "event", "event", "end"]), "{entries:#?}");
     assert_eq!(entries.iter().filter(|line| line["forkedAt"] == 2).count(), 1, "{entries:#?}");
     assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1", "--dry-run"])["events"], 3);
-    assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1"])["events"], 3);
+    assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1", "--yes"])["events"], 3);
     let verified = json!({"apps": 1, "users": 1, "sessions": 2, "events": 2, "changes": 3});
     assert_eq!(json(uri, &["verify", "-a", app])["verified"], verified);
     run(uri, &["users", "erase", "--yes", "-a", app, "-u", "alice"]);
