@@ -5,11 +5,8 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey};
 
 use crate::args::{Address, Within};
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::failure::{CANDIDATES, Failure};
 use crate::owners::{apps, newest};
-
-/// How many candidates an error lists.
-const CANDIDATES: usize = 10;
 
 /// How many sessions are read at once to find the beginning of an id.
 const PAGE: usize = 1_000;

@@ -31,6 +31,9 @@ Exit codes:
    14  too large
   130  interrupted";
 
+/// How many sessions with an ambiguous id are shown. There are more if [`Failure::Ambiguous`] has more.
+pub(crate) const CANDIDATES: usize = 10;
+
 /// What ends a command early.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -148,8 +151,11 @@ pub(crate) fn report(failure: &Failure, json: bool) {
         // If standard error is closed too, the failure cannot be reported.
         let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(&line));
     }
-    for candidate in candidates {
+    for candidate in candidates.iter().take(CANDIDATES) {
         let _ = writeln!(err, "  {}", visible(&candidate.to_string()));
+    }
+    if candidates.len() > CANDIDATES {
+        let _ = writeln!(err, "  and more");
     }
 }
 

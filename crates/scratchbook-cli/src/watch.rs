@@ -84,7 +84,7 @@ where
 fn print(entry: &FeedEntry, out: &mut Output) -> io::Result<()> {
     match out.format() {
         Format::Json => out.json_line(&as_json(entry)),
-        Format::Text => out.text(line(entry)),
+        Format::Text => out.line(line(entry)),
     }
 }
 

@@ -167,9 +167,9 @@ impl SqliteSessionService {
     /// # Errors
     ///
     /// `NotFound` if the folder is missing, or the file in a mode that creates none; `PermissionDenied` if the file
-    /// or folder is read-only; `FailedPrecondition` if the file is not a SQLite database, not scratchbook's, or
-    /// written by a newer scratchbook, or by an older one if it is opened read-only; `InvalidArgument` for
-    /// `:memory:` and the empty path.
+    /// or folder is read-only, unless the file is only read and complete without a log; `FailedPrecondition` if the
+    /// file is not a SQLite database, not scratchbook's, or written by a newer scratchbook, or by an older one if it is
+    /// opened read-only; `InvalidArgument` for `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let environment = Arc::clone(&options.environment);

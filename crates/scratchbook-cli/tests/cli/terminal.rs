@@ -24,7 +24,9 @@ impl Terminal {
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--command"]);
         // `exec` replaces the shell, because some shells react to Ctrl-C, too.
-        command.arg(format!("stty cols {columns}; exec '{program}' --database '{database}' {args}")).arg("/dev/null");
+        command
+            .arg(format!("stty cols {columns} rows 24; exec '{program}' --database '{database}' {args}"))
+            .arg("/dev/null");
         for key in crate::OF_MODELS {
             command.env_remove(key);
         }
