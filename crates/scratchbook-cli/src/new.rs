@@ -46,7 +46,7 @@ pub(crate) fn new(args: &NewArgs, out: &mut Output) -> Result<(), Failure> {
         return Ok(out.json(&json!({"app": name, "files": files, "chat": chat, "serve": serve}))?);
     }
     let folder = args.folder.display().to_string();
-    out.line(format_args!("made the agent {name} in {}, of the model {}", visible(&folder), visible(&args.model)))?;
+    out.line(format_args!("made the agent {name} in {}; its model is {}", visible(&folder), visible(&args.model)))?;
     out.line("Talk to it with:")?;
     out.text(visible(&chat))?;
     out.line("Serve it with:")?;

@@ -170,6 +170,7 @@ pub(crate) enum Command {
     ///
     /// Works in small commits, so that others can write at the same time. The state and the numbers of the remaining events
     /// do not change. Pruning cannot be undone: the state at pruned events and the history of keys before them are lost.
+    /// Therefore it asks for confirmation, except for --expired alone: what has expired cannot be read any more.
     #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
     /// Encrypt all state with the keyring's current key: values under other keys, and unencrypted values

@@ -29,7 +29,8 @@ Examples:
     Show(ShowArgs),
     /// Delete sessions with their events and their own state; the user's and the app's state stay
     ///
-    /// Asks for confirmation. With --yes, ids are whole ids: the beginning of one could fit another session by the time.
+    /// Asks for confirmation. With --yes, ids have to be whole: the beginning of one may fit another session when a script
+    /// runs again.
     #[command(after_help = "\
 Examples:
   scratchbook sessions delete shop/alice/s1 shop/alice/s2
@@ -162,7 +163,7 @@ pub(crate) struct DeleteArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// A session, as SESSION; can be repeated. With both --app and --user, the whole id
+    /// A session, named in the same ways; can be repeated. With both --app and --user, the whole id
     #[arg(long = "session", short, value_name = "SESSION", value_parser = named)]
     pub(crate) sessions: Vec<String>,
     /// The session with the newest event, of --app and --user if they are given
