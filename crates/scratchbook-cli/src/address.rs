@@ -8,6 +8,12 @@ use crate::database::Database;
 use crate::failure::{CANDIDATES, Failure};
 use crate::owners::{apps, newest};
 
+/// The length of an id that a store makes.
+const MADE: usize = 36;
+
+/// How much of it takes the place of the whole in `chat`, which makes sessions by name.
+const SHORTEST: usize = 8;
+
 /// How many sessions are read at once to find the beginning of an id.
 const PAGE: usize = 1_000;
 
@@ -36,20 +42,21 @@ async fn by_id(database: &Database, within: &Within, id: &str) -> Result<Session
             found.extend(beginning_with(database, app, within.user.as_deref(), id).await?);
         }
     }
-    match (found.pop(), found.is_empty()) {
-        (Some(key), true) => Ok(key),
-        (Some(key), false) => {
-            found.push(key);
-            found.truncate(CANDIDATES + 1);
-            Err(Failure::Ambiguous { id: id.to_owned(), candidates: found })
-        }
-        (None, _) => {
-            let of = in_words(within);
-            let message =
-                format!("there is no session{of} whose id is '{id}' or begins so; see: scratchbook sessions list");
-            Err(Error::not_found(message).into())
-        }
+    only(found, id)?.ok_or_else(|| {
+        let of = in_words(within);
+        let message =
+            format!("there is no session{of} whose id is '{id}' or begins so; see: scratchbook sessions list");
+        Error::not_found(message).into()
+    })
+}
+
+/// The only one of the sessions found; `None` if there is none.
+fn only(mut found: Vec<SessionKey>, id: &str) -> Result<Option<SessionKey>, Failure> {
+    if found.len() > 1 {
+        found.truncate(CANDIDATES + 1);
+        return Err(Failure::Ambiguous { id: id.to_owned(), candidates: found });
     }
+    Ok(found.pop())
 }
 
 async fn last(database: &Database, within: &Within) -> Result<SessionKey, Failure> {
@@ -73,23 +80,19 @@ pub(crate) async fn known(database: &Database, key: &SessionKey) -> Result<Optio
     if exists(database, key).await? {
         return Ok(Some(key.clone()));
     }
-    if !begins_made_id(id) {
+    if id.len() < SHORTEST || !begins_made_id(id) {
         return Ok(None);
     }
     let mut found = beginning_with(database, app, user, id).await?;
-    match (found.pop(), found.is_empty()) {
-        (Some(_), false) => {
-            by_id(database, &Within { app: Some(app.to_owned()), user: user.map(str::to_owned) }, id).await.map(Some)
-        }
-        (key, _) => Ok(key),
-    }
+    found.retain(|key| key.session_id().len() == MADE && begins_made_id(key.session_id()));
+    only(found, id)
 }
 
-/// Whether a text is the beginning of an id as stores make them, such as `019aa3b2-5d1c`, and long enough to be no name.
+/// Whether a text is an id as stores make them, such as `019aa3b2-5d1c-7f00-8a6e-0123456789ab`, or the beginning of one.
 fn begins_made_id(text: &str) -> bool {
     const DASHES: [usize; 4] = [8, 13, 18, 23];
     let fits = |(at, c): (usize, char)| if DASHES.contains(&at) { c == '-' } else { c.is_ascii_hexdigit() };
-    (8..36).contains(&text.len()) && text.chars().enumerate().all(fits)
+    text.len() <= MADE && text.chars().enumerate().all(fits)
 }
 
 /// The apps to search.
@@ -152,4 +155,19 @@ async fn exists(database: &Database, key: &SessionKey) -> Result<bool, Failure> 
 fn in_words(Within { app, user }: &Within) -> String {
     let part = |what: &str, name: &Option<String>| name.as_ref().map(|name| format!(" of {what} '{name}'"));
     [part("user", user), part("app", app)].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_made_id;
+
+    #[test]
+    fn ids_that_stores_make_differ_from_names() {
+        for id in ["019aa3b2", "019aa3b2-5d1c-7", "019AA3B2-5d1c-7f00-8a6e-0123456789ab"] {
+            assert!(begins_made_id(id), "{id}");
+        }
+        for name in ["20261123-notes", "s1", "019aa3b25", "019aa3b2-5d1c-7f00-8a6e-0123456789ab0"] {
+            assert!(!begins_made_id(name), "{name}");
+        }
+    }
 }

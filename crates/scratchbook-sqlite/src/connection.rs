@@ -239,7 +239,7 @@ fn read_only(path: &Path, mode: SqliteMode) -> Error {
             "may not be written, which reading takes as well, for SQLite's log and locks; open a copy in a folder of yours"
         }
         SqliteMode::Create | SqliteMode::Existing => {
-            "is read-only; allow writing, or name another file; to read it alone, add ?mode=ro to its name"
+            "is read-only; allow writing, or name another file; to only read it, add ?mode=ro to its name"
         }
     };
     let message = format!("{} {what}", path.display());

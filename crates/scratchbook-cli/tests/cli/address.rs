@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::chat::chat_as_json;
 use crate::{Fixture, S1};
 
 /// Ids as stores make them.
@@ -145,4 +146,22 @@ fn what_is_no_event_number_is_explained() {
     assert!(said.contains("number of an event") && said.contains("sessions show"), "{said}");
     let said = fixture.fails(2, &["watch", "-a", "shop", "--from", "garbage"]);
     assert!(said.contains("'garbage' is not a cursor"), "{said}");
+}
+
+#[test]
+fn a_conversation_continues_by_the_beginning_of_an_id_and_not_of_a_name() {
+    let fixture = Fixture::empty();
+    for id in [FIRST, "20261123-notes"] {
+        fixture.text(&["sessions", "create", "-a", "demo", "-u", "user", "-s", id]);
+    }
+    let begun = |args: &[&str]| chat_as_json(&fixture, args, &[])[0]["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(begun(&["--session", "019aa3b2"]), FIRST);
+    assert_eq!(begun(&["--session", &format!("demo/user/{FIRST}")]), FIRST);
+    assert_eq!(begun(&["--last"]), "20261123-notes");
+    for name in ["20261123", "019aa3b", "s1"] {
+        assert_eq!(begun(&["--session", name]), name, "a new session with this name");
+    }
+    fixture.fails(2, &["chat", "--session", "shop/user/s1"]);
+    fixture.fails(2, &["chat", "--user", "ann", "--session", "demo/user/s1"]);
+    fixture.fails(3, &["chat", "--user", "ann", "--last"]);
 }

@@ -37,7 +37,7 @@ fn talk(mut command: Command, lines: &[&str]) -> Said {
 }
 
 /// Runs a conversation with --json, and returns its lines.
-fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Vec<Value> {
+pub(crate) fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Vec<Value> {
     let said = talk(fixture.command(&[&["--json", "chat"], args].concat()), lines);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
