@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use scratchbook::agent::{AgentCatalog, load_agent, load_agents};
 use scratchbook::model::Llm;
-use scratchbook::{Agent, ErrorKind, Result};
+use scratchbook::{Agent, Error, ErrorKind, Result};
 
 pub(crate) use models::hosted;
 
@@ -54,10 +54,21 @@ pub(crate) fn check_model(name: &str) -> Result<()> {
     if [demo::ECHO, demo::SHOP].contains(&name) {
         return Ok(());
     }
-    match models::named(name) {
+    match named(name) {
         Err(error) if error.kind() != ErrorKind::FailedPrecondition => Err(error.context("--model")),
         _ => Ok(()),
     }
+}
+
+/// As [`hosted`], for a name in an agent's file or after `--model`, which may also be that of a built-in model.
+fn named(name: &str) -> Result<Arc<dyn Llm>> {
+    hosted(name).map_err(|error| match error.kind() {
+        ErrorKind::FailedPrecondition | ErrorKind::InvalidArgument | ErrorKind::NotFound | ErrorKind::Unsupported => {
+            let offline = format!("'{}' and '{}' are models that work offline", demo::ECHO, demo::SHOP);
+            Error::new(error.kind(), format!("{error}; {offline}"))
+        }
+        _ => error,
+    })
 }
 
 /// The names that files can use: remote models, and the models and tools of the built-in agents. Other tools need a
@@ -70,12 +81,12 @@ pub(crate) fn check_model(name: &str) -> Result<()> {
 /// If `model` is none of these.
 fn catalog(model: Option<&str>) -> Result<AgentCatalog> {
     let catalog = AgentCatalog::new().model(demo::ECHO, demo::echo()).model(demo::SHOP, demo::shop());
-    let catalog = catalog.models_from(|name| models::named(name).map(Some));
+    let catalog = catalog.models_from(|name| named(name).map(Some));
     let catalog = demo::tools().into_iter().fold(catalog, AgentCatalog::tool);
     let Some(model) = model else { return Ok(catalog) };
     // Here, so that the error is about the option and not about a file that names another model.
     if ![demo::ECHO, demo::SHOP].contains(&model) {
-        models::named(model).map_err(|e| e.context("--model"))?;
+        named(model).map_err(|e| e.context("--model"))?;
     }
     Ok(catalog.model_for_all(model))
 }
