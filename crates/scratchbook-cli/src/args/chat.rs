@@ -62,14 +62,13 @@ impl ChatArgs {
     ///
     /// `InvalidArgument` for ids that no session can have, and for a session of another app or user.
     pub(crate) fn address(&self, app: &str) -> Result<Option<Address>> {
-        let app = Some(app.to_owned());
         let Some(text) = &self.session else {
-            let user = Some(self.user_id().to_owned());
-            return Ok(self.last.then_some(Address::Last(Within { app, user })));
+            let within = Within { app: Some(app.to_owned()), user: Some(self.user_id().to_owned()) };
+            return Ok(self.last.then_some(Address::Last(within)));
         };
-        let key = match (AddressArgs { app: app.clone(), ..AddressArgs::default() }).parse(text)? {
+        let key = match (AddressArgs { app: Some(app.to_owned()), ..AddressArgs::default() }).parse(text)? {
             Address::Whole(key) => key,
-            _ => SessionKey::new(&app.unwrap_or_default(), self.user_id(), text)?,
+            _ => SessionKey::new(app, self.user_id(), text)?,
         };
         if self.user.as_deref().is_some_and(|user| user != key.user_id()) {
             return Err(Error::invalid(format!("'{text}' is not a session of --user {}", self.user_id())));
