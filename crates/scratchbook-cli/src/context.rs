@@ -68,7 +68,8 @@ impl Context {
 impl AppSchema {
     fn read(file: &Path, command: &Command) -> Result<Self> {
         let app = command.app().ok_or_else(|| {
-            let message = "--schema is for commands on the state of one app: sessions, state, and chat with its --app; leave it out here";
+            let message = "--schema is for commands on the state of one app: sessions, state and chat, with --app or \
+                           APP/USER/SESSION; name the app, or leave it out";
             Error::invalid(message)
         })?;
         Ok(Self { app, schema: read_schema(file)? })

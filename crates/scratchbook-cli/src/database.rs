@@ -117,7 +117,7 @@ pub(crate) fn sqlite_uri(context: &Context) -> Result<&str, Failure> {
     Ok(uri)
 }
 
-/// Refuses a path or a malformed URI, and says what to write instead.
+/// Refuses a malformed URI, and says what to write instead.
 fn check(uri: &str) -> Result<(), Error> {
     let meant = match uri.split_once(':') {
         _ if uri.contains("://") || uri == "memory:" => return Ok(()),
@@ -127,7 +127,6 @@ fn check(uri: &str) -> Result<(), Error> {
         None if uri == "memory" => "memory:".to_owned(),
         // A connection string of libpq's, which may contain a password.
         _ if uri.contains('=') => "SCHEME://USER:PASSWORD@HOST/DATABASE, or sqlite://PATH".to_owned(),
-        None if !uri.is_empty() => format!("sqlite://{uri}"),
         _ => "sqlite://PATH".to_owned(),
     };
     // `-dash=1` is read as `-d ash=1`.

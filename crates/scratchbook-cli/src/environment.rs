@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use scratchbook::{Error, Result};
 
-use crate::args::Plain;
+use crate::args::{Plain, database_uri};
 
 pub(crate) const DATABASE: &str = "SCRATCHBOOK_DATABASE";
 pub(crate) const DEADLINE: &str = "SCRATCHBOOK_DEADLINE";
@@ -16,10 +16,12 @@ pub(crate) const PLAIN_VALUES: &str = "SCRATCHBOOK_PLAIN_VALUES";
 
 pub(crate) fn database() -> Result<Option<String>> {
     let Some(value) = variable(DATABASE) else { return Ok(None) };
-    value.into_string().map(Some).map_err(|_| {
+    let text = value.into_string().map_err(|_| {
         let message = format!("{DATABASE} is not UTF-8; name a database as sqlite://PATH");
         Error::invalid(message)
-    })
+    })?;
+    let Ok(uri) = database_uri(&text);
+    Ok(Some(uri))
 }
 
 pub(crate) fn keyring() -> Option<PathBuf> {

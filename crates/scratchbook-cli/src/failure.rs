@@ -31,6 +31,9 @@ Exit codes:
    14  too large
   130  interrupted";
 
+/// How many sessions with an ambiguous id are shown. There are more if [`Failure::Ambiguous`] has more.
+pub(crate) const CANDIDATES: usize = 10;
+
 /// What ends a command early.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -48,6 +51,8 @@ pub(crate) enum Failure {
     AlreadyReported(ErrorKind),
     /// Stored state differs in this many places from the state that events and logs give.
     Differences(usize),
+    /// Several sessions have this id, or ids that begin so; some of them are listed.
+    Ambiguous { id: String, candidates: Vec<SessionKey> },
     /// Ctrl-C.
     Interrupted,
     /// Ctrl-C, in a command that ends by it.
@@ -64,6 +69,7 @@ impl Failure {
             Self::Ended => 0,
             Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
             Self::WrongValues(_) | Self::SkippedRows(_) | Self::SchemaViolations(_) => 1,
+            Self::Ambiguous { .. } => exit_code_of(ErrorKind::InvalidArgument),
             Self::Differences(_) => exit_code_of(ErrorKind::DataCorrupted),
             Self::Interrupted => 130,
         }
@@ -116,10 +122,21 @@ pub(crate) fn report(failure: &Failure, json: bool) {
             let found = plural(*count as u64, "difference");
             (ErrorKind::DataCorrupted.as_str(), format!("{found} between what is stored and what it was made of"))
         }
+        Failure::Ambiguous { id, .. } => {
+            let message = format!("several sessions have the id '{id}', or one that begins so; name one of them:");
+            (ErrorKind::InvalidArgument.as_str(), message)
+        }
         Failure::Interrupted => ("interrupted", "interrupted".to_owned()),
+    };
+    let candidates = match failure {
+        Failure::Ambiguous { candidates, .. } => candidates.as_slice(),
+        _ => &[],
     };
     if json {
         let mut error = json!({"kind": kind, "message": message, "causes": causes});
+        if !candidates.is_empty() {
+            error["candidates"] = candidates.iter().map(SessionKey::to_string).collect();
+        }
         if let Failure::Refused(refused) = failure
             && !refused.conflicts().is_empty()
         {
@@ -133,6 +150,12 @@ pub(crate) fn report(failure: &Failure, json: bool) {
     for (label, line) in labelled {
         // If standard error is closed too, the failure cannot be reported.
         let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(&line));
+    }
+    for candidate in candidates.iter().take(CANDIDATES) {
+        let _ = writeln!(err, "  {}", visible(&candidate.to_string()));
+    }
+    if candidates.len() > CANDIDATES {
+        let _ = writeln!(err, "  and more");
     }
 }
 

@@ -1,11 +1,13 @@
 //! The command `scratchbook`: serves a database, runs the demo, and reads and changes sessions and state.
 
+mod address;
 mod agents;
 mod args;
 mod backup;
 mod chat;
 #[cfg(feature = "serve")]
 mod config;
+mod confirm;
 mod context;
 mod database;
 mod delta;
@@ -16,8 +18,11 @@ mod export;
 mod export_format;
 mod failure;
 mod import;
+mod manual;
 mod migrate;
+mod new;
 mod output;
+mod owners;
 mod partial_file;
 mod progress;
 mod prune;
@@ -30,6 +35,7 @@ mod shared_state;
 mod shell;
 mod show;
 mod state;
+mod table;
 mod times;
 #[cfg(feature = "serve")]
 mod token;
@@ -145,6 +151,9 @@ async fn run(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     match command {
         Command::Chat(args) => Box::pin(chat::chat(context, args, &mut out)).await,
         Command::Serve(args) => Box::pin(serve::serve(context, *args, settings, &mut out)).await,
+        Command::New(args) => new::new(&args, &mut out),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args, &mut out),
         Command::Demo(args) => {
             if args.list {
                 return demo::list(&mut out);
@@ -157,9 +166,17 @@ async fn run(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
         Command::Sessions { command } => Box::pin(run_sessions(context, command, &mut out)).await,
         Command::State { command } => Box::pin(run_state(context, command, &mut out)).await,
         Command::Token { command: TokenCommand::New(args) } => token::new(args, &mut out),
-        Command::Users { command: UsersCommand::Erase(args) } => {
+        Command::Apps => {
             let database = Database::open(context).await?;
-            users::erase(&database, args, &mut out).await?;
+            users::apps(&database, &mut out).await?;
+            database.close().await
+        }
+        Command::Users { command } => {
+            let database = Database::open(context).await?;
+            match command {
+                UsersCommand::List(args) => users::list(&database, args, &mut out).await?,
+                UsersCommand::Erase(args) => users::erase(&database, args, &mut out).await?,
+            }
             database.close().await
         }
         Command::Watch(args) => {

@@ -6,11 +6,11 @@ use std::io::{self, IsTerminal, Stdout, Write};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 use terminal_size::{Width, terminal_size_of};
 
+use crate::table::{self, Column};
 use crate::wrap::wrap;
 
 /// The output of a command.
@@ -57,7 +57,7 @@ impl Output {
         Ok(())
     }
 
-    /// Prints text as it is, without wrapping it.
+    /// Prints text as it is, without wrapping it: a command to copy has a line of its own.
     pub(crate) fn text(&mut self, text: impl fmt::Display) -> io::Result<()> {
         writeln!(self.out, "{text}")
     }
@@ -90,36 +90,22 @@ impl Output {
         }
     }
 
-    /// Prints a table. On a terminal it is as wide as the terminal, in a pipe as wide as its values.
-    pub(crate) fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
-        for line in table(header, rows, self.width) {
-            writeln!(self.out, "{}", line.trim_end())?;
+    /// Prints a table. On a terminal it fits the width, if need be as records; in a pipe it is as wide as its values.
+    pub(crate) fn table<const N: usize>(
+        &mut self,
+        columns: [Column; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> io::Result<()> {
+        for line in table::lines(columns, rows, self.width.map(usize::from)) {
+            writeln!(self.out, "{line}")?;
         }
         Ok(())
     }
-}
 
-/// The lines of a table.
-fn table(header: &[&str], rows: impl IntoIterator<Item = Row>, width: Option<u16>) -> Vec<String> {
-    let mut table = Table::new();
-    if let Some(width) = width {
-        table.set_width(width);
+    /// The width of the terminal; `None` in a pipe.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width.map(usize::from)
     }
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    // The stream removes the styles if they are not wanted.
-    table.enforce_styling();
-    table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
-    table.add_rows(rows);
-    table.style_text_only();
-    table.column_iter_mut().zip(header).for_each(|(column, name)| {
-        column.set_padding((0, 2));
-        // Ids, which are copied, and short columns are not wrapped.
-        if matches!(*name, "SESSION" | "UPDATED" | "KEYS" | "EVENT" | "WRITTEN") {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    });
-    table.lines().collect()
 }
 
 /// Applies a style to a text.
@@ -195,20 +181,4 @@ fn escape_controls(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn in_80_columns_a_session_id_stays_whole() {
-        let id = "019aa3b2-5d1c-7f00-8a6e-0123456789ab";
-        let user = "a_customer_with_a_rather_long_name@example.com".to_owned();
-        let rows = [Row::from([user, id.to_owned(), "2026-11-21T03:24:48Z".to_owned(), "12".to_owned()])];
-        let lines = table(&["USER", "SESSION", "UPDATED", "KEYS"], rows, Some(80));
-        assert!(lines.len() > 2, "the user's name gives way: {lines:#?}");
-        let first = &lines[1];
-        assert!(first.contains(id) && first.contains("2026-11-21T03:24:48Z"), "{lines:#?}");
-    }
 }

@@ -4,7 +4,7 @@ use futures_util::{TryStreamExt, future};
 use scratchbook::{Error, ErrorKind, SessionKey};
 use serde_json::json;
 
-use crate::args::WalkArgs;
+use crate::args::AddressArgs;
 use crate::database::Database;
 use crate::encryption::EncryptedSessions;
 use crate::failure::Failure;
@@ -19,10 +19,10 @@ const AT_ONCE: usize = 4;
 pub(crate) async fn reseal(
     database: &Database,
     sealed: &EncryptedSessions,
-    args: WalkArgs,
+    args: AddressArgs,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let selection = Selection::of(&args)?;
+    let selection = Selection::of(&args, database).await?;
     let progress = Progress::counting("resealing", out.format());
     let mut report = ResealReport::default();
     let answers =

@@ -24,7 +24,7 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
         let text = format!("{} is version {} of a schema for state", visible(&file), schema.version());
         return Ok(out.line(styled(GOOD, text))?);
     };
-    let selection = Selection::new(Some(app), args.user.as_deref(), None)?;
+    let selection = Selection::new(Some(app), args.user.as_deref())?;
     let database = Database::open(context).await?;
     let mut check = SchemaCheck::new(app, schema);
     let progress = Progress::counting("checking", out.format());

@@ -7,7 +7,7 @@ use scratchbook::session::{StateOwner, Verified};
 use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt};
 use serde_json::{Value, json};
 
-use crate::args::WalkArgs;
+use crate::args::AddressArgs;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
@@ -17,8 +17,8 @@ use crate::walk::{Depth, Entry, Selection, walk};
 /// How many sessions and owners are verified concurrently: a store has several readers, and a server has some latency.
 const AT_ONCE: usize = 8;
 
-pub(crate) async fn verify(database: &Database, args: WalkArgs, out: &mut Output) -> Result<(), Failure> {
-    let selection = Selection::of(&args)?;
+pub(crate) async fn verify(database: &Database, args: AddressArgs, out: &mut Output) -> Result<(), Failure> {
+    let selection = Selection::of(&args, database).await?;
     let progress = Progress::counting("verifying", out.format());
     let mut report = VerifyReport::default();
     let answers = walk(database, &selection, Depth::Sessions)

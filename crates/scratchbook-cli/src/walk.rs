@@ -4,7 +4,8 @@ use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use scratchbook::session::{ListSessionsConfig, StateOwner};
 use scratchbook::{Error, ErrorKind, Session, SessionKey};
 
-use crate::args::WalkArgs;
+use crate::address::resolve;
+use crate::args::AddressArgs;
 use crate::database::Database;
 use crate::failure::{Failure, no_session};
 
@@ -23,18 +24,21 @@ pub(crate) enum Selection {
 
 impl Selection {
     /// Selects by the given parts of an address.
-    pub(crate) fn new(app: Option<&str>, user: Option<&str>, session: Option<&str>) -> Result<Self, Error> {
-        Ok(match (app, user, session) {
-            (Some(app), Some(user), Some(session)) => Self::Session(SessionKey::new(app, user, session)?),
-            (Some(app), Some(user), None) => Self::User(StateOwner::user(app, user)?),
-            (Some(app), None, _) => Self::App(StateOwner::app(app)?),
-            (None, ..) => Self::Everything,
-        })
+    pub(crate) fn new(app: Option<&str>, user: Option<&str>) -> Result<Self, Error> {
+        match (app, user) {
+            (Some(app), Some(user)) => Ok(Self::User(StateOwner::user(app, user)?)),
+            (Some(app), None) => Ok(Self::App(StateOwner::app(app)?)),
+            (None, None) => Ok(Self::Everything),
+            (None, Some(user)) => Err(Error::invalid(format!("name the app of the user '{user}' with --app"))),
+        }
     }
 
     /// Selects what the options of a command name.
-    pub(crate) fn of(args: &WalkArgs) -> Result<Self, Error> {
-        Self::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())
+    pub(crate) async fn of(args: &AddressArgs, database: &Database) -> Result<Self, Failure> {
+        match args.session()? {
+            Some(address) => Ok(Self::Session(resolve(&address, database).await?)),
+            None => Ok(Self::new(args.app.as_deref(), args.user.as_deref())?),
+        }
     }
 
     /// The error if the selection does not exist.

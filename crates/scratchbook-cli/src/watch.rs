@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scratchbook::session::{FeedCommit, FeedEntry, RemovalKind, StateChange, StateOwner, Watch, Watched};
 use scratchbook::state::Change;
-use scratchbook::{Scope, SessionServiceExt};
+use scratchbook::{Error, Scope, SessionServiceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -21,10 +21,12 @@ use crate::walk::Selection;
 const TRIES: u32 = 60;
 
 pub(crate) async fn watch(database: &Database, args: WatchArgs, out: &mut Output) -> Result<(), Failure> {
-    let what = match Selection::new(Some(&args.app), args.user.as_deref(), args.session.as_deref())? {
+    let what = match Selection::of(&args.address, database).await? {
         Selection::Session(key) => Watched::session(key),
         Selection::User(owner) | Selection::App(owner) => owner.into(),
-        Selection::Everything => Watched::app(&args.app)?,
+        Selection::Everything => {
+            return Err(Error::invalid("name what to follow: --app APP, with --user USER, or a session").into());
+        }
     };
     let mut watch = database.sessions.watch(what.with_key_prefix(args.prefix), args.from.0).await?;
     let follow = follow(&mut watch, args.limit, args.until_idle.map(|span| span.0), out);
@@ -38,7 +40,10 @@ pub(crate) async fn watch(database: &Database, args: WatchArgs, out: &mut Output
     let cursor = watch.cursor();
     match out.format() {
         Format::Json => out.json_line(&json!({"type": "end", "cursor": cursor}))?,
-        Format::Text => out.line(styled(DIM, format_args!("go on with --from '{cursor}'")))?,
+        Format::Text => {
+            out.line(styled(DIM, "continue with:"))?;
+            out.text(format_args!("--from '{cursor}'"))?;
+        }
     }
     ended
 }
@@ -79,7 +84,7 @@ where
 fn print(entry: &FeedEntry, out: &mut Output) -> io::Result<()> {
     match out.format() {
         Format::Json => out.json_line(&as_json(entry)),
-        Format::Text => out.text(line(entry)),
+        Format::Text => out.line(line(entry)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Wraps lines between words to the width of the terminal.
+//! Wraps text between words to the width of the terminal: lines, cells of tables, and answers as they are streamed.
 
 use std::borrow::Cow;
 
@@ -57,7 +57,7 @@ fn blank_start(line: &str) -> usize {
 }
 
 /// The number of columns that a text takes. Styles take none.
-fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     let mut chars = text.chars();
     let mut columns = 0;
     while let Some(c) = chars.next() {
@@ -71,9 +71,132 @@ fn columns(text: &str) -> usize {
     columns
 }
 
+/// Cuts a text into pieces of at most this many columns, between words if possible.
+pub(crate) fn pieces(text: &str, width: usize) -> Vec<String> {
+    let (mut pieces, mut piece, mut at) = (Vec::new(), String::new(), 0);
+    for word in text.split_inclusive(' ') {
+        let fits = at + columns(word.trim_end()) <= width;
+        if !fits && at > 0 {
+            pieces.push(std::mem::take(&mut piece).trim_end().to_owned());
+            at = 0;
+        }
+        for c in word.chars() {
+            let wide = c.width().unwrap_or(0);
+            if at + wide > width && c != ' ' && at > 0 {
+                pieces.push(std::mem::take(&mut piece));
+                at = 0;
+            }
+            piece.push(c);
+            at += wide;
+        }
+    }
+    pieces.push(piece.trim_end().to_owned());
+    pieces
+}
+
+/// Wraps a text that arrives in parts. A word is held back until it is complete.
+#[derive(Debug, Default)]
+pub(crate) struct StreamWrap {
+    /// The column at which the next word begins.
+    at: usize,
+    word: String,
+    /// Whether the lines are of a block of code, which is not wrapped.
+    in_code: bool,
+}
+
+impl StreamWrap {
+    /// Takes a part, and returns what can be printed. Without a width nothing is wrapped or held back.
+    pub(crate) fn push(&mut self, part: &str, width: Option<usize>) -> String {
+        let Some(width) = width else { return part.to_owned() };
+        let mut ready = String::new();
+        for c in part.chars() {
+            match c {
+                '\n' => {
+                    self.complete(width, &mut ready);
+                    ready.push('\n');
+                    self.at = 0;
+                }
+                ' ' | '\t' => {
+                    self.complete(width, &mut ready);
+                    // At the end of a line a blank is not needed.
+                    if self.at < width || self.in_code {
+                        ready.push(c);
+                        self.at += if c == '\t' { 8 - self.at % 8 } else { 1 };
+                    }
+                }
+                // Scripts with wide characters have no blanks between words.
+                c if c.width().unwrap_or(0) > 1 => {
+                    self.complete(width, &mut ready);
+                    self.word.push(c);
+                    self.complete(width, &mut ready);
+                }
+                c => self.word.push(c),
+            }
+        }
+        ready
+    }
+
+    /// Returns what is held back at the end of a text.
+    pub(crate) fn finish(&mut self, width: Option<usize>) -> String {
+        let mut ready = String::new();
+        self.complete(width.unwrap_or(usize::MAX), &mut ready);
+        (self.at, self.in_code) = (0, false);
+        ready
+    }
+
+    fn complete(&mut self, width: usize, ready: &mut String) {
+        if self.at == 0 && self.word.starts_with("```") {
+            self.in_code = !self.in_code;
+        }
+        let long = columns(&self.word);
+        if self.at > 0 && self.at + long > width && long > 0 && !self.in_code {
+            ready.push('\n');
+            self.at = 0;
+        }
+        ready.push_str(&self.word);
+        self.word.clear();
+        self.at += long;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_break_between_words_and_within_long_ones() {
+        assert_eq!(pieces("one two three", 8), ["one two", "three"]);
+        assert_eq!(pieces("0123456789 ab", 4), ["0123", "4567", "89", "ab"]);
+        assert_eq!(pieces("漢字漢", 4), ["漢字", "漢"]);
+        assert_eq!(pieces("", 4), [""]);
+    }
+
+    #[test]
+    fn a_streamed_text_is_wrapped_by_words_however_it_is_cut() {
+        let text = "Once upon a time there was a fox, and a hen.\n\n  It was fast.";
+        let wrapped = "Once upon a time \nthere was a fox, \nand a hen.\n\n  It was fast.";
+        for size in 1..text.len() {
+            let (mut wrap, mut shown) = (StreamWrap::default(), String::new());
+            for part in text.as_bytes().chunks(size) {
+                shown += &wrap.push(std::str::from_utf8(part).unwrap(), Some(17));
+            }
+            shown += &wrap.finish(Some(17));
+            assert_eq!(shown, wrapped, "{size}");
+        }
+        assert_eq!(StreamWrap::default().push(text, None), text);
+    }
+
+    #[test]
+    fn code_is_not_wrapped_and_scripts_without_blanks_are() {
+        let wrapped = |text: &str| {
+            let mut wrap = StreamWrap::default();
+            wrap.push(text, Some(8)) + &wrap.finish(Some(8))
+        };
+        let code = "```\nlet a = b + c;\n```\n";
+        assert_eq!(wrapped(code), code);
+        assert_eq!(wrapped("漢字漢字漢字"), "漢字漢字\n漢字");
+        assert_eq!(wrapped("a 0123456789"), "a \n0123456789", "a long word stays whole");
+    }
 
     #[test]
     fn lines_break_between_words_only() {

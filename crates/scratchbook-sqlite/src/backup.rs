@@ -69,7 +69,7 @@ fn taken(destination: &Path) -> Error {
 /// is about.
 fn copy(files: &Files, partial: &Path, destination: &Path) -> Result<()> {
     let source = files.path();
-    let from = open_reader(source).map_err(|e| e.into_error(source))?;
+    let from = open_reader(source, files.access()).map_err(|e| e.into_error(source))?;
     let readable =
         || -> Fallible<i64> { Ok(from.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?) };
     readable().map_err(|e| e.into_error(source))?;

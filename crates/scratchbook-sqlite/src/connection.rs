@@ -9,11 +9,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Failure, Fallible};
-use super::files::{Extent, Files, find_or_make};
+use super::files::{Access, Extent, FileState, Files, beside, find_or_make, log_of, private};
 use super::locks::{FileLock, io_error};
 use super::options::{SqliteMode, SqliteOptions, Synchronous};
 use super::schema;
 use scratchbook_core::error::{Error, ErrorKind, Result};
+use uuid::Uuid;
 
 /// How long a connection waits for SQLite's own locks. Only programs that do not know our lock hold them for long.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,8 +35,51 @@ pub(super) struct Opened {
 
 /// Opens the database for writing and creates it if it is missing.
 pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened> {
-    check_path(path, options.mode)?;
-    set_up_writer(path, options).map_err(|e| e.into_error(path))
+    let opened =
+        check_path(path, options.mode).and_then(|()| set_up_writer(path, options).map_err(|e| e.into_error(path)));
+    match opened {
+        Err(_) if options.mode == SqliteMode::ReadOnly && path.is_file() && !can_make_files_beside(path) => {
+            set_up_reading(path, options).map_err(|e| e.into_error(path))
+        }
+        opened => opened,
+    }
+}
+
+/// Opens a database in a folder where nothing can be made, such as on a read-only file system, if it holds everything
+/// by itself. SQLite then uses no log and no locks; [`Files::check_unchanged`] notices a writer.
+fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
+    let expected = find_or_make(path)?;
+    let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
+    let state = FileState::of(&path)?;
+    if let Some(log) = log_of(&path) {
+        let message = format!(
+            "{} may not be written, and {} has commits that are not in the database yet; open a copy of both in a folder \
+             of yours",
+            path.parent().unwrap_or(&path).display(),
+            log.display()
+        );
+        return Err(Error::new(ErrorKind::PermissionDenied, message).into());
+    }
+    let connection = open_reader(&path, Access::Immutable)?;
+    check_current(&connection, &path)?;
+    let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let page = u64::from(page.max(1));
+    let lock = FileLock::unopened(&path, options.lock_timeout);
+    let files = Files::immutable(expected, path, state)?;
+    let extent = Extent { stored: files.check()? / page, pages: count_pages(&connection)? };
+    Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
+}
+
+/// Refuses to read a database that is not ours or lacks tables.
+fn check_current(connection: &Connection, path: &Path) -> Fallible<()> {
+    if schema::missing(connection, path)?.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: its tables are those of an older scratchbook, and this mode changes none; open it once for writing",
+        path.display()
+    );
+    Err(Error::new(ErrorKind::FailedPrecondition, message).into())
 }
 
 fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
@@ -44,18 +88,14 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
         return Err(Error::new(ErrorKind::NotFound, message).into());
     }
     let found = find_or_make(path)?;
-    let mut connection = open(path, OpenFlags::empty())?;
+    let mut connection = open(&literal(path)?, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(read_only(path, options.mode).into());
     }
     // This checks that the database is ours before any file is created beside it.
     schema::check(&connection, path)?;
-    if options.mode == SqliteMode::ReadOnly && !schema::missing(&connection, path)?.is_empty() {
-        let message = format!(
-            "{}: its tables are those of an older scratchbook, and this mode changes none; open it once for writing",
-            path.display()
-        );
-        return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
+    if options.mode == SqliteMode::ReadOnly {
+        check_current(&connection, path)?;
     }
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let mut lock = FileLock::beside(&path, options.lock_timeout)?;
@@ -111,17 +151,21 @@ fn use_wal(connection: &Connection, path: &Path) -> Fallible<()> {
 }
 
 /// Opens an existing database for reading.
-pub(super) fn open_reader(path: &Path) -> Fallible<Connection> {
-    // Not SQLITE_OPEN_READ_ONLY: if a crash has left a log behind, the first connection must be able to recover it.
-    let connection = open(path, OpenFlags::empty())?;
+pub(super) fn open_reader(path: &Path, access: Access) -> Fallible<Connection> {
+    let connection = match access {
+        // Not SQLITE_OPEN_READ_ONLY: if a crash has left a log behind, the first connection must be able to recover it.
+        Access::Shared => open(&literal(path)?, OpenFlags::SQLITE_OPEN_READ_WRITE)?,
+        Access::Immutable => {
+            open(&immutable_uri(path)?, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)?
+        }
+    };
     connection.pragma_update(None, "query_only", true)?;
     connection.pragma_update(None, "cache_size", -8_192)?;
     Ok(connection)
 }
 
-fn open(path: &Path, flags: OpenFlags) -> Fallible<Connection> {
-    let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(literal(path)?, flags)?;
+fn open(name: &Path, flags: OpenFlags) -> Fallible<Connection> {
+    let connection = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     // This comes first, because the statements below may already find the file locked.
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -134,6 +178,21 @@ fn open(path: &Path, flags: OpenFlags) -> Fallible<Connection> {
 /// The absolute path. SQLite never reads it as a URI, because it cannot begin with `file:`.
 pub(super) fn literal(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| io_error(path, "the path cannot be made absolute", e))
+}
+
+/// The URI by which SQLite takes a file as one that nobody changes.
+fn immutable_uri(path: &Path) -> Result<PathBuf> {
+    let path = literal(path)?;
+    let Some(text) = path.to_str() else {
+        return Err(Error::invalid(format!(
+            "{}: the path is not UTF-8; open a copy under another name",
+            path.display()
+        )));
+    };
+    let escaped = [("%", "%25"), ("?", "%3f"), ("#", "%23"), ("\\", "/")];
+    let text = escaped.iter().fold(text.to_owned(), |text, (c, code)| text.replace(c, code));
+    let root = if text.starts_with('/') { "" } else { "/" };
+    Ok(format!("file:{root}{text}?immutable=1").into())
 }
 
 /// Refuses paths for which SQLite would only say that it cannot open the file.
@@ -162,12 +221,26 @@ fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
     }
 }
 
+/// Whether files can be made beside a database. A file that is made to find out is removed at once.
+fn can_make_files_beside(path: &Path) -> bool {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if path.parent().and_then(|folder| fs::metadata(folder).ok()).is_some_and(|folder| folder.permissions().readonly())
+    {
+        return false;
+    }
+    let probe = beside(&path, &format!("-probe-{}", Uuid::now_v7()));
+    let made = private().write(true).create_new(true).open(&probe);
+    made.is_ok_and(|_| fs::remove_file(&probe).is_ok())
+}
+
 fn read_only(path: &Path, mode: SqliteMode) -> Error {
     let what = match mode {
         SqliteMode::ReadOnly => {
             "may not be written, which reading takes as well, for SQLite's log and locks; open a copy in a folder of yours"
         }
-        SqliteMode::Create | SqliteMode::Existing => "is read-only; allow writing, or name another file",
+        SqliteMode::Create | SqliteMode::Existing => {
+            "is read-only; allow writing, or name another file; to only read it, add ?mode=ro to its name"
+        }
     };
     let message = format!("{} {what}", path.display());
     Error::new(ErrorKind::PermissionDenied, message)
@@ -177,14 +250,14 @@ fn read_only(path: &Path, mode: SqliteMode) -> Error {
 mod tests {
     use rusqlite::{StatementStatus, params};
 
-    use super::{SqliteOptions, Synchronous, open_reader, open_writer};
+    use super::{Access, SqliteOptions, Synchronous, open_reader, open_writer};
 
     #[test]
     fn a_statement_is_compiled_once_whatever_is_bound() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents.db");
         let writer = open_writer(&path, &SqliteOptions::default()).unwrap().connection;
-        for connection in [writer, open_reader(&path).unwrap()] {
+        for connection in [writer, open_reader(&path, Access::Shared).unwrap()] {
             let sql = "SELECT seq FROM events WHERE app_name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
             let mut statement = connection.prepare(sql).unwrap();
             for limit in 1..10 {

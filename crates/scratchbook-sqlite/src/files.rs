@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use super::locks::io_error;
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -69,11 +70,22 @@ impl NamedFile {
     }
 }
 
+/// How a database is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// With SQLite's log and locks beside it, so that others can write at the same time.
+    Shared,
+    /// As a file that nobody changes, with nothing beside it.
+    Immutable,
+}
+
 /// The database file with its log and its shared memory, which both exist as long as the database is open.
 #[derive(Debug)]
 pub(super) struct Files {
     database: NamedFile,
     beside: Vec<NamedFile>,
+    /// What an immutable database was when it was opened.
+    unchanged: Option<FileState>,
     /// Whether the database was truncated. It stays truncated, because a file that grows again does not get its
     /// lost data back.
     is_cut: AtomicBool,
@@ -86,7 +98,33 @@ impl Files {
         let database = NamedFile { path, identity: expected.0 };
         database.check()?;
         let beside = suffixes.iter().map(|suffix| NamedFile::find(beside(&database.path, suffix)));
-        Ok(Self { beside: beside.collect::<Result<_>>()?, database, is_cut: AtomicBool::new(false) })
+        Ok(Self { beside: beside.collect::<Result<_>>()?, database, unchanged: None, is_cut: AtomicBool::new(false) })
+    }
+
+    /// The file of an immutable database, in the state that it had before it was opened.
+    pub(super) fn immutable(expected: ExpectedFile, path: PathBuf, state: FileState) -> Result<Self> {
+        let files = Self { unchanged: Some(state), ..Self::of(expected, path, &[])? };
+        files.check_unchanged()?;
+        Ok(files)
+    }
+
+    /// How the database is opened.
+    pub(super) fn access(&self) -> Access {
+        if self.unchanged.is_some() { Access::Immutable } else { Access::Shared }
+    }
+
+    /// Fails if an immutable database has changed or somebody has begun to write it; called before and after each read.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        let Some(state) = &self.unchanged else { return Ok(()) };
+        if FileState::of(self.path())? == *state && log_of(self.path()).is_none() {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is written by others while it is open for reading alone in a folder that may not be written, where \
+             reading and writing cannot be coordinated; open it again later, or open a copy",
+            self.path().display()
+        );
+        Err(Error::new(ErrorKind::Unavailable, message).for_operator())
     }
 
     /// The database's real name, through which every process finds the same lock.
@@ -100,6 +138,7 @@ impl Files {
         if self.is_cut() {
             return Err(self.cut());
         }
+        self.check_unchanged()?;
         Ok(self.database.check()?.len())
     }
 
@@ -124,6 +163,26 @@ impl Files {
         );
         Error::new(ErrorKind::DataCorrupted, message).for_operator()
     }
+}
+
+/// What changes whenever a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileState {
+    length: u64,
+    modified: SystemTime,
+}
+
+impl FileState {
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let found = fs::metadata(path).and_then(|found| Ok(Self { length: found.len(), modified: found.modified()? }));
+        found.map_err(|e| io_error(path, "the file cannot be looked at", e))
+    }
+}
+
+/// The log or the journal of a database whose content may be missing in the database itself, if there is one.
+pub(super) fn log_of(path: &Path) -> Option<PathBuf> {
+    let logs = ["-wal", "-journal"].map(|suffix| beside(path, suffix));
+    logs.into_iter().find(|log| fs::metadata(log).is_ok_and(|found| found.len() > 0))
 }
 
 /// The size of the database when it was last checked, in pages.

@@ -73,7 +73,7 @@ use tokio::sync::watch::{Receiver, Sender, channel};
 
 use error::Fallible;
 use events::EventPage;
-use files::Files;
+use files::{Access, Files};
 use queue::{Queue, QueueReceiver};
 use read::QueuedRead;
 use scratchbook_core::environment::Environment;
@@ -167,9 +167,9 @@ impl SqliteSessionService {
     /// # Errors
     ///
     /// `NotFound` if the folder is missing, or the file in a mode that creates none; `PermissionDenied` if the file
-    /// or folder is read-only; `FailedPrecondition` if the file is not a SQLite database, not scratchbook's, or
-    /// written by a newer scratchbook, or by an older one if it is opened read-only; `InvalidArgument` for
-    /// `:memory:` and the empty path.
+    /// or folder is read-only, unless the file is only read and complete without a log; `FailedPrecondition` if the
+    /// file is not a SQLite database, not scratchbook's, or written by a newer scratchbook, or by an older one if it is
+    /// opened read-only; `InvalidArgument` for `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let environment = Arc::clone(&options.environment);
@@ -334,7 +334,9 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     let file = path.clone();
     let missing = read::on_own_thread("scratchbook-migrate", &path, move || match file.try_exists() {
         Ok(false) => Ok(schema::all()),
-        _ => connection::open_reader(&file).and_then(|c| schema::missing(&c, &file)).map_err(|e| e.into_error(&file)),
+        _ => connection::open_reader(&file, Access::Shared)
+            .and_then(|c| schema::missing(&c, &file))
+            .map_err(|e| e.into_error(&file)),
     })?;
     let missing = missing.await.map_err(|_| read::thread_ended())??;
     if run == MigrationRun::Real && !missing.is_empty() {
@@ -354,7 +356,7 @@ fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(W
     let queues = Queues { writes, reads, commits: commits.clone() };
     let reader = |_| {
         let path = opened.files.path();
-        let connection = connection::open_reader(path).map_err(|e| e.into_error(path))?;
+        let connection = connection::open_reader(path, opened.files.access()).map_err(|e| e.into_error(path))?;
         read::spawn(connection, Arc::clone(&opened.files), Arc::clone(&read_receiver))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;

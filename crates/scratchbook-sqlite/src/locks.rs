@@ -51,10 +51,15 @@ enum LockState {
 impl FileLock {
     /// The lock of a database, with the longest time that a write waits for it.
     pub(super) fn beside(database: &Path, timeout: Duration) -> Result<Self> {
-        let path = beside(database, "-lock");
-        let mut lock = Self { database: database.to_owned(), path, timeout, file: None, waiter: None };
+        let mut lock = Self::unopened(database, timeout);
         lock.file = Some(lock.open()?);
         Ok(lock)
+    }
+
+    /// The lock of a database, which is opened when it is first needed.
+    pub(super) fn unopened(database: &Path, timeout: Duration) -> Self {
+        let path = beside(database, "-lock");
+        Self { database: database.to_owned(), path, timeout, file: None, waiter: None }
     }
 
     /// The time left to a write that has waited since `since`.

@@ -28,7 +28,8 @@ pub enum SqliteMode {
     Existing,
     /// Read the file, which must exist and have the newest tables. Every write fails with `PermissionDenied`.
     /// SQLite may still create its own files beside it; without them other processes could not write while it is
-    /// read.
+    /// read. In a folder where nothing can be created, such as on a read-only file system, the file is read by
+    /// itself: it must have no log with commits beside it, and a read fails with `Unavailable` if others write.
     ReadOnly,
 }
 

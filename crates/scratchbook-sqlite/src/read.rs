@@ -35,6 +35,7 @@ where
         let Some(running) = Running::begin(&progress, connection) else { return };
         let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
         let result = files.check().and_then(|_| read());
+        let result = result.and_then(|answer| files.check_unchanged().map(|()| answer));
         drop(running);
         let _ = answer.send(result);
     });

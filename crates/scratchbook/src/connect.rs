@@ -15,10 +15,11 @@ use crate::kinds::{KINDS, Kind};
 /// parameters).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
-/// it is missing. `?mode=ro` reads a file that is there and refuses every write, `synchronous=normal` gives up
-/// durability on power loss for speed, and `lock_timeout_ms=N` says how long a write waits for other processes; each of
-/// the [`Limits`] has a parameter of its name. The other parameters of a database on a server are with its service,
-/// `PostgresSessionService` or `MySqlSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
+/// it is missing. `?mode=ro` reads a file that is there, also on a read-only file system, and refuses every write,
+/// `synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N` says how long a write waits
+/// for other processes; each of the [`Limits`] has a parameter of its name. The other parameters of a database on a
+/// server are with its service, `PostgresSessionService` or `MySqlSessionService`; a driver in the scheme, as in
+/// `postgresql+asyncpg://`, is ignored.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {

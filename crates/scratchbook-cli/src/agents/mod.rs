@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use scratchbook::agent::{AgentCatalog, load_agent, load_agents};
 use scratchbook::model::Llm;
-use scratchbook::{Agent, Result};
+use scratchbook::{Agent, Error, ErrorKind, Result};
 
 pub(crate) use models::hosted;
 
@@ -33,7 +33,7 @@ pub(crate) fn demo(model: Option<Arc<dyn Llm>>) -> Result<Vec<(&'static str, Arc
 ///
 /// If an agent's file is invalid.
 pub(crate) fn of_folder(folder: &Path, model: Option<&str>) -> Result<Vec<(String, Arc<dyn Agent>)>> {
-    load_agents(folder, &catalog(model))
+    load_agents(folder, &catalog(model)?)
 }
 
 /// Loads the agent of an Agent Config. If `model` names a model, it and its sub-agents use it.
@@ -42,16 +42,51 @@ pub(crate) fn of_folder(folder: &Path, model: Option<&str>) -> Result<Vec<(Strin
 ///
 /// If the file is invalid.
 pub(crate) fn of_file(file: &Path, model: Option<&str>) -> Result<Arc<dyn Agent>> {
-    load_agent(file, &catalog(model))
+    load_agent(file, &catalog(model)?)
+}
+
+/// Checks the name of a model for an agent's file. Its key may be missing.
+///
+/// # Errors
+///
+/// If there is no model of this name.
+pub(crate) fn check_model(name: &str) -> Result<()> {
+    if [demo::ECHO, demo::SHOP].contains(&name) {
+        return Ok(());
+    }
+    match named(name) {
+        Err(error) if error.kind() != ErrorKind::FailedPrecondition => Err(error.context("--model")),
+        _ => Ok(()),
+    }
+}
+
+/// As [`hosted`], for a name in an agent's file or after `--model`, which may also be that of a built-in model.
+fn named(name: &str) -> Result<Arc<dyn Llm>> {
+    hosted(name).map_err(|error| match error.kind() {
+        ErrorKind::FailedPrecondition | ErrorKind::InvalidArgument | ErrorKind::NotFound | ErrorKind::Unsupported => {
+            let offline = format!("'{}' and '{}' are models that work offline", demo::ECHO, demo::SHOP);
+            Error::new(error.kind(), format!("{error}; {offline}"))
+        }
+        _ => error,
+    })
 }
 
 /// The names that files can use: remote models, and the models and tools of the built-in agents. Other tools need a
 /// program of your own.
 ///
 /// There is no default model: an agent that names none is an error.
-fn catalog(model: Option<&str>) -> AgentCatalog {
+///
+/// # Errors
+///
+/// If `model` is none of these.
+fn catalog(model: Option<&str>) -> Result<AgentCatalog> {
     let catalog = AgentCatalog::new().model(demo::ECHO, demo::echo()).model(demo::SHOP, demo::shop());
-    let catalog = catalog.models_from(|name| hosted(name).map(Some));
+    let catalog = catalog.models_from(|name| named(name).map(Some));
     let catalog = demo::tools().into_iter().fold(catalog, AgentCatalog::tool);
-    model.into_iter().fold(catalog, AgentCatalog::model_for_all)
+    let Some(model) = model else { return Ok(catalog) };
+    // Here, so that the error is about the option and not about a file that names another model.
+    if ![demo::ECHO, demo::SHOP].contains(&model) {
+        named(model).map_err(|e| e.context("--model"))?;
+    }
+    Ok(catalog.model_for_all(model))
 }

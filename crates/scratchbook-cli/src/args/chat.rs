@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use scratchbook::{Error, Result, SessionKey};
 
-use super::named;
+use super::{Address, AddressArgs, Within, named};
 
 pub(super) const CHAT_EXAMPLES: &str = "\
 Examples:
@@ -12,6 +13,7 @@ Examples:
   scratchbook chat --model gemini-2.5-flash            # with its key in GOOGLE_API_KEY
   scratchbook chat --agent agents/shop/root_agent.yaml --model ollama::llama3
   scratchbook chat --agents agents --app shop --user ann --session s1
+  scratchbook chat --last
   echo 'Add two apples' | scratchbook chat --database memory:";
 
 /// The app if none is named.
@@ -35,12 +37,16 @@ pub(crate) struct ChatArgs {
     /// Use this model for every agent, instead of the one its file names: gemini-2.5-flash, openai::NAME, ollama::NAME
     #[arg(long, short, value_parser = named)]
     pub(crate) model: Option<String>,
-    /// Continue this session, or create it if it does not exist [default: a new session]
-    #[arg(long, short, value_name = "ID", value_parser = named)]
+    /// Continue this session, named by its id, by at least 8 characters of an id that scratchbook has made, or by
+    /// APP/USER/SESSION; create it if it does not exist [default: a new session]
+    #[arg(long, short, value_name = "SESSION", value_parser = named)]
     pub(crate) session: Option<String>,
-    /// The user
-    #[arg(long, short, value_name = "ID", default_value = ChatArgs::USER, value_parser = named)]
-    pub(crate) user: String,
+    /// Continue the user's session with the newest event
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) last: bool,
+    /// The user [default: user]
+    #[arg(long, short, value_name = "ID", value_parser = named)]
+    pub(crate) user: Option<String>,
     /// Hide the values of keys that begin with this, on the screen and in instructions: user:pin; can be repeated
     #[arg(long, value_name = "PREFIX", value_parser = named)]
     pub(crate) secret: Vec<String>,
@@ -49,6 +55,31 @@ pub(crate) struct ChatArgs {
 impl ChatArgs {
     /// The user if none is named, as in ADK's dev interface.
     pub(crate) const USER: &'static str = "user";
+
+    /// Names the session, of the app of an agent; `None` for a new session.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for ids that no session can have, and for a session of another app or user.
+    pub(crate) fn address(&self, app: &str) -> Result<Option<Address>> {
+        let Some(text) = &self.session else {
+            let within = Within { app: Some(app.to_owned()), user: Some(self.user_id().to_owned()) };
+            return Ok(self.last.then_some(Address::Last(within)));
+        };
+        let key = match (AddressArgs { app: Some(app.to_owned()), ..AddressArgs::default() }).parse(text)? {
+            Address::Whole(key) => key,
+            _ => SessionKey::new(app, self.user_id(), text)?,
+        };
+        if self.user.as_deref().is_some_and(|user| user != key.user_id()) {
+            return Err(Error::invalid(format!("'{text}' is not a session of --user {}", self.user_id())));
+        }
+        Ok(Some(Address::Whole(key)))
+    }
+
+    /// The user.
+    pub(crate) fn user_id(&self) -> &str {
+        self.user.as_deref().unwrap_or(Self::USER)
+    }
 
     /// The app, if it is known without reading the folder.
     pub(crate) fn app_name(&self) -> Option<String> {

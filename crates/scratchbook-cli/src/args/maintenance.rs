@@ -4,26 +4,28 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::named;
 use super::values::{self, Span, Start};
+use super::{AddressArgs, named};
 
 pub(super) const WATCH_EXAMPLES: &str = "\
 Examples:
   scratchbook watch --app shop
   scratchbook watch --app shop --user alice --prefix user:cart
+  scratchbook watch --last
   scratchbook watch --json --app shop --from beginning --until-idle > feed.jsonl
   scratchbook watch --json --app shop --from \"$(tail -n 1 feed.jsonl | jq -r .cursor)\" --until-idle";
 
 pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   scratchbook verify
-  scratchbook verify --app shop --user alice --session s1";
+  scratchbook verify --app shop
+  scratchbook verify --session shop/alice/s1";
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
 Examples:
   scratchbook prune --expired
   scratchbook prune --app shop --older-than 90d --keep-last 100 --dry-run
-  scratchbook prune --expired --older-than 30d --log-older-than 30d";
+  scratchbook prune --expired --older-than 30d --log-older-than 30d --yes";
 
 pub(super) const RESEAL_EXAMPLES: &str = "\
 Examples:
@@ -32,15 +34,8 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// The app
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: String,
-    /// Only the sessions and keys of this user
-    #[arg(long, short, value_parser = named)]
-    pub(crate) user: Option<String>,
-    /// Only the events of this session
-    #[arg(long, short, requires = "user")]
-    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) address: AddressArgs,
     /// Only changes of keys that begin with this, including the scope: user:cart, app:, step
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
@@ -54,20 +49,6 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
         value_parser = values::span)]
     pub(crate) until_idle: Option<Span>,
-}
-
-/// The part of a database that a command walks through.
-#[derive(Debug, Args)]
-pub(crate) struct WalkArgs {
-    /// Only this app and its users [default: the whole database]
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: Option<String>,
-    /// Only this user of the app
-    #[arg(long, short, value_parser = named, requires = "app")]
-    pub(crate) user: Option<String>,
-    /// Only this session of the user
-    #[arg(long, short, requires = "user")]
-    pub(crate) session: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +74,9 @@ pub(crate) struct PruneArgs {
     /// Only count what would be pruned
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Do not ask for confirmation; required without a terminal, except for --expired alone and --dry-run
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]

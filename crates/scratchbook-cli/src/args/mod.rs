@@ -1,21 +1,23 @@
 //! The arguments on the command line.
 
+mod address;
 mod chat;
 mod maintenance;
 mod scenario;
 #[cfg(feature = "serve")]
 mod serve;
 mod sessions;
+mod setup;
 mod state;
 #[cfg(feature = "serve")]
 mod token;
 mod values;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use scratchbook::SessionKey;
 
 use crate::failure::EXIT_CODES;
 #[cfg(not(feature = "serve"))]
@@ -23,14 +25,16 @@ use crate::without_server::args as serve;
 #[cfg(not(feature = "serve"))]
 pub(crate) use crate::without_server::{NewTokenArgs, ServeArgs, TokenCommand};
 
+pub(crate) use address::{Address, AddressArgs, SessionArgs, Within, parts};
 pub(crate) use chat::ChatArgs;
-pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, WalkArgs, WatchArgs};
+pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, WatchArgs};
 pub(crate) use scenario::Scenario;
 #[cfg(feature = "serve")]
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
 };
+pub(crate) use setup::{CompletionsArgs, ManArgs, NewArgs};
 pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
     MergeArgs, SetArgs, StateCommand, UnsetArgs, WriteOptions,
@@ -48,8 +52,10 @@ const GLOBAL: &str = "Global options";
 
 /// Durable sessions and scoped state for AI agents.
 ///
-/// Serves ADK's HTTP API over a database, and reads and changes the sessions and the state in it. A session is named by
-/// --app, --user and --session, a user by --app and --user, an app by --app.
+/// Serves ADK's HTTP API over a database, and reads and changes the sessions and the state in it.
+///
+/// A session is named by APP/USER/SESSION, by its id or the beginning of its id, by --last, which is the one with the newest
+/// event, or by --app, --user and --session with its whole id. A user is named by --app and --user, an app by --app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -62,9 +68,11 @@ pub(crate) struct Cli {
 /// The options that every command has.
 #[derive(Debug, Args)]
 pub(crate) struct GlobalOptions {
-    /// The database: sqlite://PATH, postgresql://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, or
-    /// memory: [default: $SCRATCHBOOK_DATABASE, or else sqlite://scratchbook.db; for demo, memory:]
-    #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI")]
+    /// The database: the path of a SQLite file, sqlite://PATH, postgresql://USER:PASSWORD@HOST/DATABASE,
+    /// mysql://USER:PASSWORD@HOST/DATABASE, or memory: [default: $SCRATCHBOOK_DATABASE, or else scratchbook.db; for demo,
+    /// memory:]
+    #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "DATABASE",
+        value_parser = database_uri)]
     pub(crate) database: Option<String>,
     /// Print JSON instead of text, also for errors
     #[arg(long, global = true, help_heading = GLOBAL)]
@@ -109,6 +117,11 @@ pub(crate) enum Command {
     /// Piped input is read line by line; --json prints each event as a line. The exit code is that of the last answer.
     #[command(after_help = chat::CHAT_EXAMPLES)]
     Chat(ChatArgs),
+    /// Make the folder of an agent of your own, which chat and serve then run
+    ///
+    /// Writes root_agent.yaml, an ADK Agent Config, a README and an example of the environment. Overwrites nothing.
+    #[command(after_help = setup::NEW_EXAMPLES)]
+    New(NewArgs),
     /// Run example scenarios offline with real agents, and check the state they produce
     ///
     /// Shows each event, its delta by scope and the state after it, and checks the expected values. Each run creates new
@@ -121,17 +134,22 @@ pub(crate) enum Command {
         command: SessionsCommand,
     },
     /// Read and change the state of a session, a user or an app, and show its history
+    ///
+    /// --app names the app, --app with --user a user, and --session or --last a session. The keys of a session have the
+    /// prefixes user: and app:, those of a user or an app have none.
     State {
         #[command(subcommand)]
         command: StateCommand,
     },
+    /// List the apps of the database, with the number of their users and the time of the newest event
+    Apps,
     /// Create tokens with which clients log in to a server
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Token {
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// Erase users
+    /// List and erase users
     Users {
         #[command(subcommand)]
         command: UsersCommand,
@@ -147,11 +165,12 @@ pub(crate) enum Command {
     ///
     /// Prints each difference and continues. Others can write at the same time. The exit code is 12 if anything differs.
     #[command(after_help = maintenance::VERIFY_EXAMPLES)]
-    Verify(WalkArgs),
+    Verify(AddressArgs),
     /// Delete expired sessions, old events and old entries of state logs
     ///
     /// Works in small commits, so that others can write at the same time. The state and the numbers of the remaining events
     /// do not change. Pruning cannot be undone: the state at pruned events and the history of keys before them are lost.
+    /// Therefore it asks for confirmation, except for --expired alone: what has expired cannot be read any more.
     #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
     /// Encrypt all state with the keyring's current key: values under other keys, and unencrypted values
@@ -160,7 +179,7 @@ pub(crate) enum Command {
     /// add the new key to the keyring of every process. Events, initial states, logs, artifacts, titles and labels keep their
     /// keys: keep the old keys in the keyring, or export everything and import it into a new database.
     #[command(after_help = maintenance::RESEAL_EXAMPLES)]
-    Reseal(WalkArgs),
+    Reseal(AddressArgs),
     /// Check schemas for state
     Schema {
         #[command(subcommand)]
@@ -184,6 +203,11 @@ pub(crate) enum Command {
     /// `scratchbook import --from jsonl` reads them. Sessions that change during the export may be missing; to copy a SQLite
     /// file in use, use backup.
     Export(ExportArgs),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = setup::COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Write man pages, one for each command
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -232,8 +256,23 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
+    /// List the users of an app, or of all apps, with the time of their newest event
+    List(ListUsersArgs),
     /// Erase all data of a user: sessions, events, state, log and artifacts. This cannot be undone
     Erase(EraseArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListUsersArgs {
+    /// Only the users of this app
+    #[arg(long, short, value_parser = named)]
+    pub(crate) app: Option<String>,
+    /// The maximum number of users
+    #[arg(long, short, value_name = "N", default_value_t = 100, value_parser = values::at_least_one::<usize>)]
+    pub(crate) limit: usize,
+    /// Continue after the page that returned this token
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) page_token: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -263,47 +302,13 @@ pub(crate) struct MigrateArgs {
     pub(crate) dry_run: bool,
 }
 
-/// The options that name a session.
-#[derive(Debug, Args)]
-pub(crate) struct SessionAddress {
-    /// The app
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: String,
-    /// The user
-    #[arg(long, short, value_parser = named)]
-    pub(crate) user: String,
-    /// The session
-    #[arg(long, short)]
-    pub(crate) session: String,
-}
-
-/// The options that name the owner of a state: a session, a user or an app.
-#[derive(Debug, Args)]
-pub(crate) struct StateAddress {
-    /// The app
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: String,
-    /// The user; without --session, the keys are the user's and are written without 'user:'
-    #[arg(long, short, value_parser = named)]
-    pub(crate) user: Option<String>,
-    /// The session
-    #[arg(long, short, requires = "user")]
-    pub(crate) session: Option<String>,
-}
-
-impl SessionAddress {
-    pub(crate) fn key(&self) -> scratchbook::Result<SessionKey> {
-        SessionKey::new(&self.app, &self.user, &self.session)
-    }
-}
-
 impl Command {
     /// Returns the app if the command concerns a single one.
     pub(crate) fn app(&self) -> Option<String> {
         match self {
             Self::Chat(args) => args.app_name(),
-            Self::Sessions { command } => Some(command.app().to_owned()),
-            Self::State { command } => Some(command.app().to_owned()),
+            Self::Sessions { command } => command.app().map(str::to_owned),
+            Self::State { command } => command.app().map(str::to_owned),
             _ => None,
         }
     }
@@ -317,10 +322,47 @@ fn named(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Makes a URI of the path of a SQLite file. Any other text stays as it is, and is refused when the database is opened
+/// unless it is a URI.
+pub(crate) fn database_uri(text: &str) -> Result<String, Infallible> {
+    let is_drive = |scheme: &str| scheme.len() == 1;
+    let is_path = match text.split_once(':') {
+        Some((scheme, _)) => is_drive(scheme),
+        None => !matches!(text, "" | "memory"),
+    };
+    // With '=' it may be a connection string of PostgreSQL's library, which may hold a password.
+    let is_path = is_path && !text.split('?').next().unwrap_or_default().contains('=');
+    Ok(if is_path { format!("sqlite://{text}") } else { text.to_owned() })
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is a number of seconds, such as 2.5".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("it is more than 0 seconds, such as 2.5".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::database_uri;
+
+    #[test]
+    fn a_path_is_the_uri_of_a_file() {
+        for (text, uri) in [
+            ("agents.db", "sqlite://agents.db"),
+            ("/data/agents.db?mode=ro", "sqlite:///data/agents.db?mode=ro"),
+            ("./memory", "sqlite://./memory"),
+            (r"C:\data\agents.db", r"sqlite://C:\data\agents.db"),
+            ("sqlite://agents.db", "sqlite://agents.db"),
+            ("postgresql://u:p@h/d", "postgresql://u:p@h/d"),
+            ("memory:", "memory:"),
+            ("memory", "memory"),
+            ("sqlite:agents.db", "sqlite:agents.db"),
+            ("host=db password=secret", "host=db password=secret"),
+            ("", ""),
+        ] {
+            assert_eq!(database_uri(text).as_deref(), Ok(uri));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{DASHES, SessionAddress, StateAddress};
+use super::{AddressArgs, DASHES, values};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
@@ -37,33 +37,34 @@ pub(crate) enum StateCommand {
     #[command(after_help = "\
 Examples:
   scratchbook state list --app shop --user alice --prefix cart
-  scratchbook state list --app shop --user alice --session s1 --prefix user:")]
+  scratchbook state list --last --prefix user:")]
     List(ListStateArgs),
     /// Print the state of a session after an event; 0 is its creation
     #[command(after_help = "\
 Example:
-  scratchbook state at --app shop --user alice --session s1 12")]
+  scratchbook state at --session shop/alice/s1 12")]
     At(AtArgs),
     /// Print the changes of a session's state between two events, in either direction
     #[command(after_help = "\
 Example:
-  scratchbook state diff --app shop --user alice --session s1 0 12")]
+  scratchbook state diff --session shop/alice/s1 0 12")]
     Diff(DiffArgs),
     /// Print the writes to a key and their authors, the latest first
     #[command(after_help = "\
 Examples:
-  scratchbook state history --app shop --user alice --session s1 step
+  scratchbook state history --session shop/alice/s1 step
   scratchbook state history --app shop --user alice theme --limit 5")]
     History(HistoryArgs),
     /// Print who last wrote each key of a session's state
     #[command(after_help = "\
 Example:
-  scratchbook state blame --app shop --user alice --session s1")]
+  scratchbook state blame --last")]
     Blame(BlameArgs),
 }
 
 impl StateCommand {
-    pub(super) fn app(&self) -> &str {
+    /// The app, if the arguments name it.
+    pub(super) fn app(&self) -> Option<&str> {
         match self {
             Self::Get(GetArgs { owner, .. })
             | Self::Set(SetArgs { owner, .. })
@@ -72,10 +73,10 @@ impl StateCommand {
             | Self::Merge(MergeArgs { owner, .. })
             | Self::Unset(UnsetArgs { owner, .. })
             | Self::List(ListStateArgs { owner, .. })
-            | Self::History(HistoryArgs { owner, .. }) => &owner.app,
-            Self::At(AtArgs { session, .. })
-            | Self::Diff(DiffArgs { session, .. })
-            | Self::Blame(BlameArgs { session }) => &session.app,
+            | Self::History(HistoryArgs { owner, .. })
+            | Self::At(AtArgs { session: owner, .. })
+            | Self::Diff(DiffArgs { session: owner, .. })
+            | Self::Blame(BlameArgs { session: owner }) => owner.app(),
         }
     }
 }
@@ -83,7 +84,7 @@ impl StateCommand {
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     /// Only these keys, which must exist; with --session, write their prefix (user:theme)
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
@@ -95,7 +96,7 @@ pub(crate) struct GetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     #[command(flatten)]
     pub(crate) values: Assignments,
     #[command(flatten)]
@@ -105,7 +106,7 @@ pub(crate) struct SetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct IncrementArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     /// The key and how much to add, 1 by default; N can be negative or a decimal (count, count=5, user:credit=-0.5)
     #[arg(value_name = "KEY[=N]", required = true)]
     pub(crate) keys: Vec<String>,
@@ -116,7 +117,7 @@ pub(crate) struct IncrementArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AppendArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     /// The key and the value to append
     #[arg(value_name = "KEY=VALUE", required = true)]
     pub(crate) items: Vec<String>,
@@ -130,7 +131,7 @@ pub(crate) struct AppendArgs {
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     /// The key and the patch (profile={"city": "Rome", "zip": null})
     #[arg(value_name = "KEY=PATCH", required = true)]
     pub(crate) patches: Vec<String>,
@@ -169,7 +170,7 @@ pub(crate) struct Assignments {
 #[derive(Debug, Args)]
 pub(crate) struct UnsetArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     /// The keys to remove; with --session, write their prefix (user:theme)
     #[arg(value_name = "KEY", required = true)]
     pub(crate) keys: Vec<String>,
@@ -181,7 +182,7 @@ pub(crate) struct UnsetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ListStateArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     /// Only keys that begin with this; with --session, write their prefix (user:cart)
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
@@ -196,28 +197,28 @@ pub(crate) struct ListStateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct AtArgs {
     #[command(flatten)]
-    pub(crate) session: SessionAddress,
+    pub(crate) session: AddressArgs,
     /// The number of the event
-    #[arg(value_name = "SEQ")]
+    #[arg(value_name = "SEQ", value_parser = values::event_number)]
     pub(crate) seq: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     #[command(flatten)]
-    pub(crate) session: SessionAddress,
+    pub(crate) session: AddressArgs,
     /// The number of the first event, 0 for the creation
-    #[arg(value_name = "BEFORE")]
+    #[arg(value_name = "BEFORE", value_parser = values::event_number)]
     pub(crate) before: u64,
     /// The number of the second event
-    #[arg(value_name = "AFTER")]
+    #[arg(value_name = "AFTER", value_parser = values::event_number)]
     pub(crate) after: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
-    pub(crate) owner: StateAddress,
+    pub(crate) owner: AddressArgs,
     /// The key; with --session, write its prefix (user:theme)
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
@@ -229,5 +230,5 @@ pub(crate) struct HistoryArgs {
 #[derive(Debug, Args)]
 pub(crate) struct BlameArgs {
     #[command(flatten)]
-    pub(crate) session: SessionAddress,
+    pub(crate) session: AddressArgs,
 }

@@ -69,6 +69,14 @@ pub(super) fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "it is a whole number, at least 1".to_owned())
 }
 
+/// Parses the number of an event.
+pub(super) fn event_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        "it is the number of an event, as `scratchbook sessions show` has it; 0 is the creation of the session"
+            .to_owned()
+    })
+}
+
 /// Parses a label. Its name ends at the first `=`.
 pub(super) fn label(text: &str) -> Result<Label, String> {
     match text.split_once('=') {

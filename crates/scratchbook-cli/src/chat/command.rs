@@ -4,12 +4,16 @@
 pub(super) const HELP: &str = "\
 /state [BEGINNING]  show the state, or the keys that begin with BEGINNING
 /history            show the messages of this session
-/answer VALUE       answer a tool that waits for an answer, with JSON or text
+/answer             show what waits for an answer
+/answer VALUE       answer the first of these, with JSON or text
 /retry              ask for the answer again, after Ctrl-C or a failure
 /new                begin a new session
 /quit               end, as Ctrl-D does; the session stays
 
-Ctrl-C stops an answer. Begin a message that starts with a slash with two slashes.";
+Tab completes commands. Ctrl-C stops an answer. Begin a message that starts with a slash with two slashes.";
+
+/// The commands, as Tab completes them.
+pub(super) const COMMANDS: [&str; 7] = ["/answer ", "/help", "/history", "/new", "/quit", "/retry", "/state "];
 
 /// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,6 +24,7 @@ pub(super) enum ParsedLine<'a> {
     Help,
     State(&'a str),
     History,
+    /// An answer to a call; empty to see what waits for one.
     Answer(&'a str),
     Retry,
     New,
@@ -42,7 +47,7 @@ pub(super) fn parse(line: &str) -> ParsedLine<'_> {
         ("help" | "?", "") => ParsedLine::Help,
         ("state", beginning) => ParsedLine::State(beginning),
         ("history", "") => ParsedLine::History,
-        ("answer", value) if !value.is_empty() => ParsedLine::Answer(value),
+        ("answer", value) => ParsedLine::Answer(value),
         ("retry", "") => ParsedLine::Retry,
         ("new", "") => ParsedLine::New,
         ("quit" | "exit", "") => ParsedLine::Quit,
@@ -55,6 +60,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_command_that_tab_completes_is_one() {
+        for command in COMMANDS {
+            assert!(!matches!(parse(command), ParsedLine::Unknown(_) | ParsedLine::Message(_)), "{command}");
+            assert!(command == "/help" || HELP.contains(command.trim()), "{command}");
+        }
+    }
+
+    #[test]
     fn lines_are_messages_unless_they_begin_with_one_slash() {
         for (line, said) in [
             ("  ", ParsedLine::Blank),
@@ -65,7 +78,7 @@ mod tests {
             ("/state  user: ", ParsedLine::State("user:")),
             ("/history", ParsedLine::History),
             ("/answer {\"ok\": true}", ParsedLine::Answer("{\"ok\": true}")),
-            ("/answer", ParsedLine::Unknown("/answer")),
+            ("/answer", ParsedLine::Answer("")),
             ("/retry", ParsedLine::Retry),
             ("/new", ParsedLine::New),
             ("/exit", ParsedLine::Quit),

@@ -19,6 +19,7 @@ use super::turn::{self, TurnOutcome};
 use crate::failure::{Failure, report};
 use crate::output::{Format, plural, visible};
 use crate::shared_state::shared_state;
+use crate::show;
 
 /// How many events of a session are read to continue it.
 const RECENT: usize = 200;
@@ -175,6 +176,7 @@ impl<'a> Conversation<'a> {
                 let past = session.map(|session| without_rewound(session.events())).unwrap_or_default();
                 self.show(last_exchanges(&past, HISTORY))?;
             }
+            ParsedLine::Answer("") => self.waiting("Nothing waits for an answer.")?,
             ParsedLine::Answer(value) => {
                 let answer = self.calls.waiting().next().map(|call| calls::answer(call, value));
                 match answer {
@@ -221,14 +223,25 @@ impl<'a> Conversation<'a> {
                 self.screen.aside("Cut off. What was committed before stays in the session.")?;
             }
         }
-        let waiting = self.calls.waiting().filter_map(|call| call.name.as_deref()).map(visible);
-        let waiting: Vec<_> = waiting.collect();
-        if !waiting.is_empty() {
-            let names = waiting.join(", ");
-            self.screen.aside(&format!("Waiting for an answer, given by /answer VALUE: {names}"))?;
-        }
+        self.waiting("")?;
         self.screen.gap()?;
         Ok(Flow::Continue)
+    }
+
+    /// Shows the calls that wait for an answer, the one that `/answer` answers first; or else says that there is none.
+    fn waiting(&mut self, none: &str) -> Result<(), Failure> {
+        let waiting: Vec<_> = self.calls.waiting().map(|call| show::shortened(show::call_of(call))).collect();
+        match waiting.split_first() {
+            None if none.is_empty() => {}
+            None => self.screen.aside(none)?,
+            Some((first, later)) => {
+                self.screen.aside(&format!("/answer VALUE, with JSON or text, answers: {first}"))?;
+                for call in later {
+                    self.screen.aside(&format!("    and then: {call}"))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Asks the user to confirm calls, and returns the message with the answers. Returns `None` if no call needs a
@@ -294,11 +307,13 @@ impl<'a> Conversation<'a> {
         }
         let (id, command) = (self.key.session_id(), self.resume.command(&self.key));
         self.screen.json(&json!({"type": "end", "sessionId": id, "goOnWith": command}))?;
-        let text = match command {
-            Some(command) => format!("The session is {}; go on with: {}", visible(id), visible(&command)),
-            None => "The session was in memory, and is gone.".to_owned(),
-        };
-        Ok(self.screen.aside(&text)?)
+        match command {
+            Some(command) => {
+                self.screen.aside(&format!("The session is {}. Continue it with:", visible(id)))?;
+                Ok(self.screen.command(&visible(&command))?)
+            }
+            None => Ok(self.screen.aside("The session was in memory, and is gone.")?),
+        }
     }
 
     fn show(&mut self, exchanges: &[Arc<Event>]) -> Result<(), Failure> {

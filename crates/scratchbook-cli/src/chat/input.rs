@@ -2,11 +2,16 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
+use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
 use rustyline::history::MemHistory;
-use rustyline::{Config, Editor};
+use rustyline::validate::Validator;
+use rustyline::{Config, Context, Editor, Helper};
 use scratchbook::{Error, ErrorKind};
 
+use super::command::COMMANDS;
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -17,9 +22,37 @@ const HISTORY: usize = 500;
 #[derive(Debug)]
 pub(super) enum Input {
     /// A terminal with a line editor, which is `None` while another thread reads a line with it.
-    Terminal(Option<Box<Editor<(), MemHistory>>>),
+    Terminal(Option<Box<Editor<CommandHelper, MemHistory>>>),
     /// Anything else.
     Pipe,
+}
+
+/// Completes commands with Tab.
+#[derive(Debug)]
+pub(super) struct CommandHelper;
+
+impl Completer for CommandHelper {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok((0, completions(line.get(..at).unwrap_or_default())))
+    }
+}
+
+impl Hinter for CommandHelper {
+    type Hint = String;
+}
+
+impl Highlighter for CommandHelper {}
+
+impl Validator for CommandHelper {}
+
+impl Helper for CommandHelper {}
+
+/// The commands that begin with a text, unless it is a message.
+fn completions(text: &str) -> Vec<String> {
+    let commands = COMMANDS.iter().filter(|command| text.starts_with('/') && command.starts_with(text));
+    commands.map(|command| (*command).to_owned()).collect()
 }
 
 /// The result of reading a line.
@@ -40,7 +73,8 @@ impl Input {
         }
         let config = Config::builder().max_history_size(HISTORY).map_err(unusable)?.auto_add_history(true).build();
         let history = MemHistory::with_config(&config);
-        let editor = Editor::with_history(config, history).map_err(unusable)?;
+        let mut editor = Editor::with_history(config, history).map_err(unusable)?;
+        editor.set_helper(Some(CommandHelper));
         Ok(Self::Terminal(Some(Box::new(editor))))
     }
 
@@ -119,4 +153,19 @@ fn read_line() -> Result<Option<String>, Error> {
 
 fn unusable(error: ReadlineError) -> Error {
     Error::new(ErrorKind::Unavailable, "the terminal cannot be used").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::completions;
+
+    #[test]
+    fn commands_are_completed_and_messages_are_not() {
+        assert_eq!(completions("/h"), ["/help", "/history"]);
+        assert_eq!(completions("/st"), ["/state "]);
+        assert_eq!(completions("/").len(), 7);
+        for text in ["", "h", "//", "/state u", "/none"] {
+            assert!(completions(text).is_empty(), "{text}");
+        }
+    }
 }

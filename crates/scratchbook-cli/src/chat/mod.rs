@@ -22,7 +22,8 @@ use scratchbook::layer::WithSecretKeys;
 use scratchbook::session::SecretKeys;
 use scratchbook::{Runner, SessionKey, SessionService};
 
-use crate::args::ChatArgs;
+use crate::address::{known, resolve};
+use crate::args::{Address, ChatArgs};
 use crate::context::{Context, DEFAULT_DATABASE};
 use crate::database::{self, Database};
 use crate::failure::Failure;
@@ -36,12 +37,18 @@ use screen::{AgentNames, Screen};
 /// Runs a conversation.
 pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) -> Result<(), Failure> {
     let agent = ChatAgent::of(&args)?;
-    let id = args.session.clone().unwrap_or_else(|| SystemEnvironment.new_id());
-    let key = SessionKey::new(&agent.app, &args.user, &id)?;
+    let address = args.address(&agent.app)?;
+    let new = SessionKey::new(&agent.app, args.user_id(), &SystemEnvironment.new_id())?;
     let mut input = Input::open(out.format())?;
     let place = scratchbook::store::without_password(database::checked_uri(context)?);
     let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
 
+    let key = match address {
+        // A session that does not exist is created under its id.
+        Some(Address::Whole(key)) => known(&database, &key).await?.unwrap_or(key),
+        Some(address) => resolve(&address, &database).await?,
+        None => new,
+    };
     let secret = SecretKeys::new(&args.secret);
     let sessions: Arc<dyn SessionService> =
         Arc::new(WithSecretKeys::new(Arc::clone(&database.sessions), secret.clone()));

@@ -29,7 +29,6 @@ impl ResumeCommand {
         option("--agents", args.agents.as_deref().map(path));
         option("--app", args.app.clone());
         option("--model", args.model.clone());
-        option("--user", Some(args.user.clone()).filter(|user| user != ChatArgs::USER));
         args.secret.iter().for_each(|secret| option("--secret", Some(secret.clone())));
         option("--schema", context.options.schema.as_deref().map(path));
         let keyring = context.options.keyring.clone().filter(|file| Some(file) != environment::keyring().as_ref());
@@ -46,6 +45,8 @@ impl ResumeCommand {
     pub(super) fn command(&self, session: &SessionKey) -> Option<String> {
         let own = ["scratchbook".to_owned(), "chat".to_owned()].into_iter();
         let own = own.chain(option_words("--session", session.session_id().to_owned()));
+        let user = Some(session.user_id().to_owned()).filter(|user| user != ChatArgs::USER);
+        let own = own.chain(user.into_iter().flat_map(|user| option_words("--user", user)));
         let words = own.chain(self.words.iter().cloned()).map(|word| quoted(&word).into_owned());
         self.lasts.then(|| words.collect::<Vec<_>>().join(" "))
     }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::calls::{self, USER, is_confirmation};
 use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible, visible_lines};
 use crate::show;
+use crate::wrap::StreamWrap;
 
 /// Replaces a hidden value.
 const HIDDEN: &str = "[secret]";
@@ -33,6 +34,8 @@ pub(super) struct Screen<'a> {
     thought: String,
     /// The kind of text on the current line, unless the line is empty.
     begun: Option<TextKind>,
+    /// Wraps the text of the current answer between words.
+    wrap: StreamWrap,
 }
 
 /// A kind of text from a model.
@@ -53,7 +56,8 @@ pub(super) enum AgentNames {
 
 impl<'a> Screen<'a> {
     pub(super) fn new(out: &'a mut Output, secret: SecretKeys, names: AgentNames) -> Self {
-        Self { out, secret, names, speaker: None, said: String::new(), thought: String::new(), begun: None }
+        let (said, thought) = (String::new(), String::new());
+        Self { out, secret, names, speaker: None, said, thought, begun: None, wrap: StreamWrap::default() }
     }
 
     /// The output's format. With JSON, each event is a line.
@@ -82,6 +86,15 @@ impl<'a> Screen<'a> {
         self.end_line()?;
         match self.format() {
             Format::Text => self.out.line(styled(DIM, text)),
+            Format::Json => Ok(()),
+        }
+    }
+
+    /// Shows a command to copy, to people only.
+    pub(super) fn command(&mut self, command: &str) -> io::Result<()> {
+        self.end_line()?;
+        match self.format() {
+            Format::Text => self.out.text(command),
             Format::Json => Ok(()),
         }
     }
@@ -171,7 +184,9 @@ impl<'a> Screen<'a> {
 
     /// Ends the current line, unless it is empty.
     pub(super) fn end_line(&mut self) -> io::Result<()> {
-        if self.begun.take().is_some() { self.out.text("") } else { Ok(()) }
+        let rest = self.wrap.finish(self.out.width());
+        let Some(kind) = self.begun.take() else { return Ok(()) };
+        self.out.text(kind.styled(&rest))
     }
 
     fn piece(&mut self, event: &Event) -> io::Result<()> {
@@ -264,10 +279,8 @@ impl<'a> Screen<'a> {
             return Ok(());
         }
         self.begun = (!text.ends_with('\n')).then_some(kind);
-        match kind {
-            TextKind::Thought => self.out.piece(styled(DIM, visible_lines(text))),
-            TextKind::Answer => self.out.piece(visible_lines(text)),
-        }
+        let ready = self.wrap.push(&visible_lines(text), self.out.width());
+        self.out.piece(kind.styled(&ready))
     }
 
     fn margin(&mut self, line: &str) -> io::Result<()> {
@@ -293,5 +306,13 @@ impl<'a> Screen<'a> {
 impl TextKind {
     fn of(part: &Part) -> Self {
         if part.thought == Some(true) { Self::Thought } else { Self::Answer }
+    }
+
+    /// A text in the style of its kind.
+    fn styled(self, text: &str) -> String {
+        match self {
+            Self::Thought if !text.is_empty() => styled(DIM, text),
+            _ => text.to_owned(),
+        }
     }
 }

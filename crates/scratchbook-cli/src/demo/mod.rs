@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::args::Scenario;
 use crate::failure::Failure;
 use crate::output::{BOLD, Format, GOOD, Output, styled, visible};
+use crate::table::{text, whole};
 use record::{Recorder, Step, as_json};
 use stories::{
     callback_and_tool, delta_flow, game_leaderboard, greeting_output_key, manual_state_delta, shopping_cart,
@@ -32,8 +33,8 @@ pub(crate) fn list(out: &mut Output) -> Result<(), Failure> {
         return Ok(out.json(&json!({"scenarios": scenarios}))?);
     }
     Ok(out.table(
-        &["SCENARIO", "TEACHES"],
-        Scenario::ALL.iter().map(|scenario| [scenario.name(), scenario.teaches()].into()),
+        [whole("SCENARIO"), text("TEACHES")],
+        Scenario::ALL.iter().map(|scenario| [scenario.name(), scenario.teaches()].map(str::to_owned)),
     )?)
 }
 

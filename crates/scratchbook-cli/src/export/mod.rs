@@ -19,7 +19,7 @@ use exporter::Exporter;
 use writer::LineWriter;
 
 pub(crate) async fn export(context: &Context, args: ExportArgs, out: &mut Output) -> Result<(), Failure> {
-    let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), None)?;
+    let selection = Selection::new(args.app.as_deref(), args.user.as_deref())?;
     let database = Database::open(context).await?;
     let Some(file) = &args.file else {
         let mut lines = LineWriter::standard_output(Progress::beside_standard_output("exporting", out.format()));

@@ -9,6 +9,7 @@ mod events;
 mod log;
 
 use crate::args::{PointInTime, PruneArgs};
+use crate::confirm::confirm;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{Format, Output, plural, visible};
@@ -53,6 +54,9 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
     let plan = PrunePlan::new(&args)?;
     if out.format() == Format::Text {
         plan.announce(out)?;
+    }
+    if !args.yes && plan.takes_what_can_be_read() {
+        confirm("Prune?", "pruning", "pruned").await?;
     }
     let progress = Progress::counting("pruning", out.format());
     let mut pruned = Pruned::default();
@@ -111,12 +115,17 @@ impl PrunePlan {
             return Err(Error::invalid(message));
         }
         Ok(Self {
-            selection: Selection::new(args.app.as_deref(), args.user.as_deref(), None)?,
+            selection: Selection::new(args.app.as_deref(), args.user.as_deref())?,
             expired: args.expired,
             events,
             log_before: args.log_older_than.map(|span| span.ago()),
             mode: if args.dry_run { PruneMode::Dry } else { PruneMode::Real },
         })
+    }
+
+    /// Whether it prunes more than sessions that have expired, which nobody can read any more.
+    fn takes_what_can_be_read(&self) -> bool {
+        self.mode == PruneMode::Real && (self.events.is_some() || self.log_before.is_some())
     }
 
     /// Prints what will be pruned.

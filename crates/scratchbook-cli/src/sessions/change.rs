@@ -6,6 +6,7 @@ use scratchbook::{Error, SessionKey};
 use serde_json::json;
 
 use super::{full_json, metadata_only};
+use crate::address::resolve;
 use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, UpdateArgs};
 use crate::database::Database;
 use crate::failure::{Failure, no_session};
@@ -14,18 +15,19 @@ use crate::show;
 use crate::times::time;
 
 pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = args.session.key()?;
-    let event = database.store().rewind(&key, &args.invocation).await?;
+    let (address, invocation) = args.target()?;
+    let key = resolve(&address, database).await?;
+    let event = database.store().rewind(&key, invocation).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"seq": event.seq, "event": *event}))?);
     }
-    out.line(format_args!("rewound {} to before {}", visible(&key.to_string()), visible(&args.invocation)))?;
+    out.line(format_args!("rewound {} to before {}", visible(&key.to_string()), visible(invocation)))?;
     show::event(out, &event)?;
     Ok(show::delta(out, &event.actions.state_delta)?)
 }
 
 pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = args.session.key()?;
+    let key = resolve(&args.session.address()?, database).await?;
     let mut config = ForkConfig::default();
     config.at = args.at;
     if let Some(id) = args.id {
@@ -42,7 +44,7 @@ pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) 
 }
 
 pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = args.session.key()?;
+    let key = resolve(&args.session.address()?, database).await?;
     let mut update = SessionUpdate::default();
     update.title = args.changes.title;
     for name in args.changes.removed {
@@ -62,7 +64,7 @@ pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Outp
 }
 
 pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = args.session.key()?;
+    let key = resolve(&args.session.address()?, database).await?;
     let expiry = match (args.when.span, args.when.at) {
         (Some(span), _) => Some(Expiry::After(span.0)),
         (None, Some(at)) if at.0 <= Timestamp::now() => {

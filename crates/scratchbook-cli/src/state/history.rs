@@ -1,32 +1,33 @@
 //! `scratchbook state`: at, diff, history and blame.
 
-use comfy_table::Row;
 use scratchbook::error::KeyWriter;
 use scratchbook::session::{ChangeQuery, KeyWrite};
 use scratchbook::{GetSessionConfig, SessionServiceExt};
 use serde_json::{Map, Value, json};
 
 use super::target::StateTarget;
+use crate::address::resolve;
 use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::failure::no_session;
 use crate::output::{Format, Output, visible};
 use crate::show;
+use crate::table::{Column, text, whole};
 use crate::times::time;
 
 pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = args.session.key()?;
+    let key = resolve(&args.session.required()?, database).await?;
     let state = database.sessions.get_state_at(&key, args.seq).await?.to_map();
     if out.format() == Format::Json {
         return Ok(out.json(&state)?);
     }
-    let rows = state.iter().map(|(key, value)| Row::from([visible(key).into_owned(), show::short(value)]));
-    Ok(out.table(&["KEY", "VALUE"], rows)?)
+    let rows = state.iter().map(|(key, value)| [visible(key).into_owned(), show::short(value)]);
+    Ok(out.table([whole("KEY"), text("VALUE")], rows)?)
 }
 
 pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = args.session.key()?;
+    let key = resolve(&args.session.required()?, database).await?;
     let diff = database.sessions.diff(&key, args.before, args.after).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&diff)?);
@@ -35,14 +36,14 @@ pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) 
         return Ok(out.line(format_args!("nothing differs between {} and {}", args.before, args.after))?);
     }
     let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "(absent)".to_owned(), show::short);
-    let rows =
-        diff.iter().map(|(key, diff)| Row::from([visible(key).into_owned(), shown(&diff.before), shown(&diff.after)]));
-    Ok(out.table(&["KEY", "BEFORE", "AFTER"], rows)?)
+    let rows = diff.iter().map(|(key, diff)| [visible(key).into_owned(), shown(&diff.before), shown(&diff.after)]);
+    Ok(out.table([whole("KEY"), text("BEFORE"), text("AFTER")], rows)?)
 }
 
 pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Output) -> Result<(), Failure> {
     let target = StateTarget::new(&args.owner)?;
     target.check(&args.key)?;
+    let target = target.resolve(database).await?;
     let writes: Vec<KeyWrite> = match &target {
         StateTarget::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
         StateTarget::Owner(owner) => {
@@ -63,13 +64,15 @@ pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Ou
     }
     let rows = writes.iter().map(|KeyWrite { value, writer, .. }| {
         let value = value.as_ref().map_or_else(|| "(removed)".to_owned(), show::short);
-        Row::from(writer_columns(writer).into_iter().chain([value]).collect::<Vec<_>>())
+        let [at, author, session, event] = writer_columns(writer);
+        [at, author, session, event, value]
     });
-    Ok(out.table(&["WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
+    let [written, author, session, event] = WRITER;
+    Ok(out.table([written, author, session, event, text("VALUE")], rows)?)
 }
 
 pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = args.session.key()?;
+    let key = resolve(&args.session.required()?, database).await?;
     let config = GetSessionConfig::state_only();
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
     let blame = database.sessions.blame(&key).await?;
@@ -80,12 +83,15 @@ pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output
     }
     let rows = blame.iter().map(|(key, writer)| {
         let value = session.state().get(key).map(show::brief).unwrap_or_default();
-        Row::from(
-            [visible(key).into_owned()].into_iter().chain(writer_columns(writer)).chain([value]).collect::<Vec<_>>(),
-        )
+        let [at, author, session, event] = writer_columns(writer);
+        [visible(key).into_owned(), at, author, session, event, value]
     });
-    Ok(out.table(&["KEY", "WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
+    let [written, author, session, event] = WRITER;
+    Ok(out.table([whole("KEY"), written, author, session, event, text("VALUE")], rows)?)
 }
+
+/// The columns of a writer.
+const WRITER: [Column; 4] = [whole("WRITTEN"), whole("AUTHOR"), whole("SESSION"), whole("EVENT")];
 
 /// The columns of a write: time, author, session and event.
 fn writer_columns(writer: &KeyWriter) -> [String; 4] {

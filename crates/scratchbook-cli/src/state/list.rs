@@ -1,6 +1,5 @@
 //! `scratchbook state list`.
 
-use comfy_table::Row;
 use scratchbook::session::{ListStateConfig, StatePage};
 use scratchbook::{GetSessionConfig, SessionKey};
 use serde_json::json;
@@ -13,6 +12,7 @@ use crate::failure::no_session;
 use crate::output::{DIM, Format, Output, styled, visible};
 use crate::shell::quoted;
 use crate::show;
+use crate::table::{text, whole};
 
 pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Output) -> Result<(), Failure> {
     let target = StateTarget::new(&args.owner)?;
@@ -20,6 +20,7 @@ pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Out
     let mut config = ListStateConfig::default().with_prefix(args.prefix).with_page_size(args.limit);
     config.after = args.page_token;
     config.check()?;
+    let target = target.resolve(database).await?;
     let page = match &target {
         StateTarget::Owner(owner) => database.sessions.list_state(owner, &config).await?,
         StateTarget::Session(key) => of_session(database, key, &config).await?,
@@ -30,10 +31,11 @@ pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Out
     if page.values.is_empty() {
         return Ok(out.line(format_args!("no such keys of {}", visible(&target.to_string())))?);
     }
-    let rows = page.values.iter().map(|(key, value)| Row::from([visible(key).into_owned(), show::short(value)]));
-    out.table(&["KEY", "VALUE"], rows)?;
+    let rows = page.values.iter().map(|(key, value)| [visible(key).into_owned(), show::short(value)]);
+    out.table([whole("KEY"), text("VALUE")], rows)?;
     if let Some(token) = &page.next {
-        out.line(styled(DIM, format_args!("more with --page-token={}", visible(&quoted(token)))))?;
+        out.line(styled(DIM, "more with:"))?;
+        out.text(format_args!("--page-token={}", visible(&quoted(token))))?;
     }
     Ok(())
 }

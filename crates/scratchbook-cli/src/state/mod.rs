@@ -5,14 +5,13 @@ mod history;
 mod list;
 mod target;
 
-use comfy_table::Row;
 use scratchbook::session::{ChangeQuery, StateOwner};
 use scratchbook::state::Change;
 use scratchbook::{AppendOptions, Error, Event, GetSessionConfig, StateDelta};
 use serde_json::{Map, Value, json};
 
 use crate::args::{
-    AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, StateAddress, UnsetArgs, WriteOptions,
+    Address, AddressArgs, AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, UnsetArgs, WriteOptions,
 };
 use crate::database::Database;
 use crate::delta;
@@ -20,6 +19,7 @@ use crate::failure::Failure;
 use crate::failure::no_session;
 use crate::output::{Format, Output, compact, visible};
 use crate::show;
+use crate::table::{text, whole};
 
 use target::StateTarget;
 
@@ -32,6 +32,7 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     if args.raw && args.keys.len() != 1 {
         return Err(Error::invalid("--raw prints one value; name one KEY").into());
     }
+    let target = target.resolve(database).await?;
     let mut state = read(database, &target, &args.keys).await?;
     if !args.keys.is_empty() {
         let missing: Vec<_> = args.keys.iter().filter(|key| !state.contains_key(*key)).cloned().collect();
@@ -47,13 +48,13 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     if args.raw {
         return state.values().try_for_each(|value| Ok(out.raw(value)?));
     }
-    let rows = state.iter().map(|(key, value)| Row::from([visible(key).into_owned(), compact(value)]));
-    Ok(out.table(&["KEY", "VALUE"], rows)?)
+    let rows = state.iter().map(|(key, value)| [visible(key).into_owned(), compact(value)]);
+    Ok(out.table([whole("KEY"), text("VALUE")], rows)?)
 }
 
 /// The checked arguments of a command that writes.
 pub(crate) struct StateWrite {
-    target: StateTarget,
+    target: StateTarget<Address>,
     delta: StateDelta,
     author: String,
 }
@@ -79,7 +80,7 @@ impl StateWrite {
         Self::of(&args.owner, delta::merges(&args)?, args.writing)
     }
 
-    fn of(owner: &StateAddress, delta: StateDelta, writing: WriteOptions) -> Result<Self, Error> {
+    fn of(owner: &AddressArgs, delta: StateDelta, writing: WriteOptions) -> Result<Self, Error> {
         let (target, delta) = (StateTarget::new(owner)?, delta::guarded(delta, &writing)?);
         delta.iter().try_for_each(|(key, _)| target.check(key))?;
         Ok(Self { target, delta, author: writing.author })
@@ -93,6 +94,7 @@ impl StateWrite {
 
 pub(crate) async fn set(database: &Database, change: StateWrite, out: &mut Output) -> Result<(), Failure> {
     let StateWrite { target, delta, author } = change;
+    let target = target.resolve(database).await?;
     write(database, &target, delta, &author, &[], out).await
 }
 
@@ -101,6 +103,7 @@ pub(crate) async fn unset(database: &Database, args: UnsetArgs, out: &mut Output
     args.keys.iter().try_for_each(|key| target.check(key))?;
     let mut delta = StateDelta::new();
     args.keys.iter().try_for_each(|key| delta.remove(key))?;
+    let target = target.resolve(database).await?;
     let state = read(database, &target, &args.keys).await?;
     let (there, missing): (Vec<_>, Vec<_>) = args.keys.into_iter().partition(|key| state.contains_key(key));
     delta.clear();

@@ -5,25 +5,42 @@ use std::fmt;
 use scratchbook::session::StateOwner;
 use scratchbook::{Error, Scope, SessionKey, StateDelta};
 
-use crate::args::StateAddress;
+use crate::address::resolve;
+use crate::args::{Address, AddressArgs};
+use crate::database::Database;
+use crate::failure::Failure;
 
-/// The owner of a state on the command line.
-pub(super) enum StateTarget {
+/// The owner of a state on the command line. A session is an [`Address`] until the database has been searched.
+pub(super) enum StateTarget<S = SessionKey> {
     /// A session. Its keys have prefixes, and writing appends an event.
-    Session(SessionKey),
+    Session(S),
     /// A user or an app. Its keys have no prefix.
     Owner(StateOwner),
 }
 
-impl StateTarget {
-    pub(super) fn new(address: &StateAddress) -> Result<Self, Error> {
-        Ok(match (&address.user, &address.session) {
-            (Some(user), Some(session)) => Self::Session(SessionKey::new(&address.app, user, session)?),
-            (Some(user), None) => Self::Owner(StateOwner::user(&address.app, user)?),
-            (None, _) => Self::Owner(StateOwner::app(&address.app)?),
+impl StateTarget<Address> {
+    pub(super) fn new(args: &AddressArgs) -> Result<Self, Error> {
+        Ok(match (args.session()?, &args.app, &args.user) {
+            (Some(session), ..) => Self::Session(session),
+            (None, Some(app), Some(user)) => Self::Owner(StateOwner::user(app, user)?),
+            (None, Some(app), None) => Self::Owner(StateOwner::app(app)?),
+            (None, None, _) => {
+                let message =
+                    "name whose state it is: --session SESSION or --last, --app APP --user USER, or --app APP";
+                return Err(Error::invalid(message));
+            }
         })
     }
 
+    pub(super) async fn resolve(self, database: &Database) -> Result<StateTarget, Failure> {
+        Ok(match self {
+            Self::Session(address) => StateTarget::Session(resolve(&address, database).await?),
+            Self::Owner(owner) => StateTarget::Owner(owner),
+        })
+    }
+}
+
+impl<S> StateTarget<S> {
     /// The scope of a key without prefix.
     pub(super) fn scope(&self) -> Scope {
         match self {

@@ -13,13 +13,14 @@ fn each_kind_has_its_exit_code() {
     assert!(said.starts_with("error: session not found: ecommerce_app/user123/none"), "{said}");
     fixture.fails(3, &["state", "get", "-a", "ecommerce_app", "none"]);
     fixture.fails(3, &["state", "set", "-a", "ecommerce_app", "-u", "user123", "-s", "none", "a=1"]);
-    fixture.fails(2, &["sessions", "list"]);
+    fixture.fails(2, &["sessions", "show"]);
     fixture.fails(2, &["sessions", "list", "-a", "app", "--limit", "0"]);
     fixture.fails(2, &["sessions", "list", "-a", "app", "--page-token", "none"]);
     fixture.fails(2, &["sessions", "list", "-a", "a\nb"]);
     fixture.fails(2, &["--deadline", "0", "sessions", "list", "-a", "app"]);
     fixture.fails(2, &["--deadline", "soon", "sessions", "list", "-a", "app"]);
-    fixture.fails(2, &["state", "get", "-a", "app", "-s", "session"]);
+    fixture.fails(3, &["state", "get", "-a", "app", "-s", "session"]);
+    fixture.fails(2, &["state", "get"]);
     // 10 is tested below with a held lock, because a quick response can meet any deadline.
     fixture.text(&["--deadline", "60", "sessions", "list", "-a", "ecommerce_app"]);
 }
@@ -32,7 +33,8 @@ fn databases_that_are_none_are_refused() {
     for (code, database) in [
         (2, "redis://somewhere".to_owned()),
         (2, "sqlite://".to_owned()),
-        (2, "agents.db".to_owned()),
+        (2, "sqlite:agents.db".to_owned()),
+        (3, "missing.db".to_owned()),
         (2, format!("{}?synchronous=sometimes", uri(&fixture.path("agents.db")))),
         (3, uri(&fixture.path("missing.db"))),
         (3, uri(&fixture.path("missing/agents.db"))),

@@ -68,7 +68,7 @@ fn filled() -> Fixture {
     set(&["set", "-a", "an app alone", "x=1"]);
     fixture.text(&["sessions", "create", "-a", "Shöp", "-u", "gone", "-s", "s", "user:given=1"]);
     set(&["set", "-a", "Shöp", "-u", "gone", "-s", "s", "user:kept=1"]);
-    fixture.text(&["sessions", "delete", "-a", "Shöp", "-u", "gone", "-s", "s"]);
+    fixture.text(&["sessions", "delete", "--yes", "-a", "Shöp", "-u", "gone", "-s", "s"]);
     fixture
 }
 
@@ -214,7 +214,7 @@ fn what_differs_here_is_reported_and_stays() {
     export(&fixture, "all.jsonl");
     import(&fixture, "all.jsonl");
     text(other(&fixture, &["state", "set", "-a", "Shöp", "tax=5"]));
-    text(other(&fixture, &["sessions", "delete", "-a", "Shöp", "-u", "o'brien 🛒", "-s", "s"]));
+    text(other(&fixture, &["sessions", "delete", "--yes", "-a", "Shöp", "-u", "o'brien 🛒", "-s", "s"]));
     text(other(&fixture, &["sessions", "create", "-a", "Shöp", "-u", "o'brien 🛒", "-s", "s"]));
     text(other(&fixture, &["state", "set", "-a", "Shöp", "-u", "o'brien 🛒", "-s", "s", "mine=1"]));
     let path = fixture.path("all.jsonl");

@@ -1,6 +1,7 @@
 //! The command as its users run it: a process with arguments, output and an exit code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod address;
 mod adk_js;
 mod backup;
 mod chat;
@@ -13,13 +14,19 @@ mod keyring;
 mod migrate;
 mod models;
 mod operations;
+mod owners;
 mod past;
 mod prune;
 mod schema;
 mod serve;
 mod servers;
 mod sessions;
+mod setup;
 mod state;
+#[cfg(target_os = "linux")]
+mod tables;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod token;
 mod verify;
 #[cfg(all(unix, feature = "vertex-ai"))]
@@ -107,8 +114,9 @@ impl Fixture {
         fails(code, self.command(args))
     }
 
+    /// The ids of an app's sessions, the oldest first.
     fn sessions(&self, app: &str) -> Vec<String> {
-        let listed = self.json(&["sessions", "list", "--app", app]);
+        let listed = self.json(&["sessions", "list", "--oldest-first", "--app", app]);
         listed["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap().to_owned()).collect()
     }
 }

@@ -53,7 +53,7 @@ fn keys_are_listed_by_prefix_and_page() {
     assert_eq!(first, json!({"state": {"cart_a": 1, "cart_b": 2}, "nextPageToken": "cart_b"}));
     let rest = fixture.json(&[&alice[..], &["--page-token", "cart_b"]].concat());
     assert_eq!(rest, json!({"state": {"cart_c": 3}, "nextPageToken": null}));
-    assert!(fixture.text(&alice).contains("more with --page-token=cart_b"));
+    assert!(fixture.text(&alice).contains("more with:\n--page-token=cart_b\n"));
     let session = [&["state", "list"], &S1[..], &["--prefix", "user:cart", "-l", "2"]].concat();
     let first = fixture.json(&session);
     assert_eq!(first, json!({"state": {"user:cart_a": 1, "user:cart_b": 2}, "nextPageToken": "user:cart_b"}));

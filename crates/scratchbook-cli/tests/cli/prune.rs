@@ -27,11 +27,14 @@ async fn old_events_go_but_for_the_last_ones() {
     let fixture = filled().await;
     let old = ["-a", "shop", "-u", "alice", "-s", "old"];
     let prune = ["prune", "--older-than", "30d", "--keep-last", "100"];
+    let said = fixture.fails(2, &prune);
+    assert!(said.contains("--yes"), "{said}");
     let counted = json!({
         "dryRun": true, "expiredSessions": 0, "events": 1_100, "sessions": 1, "changes": 0, "logs": 0,
     });
     assert_eq!(fixture.json(&[&prune[..], &["--dry-run"]].concat()), counted);
     assert_eq!(fixture.json(&[&["sessions", "show"], &old[..], &["-e", "2000"]].concat())["onlyLastEvents"], false);
+    let prune = [&prune[..], &["--yes"]].concat();
     let said = fixture.text(&prune);
     let first = said.lines().next().unwrap();
     assert!(first.starts_with("prunes of all sessions: the events up to the first one since "), "{said}");
@@ -41,12 +44,12 @@ async fn old_events_go_but_for_the_last_ones() {
     let shown = fixture.json(&[&["sessions", "show"], &old[..], &["-e", "2000"]].concat());
     assert_eq!((&shown["eventCount"], &shown["events"][0]["seq"]), (&json!(1_200), &json!(1_101)));
     assert_eq!((&shown["state"]["step"], &shown["state"]["user:n"]), (&json!(1_200), &json!(1_200)));
-    assert_eq!(fixture.json(&["prune", "-a", "shop", "-u", "bob", "--keep-last", "5"])["events"], 0);
-    assert_eq!(fixture.json(&["prune", "-a", "shop", "-u", "alice", "--keep-last", "7"])["events"], 93);
+    assert_eq!(fixture.json(&["prune", "-a", "shop", "-u", "bob", "--keep-last", "5", "--yes"])["events"], 0);
+    assert_eq!(fixture.json(&["prune", "-a", "shop", "-u", "alice", "--keep-last", "7", "--yes"])["events"], 93);
 
     assert_eq!(fixture.json(&["prune", "--log-older-than", "30d", "--dry-run"])["changes"], 1_199);
-    assert_eq!(fixture.json(&["prune", "--log-older-than", "30d"])["changes"], 1_199);
-    assert_eq!(fixture.json(&["prune", "--log-older-than", "30d"])["logs"], 0);
+    assert_eq!(fixture.json(&["prune", "--log-older-than", "30d", "--yes"])["changes"], 1_199);
+    assert_eq!(fixture.json(&["prune", "--log-older-than", "30d", "--yes"])["logs"], 0);
     fixture.text(&["verify"]);
 }
 
@@ -80,7 +83,7 @@ fn pruned_and_forked_sessions_and_those_that_expire_come_back_from_an_export() {
     let fixture = Fixture::with_session(4);
     fixture.text(&[&["sessions", "fork"], &S1[..], &["--at", "2", "--id", "f"]].concat());
     fixture.text(&["sessions", "expire", "-a", "shop", "-u", "alice", "-s", "f", "--at", "2100-01-01"]);
-    fixture.text(&["prune", "--keep-last", "1"]);
+    fixture.text(&["prune", "--keep-last", "1", "--yes"]);
     let first = export(&fixture, "first.jsonl");
     assert!(first.contains("\"expireTime\":4102444800.0"), "{first}");
     let report = import(&fixture, "first.jsonl");

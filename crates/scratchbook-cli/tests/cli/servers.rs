@@ -31,8 +31,25 @@ fn looked_after(uri: &str, app: &str) {
     let of_s1: Vec<_> = entries.iter().filter(|line| line["sessionId"] != "f").map(|line| &line["type"]).collect();
     assert_eq!(json!(of_s1), json!(["created", "event", "event", "event", "end"]), "{entries:#?}");
     assert_eq!(entries.iter().filter(|line| line["forkedAt"] == 2).count(), 1, "{entries:#?}");
+    // Users after the app, of whatever name, do not hide the next app.
+    run(uri, &["state", "set", "-a", app, "-u", "\u{10fffe}", "n=1"]);
+    run(uri, &["state", "set", "-a", &format!("{app} too"), "n=1"]);
+    let apps = json(uri, &["apps"])["apps"].clone();
+    let users = |name: &str| {
+        apps.as_array()
+            .unwrap()
+            .iter()
+            .filter(|of| of["appName"] == name)
+            .map(|of| of["users"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((users(app), users(&format!("{app} too"))), (vec![json!(2)], vec![json!(0)]), "{apps}");
+    assert_eq!(json(uri, &["users", "list", "-a", app])["users"][0]["userId"], "alice");
+    run(uri, &["users", "erase", "--yes", "-a", app, "-u", "\u{10fffe}"]);
+    assert_eq!(json(uri, &["sessions", "show", "-a", app, "--last"])["appName"], app);
+    assert_eq!(json(uri, &["state", "get", "-a", app, "-s", "s", "step"])["step"], 3);
     assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1", "--dry-run"])["events"], 3);
-    assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1"])["events"], 3);
+    assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1", "--yes"])["events"], 3);
     let verified = json!({"apps": 1, "users": 1, "sessions": 2, "events": 2, "changes": 3});
     assert_eq!(json(uri, &["verify", "-a", app])["verified"], verified);
     run(uri, &["users", "erase", "--yes", "-a", app, "-u", "alice"]);

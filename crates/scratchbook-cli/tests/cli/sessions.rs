@@ -12,11 +12,12 @@ fn lists_come_in_pages() {
     let first = fixture.json(&["sessions", "list", "--app", "ecommerce_app", "--user", "user123", "--limit", "1"]);
     let token = first["nextPageToken"].as_str().unwrap();
     let second = fixture.json(&["sessions", "list", "-a", "ecommerce_app", "-l", "1", "--page-token", token]);
-    assert_eq!([&first["sessions"][0]["id"], &second["sessions"][0]["id"]], [&json!(all[0]), &json!(all[1])]);
+    // The newest session comes first.
+    assert_eq!([&first["sessions"][0]["id"], &second["sessions"][0]["id"]], [&json!(all[1]), &json!(all[0])]);
     assert_eq!(second["nextPageToken"], json!(null));
     assert!(fixture.sessions("nobodys_app").is_empty());
     let text = fixture.text(&["sessions", "list", "--app", "ecommerce_app", "--limit", "1"]);
-    assert!(text.contains("USER") && text.contains(&all[0]) && text.contains("--page-token"), "{text}");
+    assert!(text.contains("USER") && text.contains(&all[1]) && text.contains("\n--page-token"), "{text}");
     let row = text.lines().nth(1).unwrap();
     assert!(row.contains('Z') && !row.contains('.'), "the time is to the second: {row}");
 }
@@ -31,6 +32,8 @@ fn a_session_is_shown_with_its_last_events() {
     assert_eq!(shown["events"].as_array().unwrap().len(), 2);
     let text = fixture.text(&[&["sessions", "show", "--events", "2"], &address[..]].concat());
     assert!(text.contains("tax_rate = 0.08") && text.contains("2 of 4 events"), "{text}");
+    let run = shown["events"][1]["invocationId"].as_str().unwrap();
+    assert!(text.contains(&format!("      invocation  {run}\n")), "rewind takes it: {text}");
     assert!(!text.contains('\u{1b}'));
 }
 
@@ -49,14 +52,15 @@ fn sessions_have_titles_and_labels_and_are_found_by_them() {
         let ids = list["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap().to_owned());
         ids.collect::<Vec<_>>()
     };
-    assert_eq!(found(&["--title", "PARCEL"]), ["s1", "s2"]);
+    assert_eq!(found(&["--title", "PARCEL"]), ["s2", "s1"]);
     assert_eq!(found(&["--title", "parcel", "--newest-first"]), ["s2", "s1"]);
+    assert_eq!(found(&["--title", "parcel", "--oldest-first"]), ["s1", "s2"]);
     assert_eq!(found(&["--label", "status=open", "--label", "note=a=b"]), ["s1"]);
     assert_eq!(found(&["--title", "none"]), [""; 0]);
     let first = fixture.json(&["sessions", "list", "-a", "shop", "--title", "parcel", "--limit", "1"]);
-    assert_eq!(first["sessions"][0]["title"], "Lost parcel");
+    assert_eq!(first["sessions"][0]["title"], "Parcels");
     let more = ["--page-token", first["nextPageToken"].as_str().unwrap()];
-    assert_eq!(found(&[&["--title", "parcel"], &more[..]].concat()), ["s2"]);
+    assert_eq!(found(&[&["--title", "parcel"], &more[..]].concat()), ["s1"]);
     let text = fixture.text(&["sessions", "list", "-a", "shop"]);
     assert!(text.contains("TITLE") && text.contains("Lost parcel"), "{text}");
 
@@ -84,6 +88,9 @@ fn sessions_are_deleted_and_a_missing_one_is_reported() {
     let ids = fixture.sessions("ecommerce_app");
     let address = ["--app", "ecommerce_app", "--user", "user123"];
     let args = [&["sessions", "delete"], &address[..], &["--session", &ids[0], "--session", "none"]].concat();
+    let said = fixture.fails(2, &args);
+    assert!(said.contains("--yes"), "{said}");
+    let args = [&args[..], &["--yes"]].concat();
     assert_eq!(fixture.json(&args), json!({"deleted": [ids[0]], "missing": ["none"]}));
     assert_eq!(fixture.sessions("ecommerce_app"), ids[1..]);
     let state = fixture.json(&[&["state", "get"], &address[..]].concat());

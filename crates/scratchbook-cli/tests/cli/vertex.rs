@@ -35,7 +35,7 @@ fn sessions_are_made_shown_changed_and_deleted() {
     // The server stores it as its own.
     let (status, own) = server.get("/apps/shop/users/alice/sessions/s1");
     assert_eq!(status, 200, "{own}");
-    text(command(&uri, &[&["sessions", "delete"], &S1[..]].concat()));
+    text(command(&uri, &[&["sessions", "delete", "--yes"], &S1[..]].concat()));
     assert_eq!(server.get("/apps/shop/users/alice/sessions/s1").0, 404);
 }
 

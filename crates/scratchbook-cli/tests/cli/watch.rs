@@ -36,7 +36,7 @@ fn commits_are_shown_and_a_cursor_continues() {
     let rest = lines(&fixture, &["-a", "shop", "-u", "alice", "--from", "beginning", "--prefix", "user:"]);
     assert_eq!(rest[3]["changes"][0]["removed"], true);
     let text = fixture.text(&["watch", "-a", "shop", "--from", "beginning", "--until-idle=200ms"]);
-    assert!(text.contains("step = 2") && text.contains("removed") && text.contains("go on with --from"), "{text}");
+    assert!(text.contains("step = 2") && text.contains("removed") && text.contains("continue with:\n--from"), "{text}");
     for (code, bad) in [
         (2, &["-a", "shop", "--from", "a cursor"][..]),
         (2, &["-a", "shop", "--from", ""]),
@@ -54,8 +54,8 @@ fn what_was_removed_is_shown() {
     let fixture = Fixture::with_session(3);
     let now = lines(&fixture, &["-a", "shop", "--from", "now"]);
     let after = now[0]["cursor"].as_str().unwrap();
-    fixture.text(&["prune", "-a", "shop", "--keep-last", "1"]);
-    fixture.text(&[&["sessions", "delete"], &S1[..]].concat());
+    fixture.text(&["prune", "-a", "shop", "--keep-last", "1", "--yes"]);
+    fixture.text(&[&["sessions", "delete", "--yes"], &S1[..]].concat());
     let removed = lines(&fixture, &["-a", "shop", "--from", after]);
     assert_eq!(kinds(&removed), ["removed", "end"], "the session's removal takes the place of that of its events");
     assert_eq!((&removed[0]["kind"], &removed[0]["count"]), (&json!("deleted"), &json!(3)));

@@ -53,7 +53,13 @@ impl Feed {
                            anew, or now";
             Error::invalid(message)
         };
-        let (name, place) = cursor.as_str().split_once(' ').ok_or_else(foreign)?;
+        let none = || {
+            let text = cursor.as_str().escape_debug();
+            Error::invalid(format!(
+                "'{text}' is not a cursor; give one as a feed has returned it, or begin anew, or now"
+            ))
+        };
+        let (name, place) = cursor.as_str().split_once(' ').ok_or_else(none)?;
         if name == self.name { Ok(place) } else { Err(foreign()) }
     }
 

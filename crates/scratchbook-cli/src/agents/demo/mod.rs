@@ -18,7 +18,7 @@ pub(super) const SHOP: &str = "shop";
 
 /// The apps by name. Their scripts answer if no model is given.
 pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<dyn Agent>)>; 2] {
-    let model_or = |script: Script| model.map_or_else(|| Arc::new(DemoModel(script)) as Arc<dyn Llm>, Arc::clone);
+    let model_or = |script: Script| model.map_or_else(|| Arc::new(DemoModel::new(script)) as Arc<dyn Llm>, Arc::clone);
     [
         shop::agent(model_or(shop::answer)).map(|agent| ("demo", Arc::new(agent) as Arc<dyn Agent>)),
         story::agent(model_or).map(|agent| ("story", Arc::new(agent) as Arc<dyn Agent>)),
@@ -27,7 +27,7 @@ pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<d
 
 /// A model that repeats the last message.
 pub(super) fn echo() -> impl Llm {
-    DemoModel(|request| {
+    DemoModel::named(ECHO, |request| {
         let said = request.contents.iter().rev().find(|content| content.role.as_deref() == Some("user"));
         format!("You said: {}", said.map(Content::text).unwrap_or_default()).into()
     })
@@ -35,7 +35,7 @@ pub(super) fn echo() -> impl Llm {
 
 /// The script of the app `demo`.
 pub(super) fn shop() -> impl Llm {
-    DemoModel(shop::answer)
+    DemoModel::named(SHOP, shop::answer)
 }
 
 pub(super) use shop::tools;

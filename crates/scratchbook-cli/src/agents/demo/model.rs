@@ -17,15 +17,30 @@ pub(super) type Script = fn(&LlmRequest) -> LlmResponse;
 
 /// A model that answers by a script. Unlike `ScriptedLlm`, it keeps no requests, because a server runs for a long time.
 #[derive(Clone, Copy)]
-pub(super) struct DemoModel(pub(super) Script);
+pub(super) struct DemoModel {
+    name: &'static str,
+    script: Script,
+}
+
+impl DemoModel {
+    /// The model of a built-in agent, which has no name in files.
+    pub(super) fn new(script: Script) -> Self {
+        Self::named("demo-script", script)
+    }
+
+    /// A model that files name.
+    pub(super) fn named(name: &'static str, script: Script) -> Self {
+        Self { name, script }
+    }
+}
 
 impl Llm for DemoModel {
     fn name(&self) -> &'static str {
-        "demo-script"
+        self.name
     }
 
     fn generate(&self, request: LlmRequest) -> LlmStream {
-        let answer = (self.0)(&request);
+        let answer = (self.script)(&request);
         Box::pin(stream! {
             if request.stream {
                 let text = answer.content.as_ref().map(Content::text).unwrap_or_default();

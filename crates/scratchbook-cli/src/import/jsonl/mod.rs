@@ -7,7 +7,7 @@ mod record;
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 
 use async_trait::async_trait;
 use scratchbook::content::Part;
@@ -27,6 +27,9 @@ use crate::failure::Failure;
 use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
 use record::{Artifact, Record};
 
+/// The beginning of a SQLite database.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
 /// A file that was checked.
 pub(super) struct CheckedFile {
     file: File,
@@ -36,15 +39,40 @@ pub(super) struct CheckedFile {
 /// Opens a file, or standard input for `-`, and checks it.
 pub(super) fn open(source: &str) -> Result<CheckedFile, Failure> {
     let mut file = if source == "-" { standard_input()? } else { File::open(source).map_err(|e| unread(source, e))? };
+    refuse_database(source, &file)?;
     let mut checker = Checker::default();
     let mut lines = RecordReader::new(&file);
-    while let Some(record) = lines.next().map_err(|e| e.context(source))? {
+    while let Some(record) = lines.next().map_err(|e| of_other_kind(e, lines.number).context(source))? {
         let checked = checker.line(&record);
         checked.map_err(|e| e.context(format!("{source}: line {}", lines.number)))?;
     }
     let contents = checker.end(lines.number).map_err(|e| e.context(source))?;
     file.rewind().map_err(|e| unread(source, e))?;
     Ok(CheckedFile { file, contents })
+}
+
+/// Refuses a database, and says how to import one.
+fn refuse_database(source: &str, mut file: &File) -> Result<(), Error> {
+    let mut beginning = Vec::new();
+    file.by_ref().take(SQLITE.len() as u64).read_to_end(&mut beginning).map_err(|e| unread(source, e))?;
+    file.rewind().map_err(|e| unread(source, e))?;
+    if beginning != SQLITE {
+        return Ok(());
+    }
+    let message = format!(
+        "{source} is a SQLite database; import one of google-adk's with --from adk-sqlite or adk-database, and one of \
+         scratchbook's from the file that `scratchbook export` makes of it"
+    );
+    Err(Error::invalid(message))
+}
+
+/// Says of an error in the first line that the file is probably of another kind.
+fn of_other_kind(error: Error, line: usize) -> Error {
+    if line > 1 || error.kind() != ErrorKind::InvalidArgument {
+        return error;
+    }
+    let message = format!("{error}; it is not a file that `scratchbook export` has written");
+    Error::new(error.kind(), message)
 }
 
 fn standard_input() -> Result<File, Failure> {

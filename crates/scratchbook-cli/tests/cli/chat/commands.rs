@@ -26,7 +26,7 @@ fn an_agent_comes_from_a_file_or_a_folder() {
         (vec!["--agents", &agents, "--app", "mirror"], "mirror"),
     ] {
         let out = chat(&fixture, &args, &["Good morning"]).well();
-        assert_in_order(&out, &[&format!("{app}\n"), "model    demo-script", "You said: Good morning\n"]);
+        assert_in_order(&out, &[&format!("{app}\n"), "model    echo", "You said: Good morning\n"]);
         assert!(!out.contains("note:"), "{out}");
     }
     assert_eq!((fixture.sessions("mirror").len(), fixture.sessions("other").len()), (4, 1));
@@ -88,7 +88,10 @@ fn lines_with_a_slash_are_for_the_program() {
 fn a_new_session_knows_the_user() {
     let fixture = Fixture::empty();
     let out = chat(&fixture, &[], &["My name is Ann", "Add a pear", "/new", "Hello", "What is in my cart?"]).well();
-    assert_in_order(&out, &["go on with: ", "A new session begins: ", "Welcome back, Ann!", "Your cart is empty."]);
+    assert_in_order(
+        &out,
+        &["Continue it with:", "A new session begins: ", "Welcome back, Ann!", "Your cart is empty."],
+    );
     assert_eq!(fixture.sessions("demo").len(), 2);
 }
 

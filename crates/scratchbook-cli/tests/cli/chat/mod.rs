@@ -17,14 +17,14 @@ use serde_json::Value;
 use crate::Fixture;
 
 /// The output of a conversation.
-struct Said {
+pub(crate) struct Said {
     out: String,
     err: String,
     code: Option<i32>,
 }
 
 /// Runs a conversation with these lines as input.
-fn chat(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Said {
+pub(crate) fn chat(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Said {
     talk(fixture.command(&[&["chat"], args].concat()), lines)
 }
 
@@ -39,7 +39,7 @@ fn talk(mut command: Command, lines: &[&str]) -> Said {
 }
 
 /// Runs a conversation with --json, and returns its lines.
-fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Vec<Value> {
+pub(crate) fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Vec<Value> {
     let said = talk(fixture.command(&[&["--json", "chat"], args].concat()), lines);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
     said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -47,7 +47,7 @@ fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Vec<Value> 
 
 impl Said {
     /// The output of a successful conversation.
-    fn well(self) -> String {
+    pub(crate) fn well(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         assert!(!self.out.contains('\u{1b}'), "a pipe gets no colours: {}", self.out);
         self.out

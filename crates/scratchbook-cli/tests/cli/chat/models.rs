@@ -192,7 +192,7 @@ fn ctrl_c_in_the_middle_of_an_answer_leaves_a_sound_session() {
     let mut talking = Talking::begin(model.gemini(&fixture, &args), "Tell me a story");
     talking.until("Once upon ");
     let (out, code) = talking.interrupt();
-    assert_in_order(&out, &["Cut off.", "go on with: scratchbook chat --session s1"]);
+    assert_in_order(&out, &["Cut off.", "Continue it with:\nscratchbook chat --session s1"]);
     assert_eq!(code, Some(130));
 
     fixture.text(&["verify"]);

@@ -23,7 +23,7 @@ fn without_a_key_the_script_answers_and_says_so() {
             "Done. In your cart: 2 x apples.\n",
             "    user:name = \"Ann\"\n",
             "Nice to meet you, Ann. I will know you in every session.\n",
-            "go on with: scratchbook chat --session ",
+            "Continue it with:\nscratchbook chat --session ",
         ],
     );
     assert_eq!(out.matches("Done. In your cart").count(), 2, "as an answer, and under last_reply: {out}");
@@ -65,7 +65,7 @@ fn what_is_said_at_the_end_goes_on() {
     let fixture = Fixture::empty();
     let database = uri(&fixture.path("a b.db"));
     let out = chat(&fixture, &["--database", &database, "--app", "story"], &["a fox"]).well();
-    let (_, command) = out.trim_end().rsplit_once("go on with: scratchbook ").unwrap();
+    let (_, command) = out.trim_end().rsplit_once("Continue it with:\nscratchbook ").unwrap();
     // A shell parses the command.
     let program = env!("CARGO_BIN_EXE_scratchbook");
     let again = Command::new("sh").arg("-c").arg(format!("echo 'a hen' | '{program}' {command}")).output().unwrap();
@@ -86,7 +86,7 @@ fn what_was_in_memory_is_gone() {
 fn where_nothing_is_said_no_session_is_made() {
     let fixture = Fixture::empty();
     let out = chat(&fixture, &[], &["", "/state", "/help"]).well();
-    assert!(out.contains("There is nothing.") && !out.contains("go on with"), "{out}");
+    assert!(out.contains("There is nothing.") && !out.contains("Continue it with"), "{out}");
     assert!(fixture.sessions("demo").is_empty());
 }
 

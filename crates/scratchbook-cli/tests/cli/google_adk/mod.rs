@@ -197,7 +197,7 @@ fn later_changes_of_others_stay_and_are_reported() {
     let set = |args: &[&str]| drop(text(target.command(&[&["state", "set"], args].concat())));
     set(&["-a", "shop", "-u", "alice", "language=de", "own=1"]);
     set(&["-a", "shop", "-u", "bob", "-s", "backwards", "n=99", "user:n=99"]);
-    text(target.command(&["sessions", "delete", "-a", "shop", "-u", "alice", "-s", "second"]));
+    text(target.command(&["sessions", "delete", "--yes", "-a", "shop", "-u", "alice", "-s", "second"]));
     let report = target.import_partly("adk-sqlite", &path);
     let refused: Vec<_> =
         report["refused"].as_array().unwrap().iter().map(|row| row["row"].as_str().unwrap()).collect();

@@ -175,3 +175,50 @@ async fn a_file_opened_for_reading_alone_stays_as_it_is() {
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     assert!(error.to_string().contains("open a copy"), "{error}");
 }
+
+/// Root may write everywhere, so that the permissions of the folder stand for a file system that is read-only.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_in_a_folder_that_may_not_be_written_is_read_unless_others_write_it() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agents %3f#.db");
+    let permit = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+    let open = |mode| SqliteSessionService::open(&path, SqliteOptions::default().with_mode(mode));
+    let writer = open(SqliteMode::Create).await.unwrap();
+    create(&writer, "s1", json!({"n": 1})).await;
+    append(&writer, &key("s1"), setting("n", 2)).await.unwrap();
+
+    permit(0o555);
+    let error = open(SqliteMode::ReadOnly).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains("commits that are not in the database yet"), "{error}");
+    writer.close().await.unwrap();
+    fs::remove_file(folder.path().join("agents %3f#.db-lock")).unwrap();
+
+    let names = || fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names(), 1);
+    let error = open(SqliteMode::Create).await.unwrap_err();
+    assert!(error.to_string().contains("?mode=ro"), "{error}");
+    let reader = open(SqliteMode::ReadOnly).await.unwrap();
+    assert_eq!(n_of(&reader).await, json!(2));
+    assert_eq!(json!(reader.get_state_at(&key("s1"), 0).await.unwrap())["n"], 1);
+    assert_eq!(append(&reader, &key("s1"), setting("n", 3)).await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    let copies = tempfile::tempdir().unwrap();
+    reader.backup(copies.path().join("copy.db")).await.unwrap();
+    assert_eq!(names(), 1, "nothing is made beside it");
+
+    permit(0o755);
+    let writer = open(SqliteMode::Create).await.unwrap();
+    append(&writer, &key("s1"), setting("n", 3)).await.unwrap();
+    permit(0o555);
+    let error = reader.get_session(&key("s1"), &Default::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    writer.close().await.unwrap();
+    let error = reader.get_session(&key("s1"), &Default::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "it is another file than the one that was opened: {error}");
+    reader.close().await.unwrap();
+    assert_eq!(n_of(&open(SqliteMode::ReadOnly).await.unwrap()).await, json!(3));
+    permit(0o755);
+}

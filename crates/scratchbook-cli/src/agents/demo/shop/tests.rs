@@ -58,7 +58,7 @@ struct Talk {
 impl Talk {
     async fn new() -> Self {
         let store = connect("memory:").await.unwrap();
-        let agent = agent(Arc::new(DemoModel(answer))).unwrap();
+        let agent = agent(Arc::new(DemoModel::new(answer))).unwrap();
         let runner = Runner::builder("demo", agent, store.sessions.clone()).artifacts(store.artifacts.clone());
         Self { store, runner: runner.auto_create_session().build().unwrap() }
     }
