@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`, `cargo xtask dist`.
 //!
 //! # Layout
 //!
@@ -9,11 +9,14 @@
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: the database servers, the Python with google-adk, the packages of
 //!   npm and the browser that the tests need; `package.rs`: the Python package.
-//! - `house.rs`, `prose.rs`: the rules no other tool checks, as functions of text.
+//! - `deploy.rs`: what is in `deploy/`; `dist.rs`: what is shipped; `versions.rs`: an older build beside this one.
+//! - `house.rs`, `prose.rs`, `release.rs`: the rules no other tool checks, as functions of text.
 
 mod browser;
 mod changed;
 mod command;
+mod deploy;
+mod dist;
 mod features;
 mod house;
 mod node;
@@ -21,11 +24,13 @@ mod package;
 mod packages;
 mod prose;
 mod python;
+mod release;
 mod servers;
 mod step;
 mod steps;
 mod suite;
 mod tools;
+mod versions;
 mod workspace;
 
 use std::process::ExitCode;
@@ -35,12 +40,14 @@ use step::{Step, Stop};
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
        cargo xtask bench [serve | package | ARGUMENTS OF cargo bench]
+       cargo xtask dist [archive | wheel | source ...] [--profile PROFILE] [--target TARGET]
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
+  dist        what is shipped, into target/shipped, and each thing used as by somebody who has nothing else
 
   --list      say which steps there are
   --step NAME run these steps alone
@@ -68,6 +75,12 @@ fn main() -> ExitCode {
         ["test", "--changed"] => run_found(steps::changed()),
         ["test", "--step", names @ ..] | ["test", "full", "--step", names @ ..] if !names.is_empty() => {
             run_named(names)
+        }
+        ["dist", words @ ..] if dist::Options::of(words).is_some() => {
+            let options = dist::Options::of(words).unwrap_or_default();
+            step::run(vec![Step::new("dist", "the archive, the wheel and the source package", move || {
+                dist::make(&options)
+            })])
         }
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", "package"] => step::run(vec![steps::package_bench()]),

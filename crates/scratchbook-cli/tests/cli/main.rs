@@ -22,6 +22,7 @@ mod sessions;
 mod state;
 mod token;
 mod verify;
+mod versions;
 #[cfg(all(unix, feature = "vertex-ai"))]
 mod vertex;
 mod watch;
