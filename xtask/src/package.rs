@@ -95,9 +95,9 @@ fn run_from(folder: &str) -> Result<(), Stop> {
 /// Builds the wheel for others into a folder. One of the profile that is shipped runs on older systems, and names no folder
 /// of this machine.
 pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
-    python::install()?;
-    let mut build = maturin(&["build", "--quiet", "--locked", "--profile", profile, "--out", folder]);
-    build.arg("--interpreter").arg(python::interpreter());
+    let python = python::with_maturin()?;
+    let mut build = maturin(&python, &["build", "--quiet", "--locked", "--profile", profile, "--out", folder]);
+    build.arg("--interpreter").arg(&python);
     if profile != SHIPPED {
         return run(&mut build);
     }
@@ -105,7 +105,7 @@ pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
     if cfg!(target_os = "linux") {
         let zig = root().join(ZIG).join("ziglang/zig");
         if !zig.is_file() {
-            let mut pip = program(python::interpreter());
+            let mut pip = program(&python);
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
             run(pip.args(["--target", ZIG, ZIG_PACKAGE]))?;
         }
@@ -119,29 +119,19 @@ pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
         files = zipfile.ZipFile(wheel)\n\
         found = [(n, f) for n in files.namelist() for f in sys.argv[2:] if f.encode() in files.read(n)]\n\
         sys.exit(f'{wheel.name} names folders of this machine: {found}' if found else 0)";
-    run(program(python::interpreter()).args(["-c", look, folder]).args(names))
+    run(program(&python).args(["-c", look, folder]).args(names))
 }
 
 /// Packs the source package into a folder.
 pub(crate) fn source_into(folder: &str) -> Result<(), Stop> {
-    python::install()?;
-    run(&mut maturin(&["sdist", "--out", folder]))
+    run(&mut maturin(&python::with_maturin()?, &["sdist", "--out", folder]))
 }
 
 /// Installs the wheel of a folder into a new environment, which has nothing else, and returns its programs' folder.
 pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
     let python = python::bare(&root().join(FROM_SHIPPED))?;
     let mut pip = program(&python);
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--only-binary",
-        ":all:",
-    ]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
     run(program(&python).args(["-c", USED]))?;
     Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())
@@ -190,13 +180,13 @@ pub(crate) fn suites() -> Result<(), Stop> {
 fn install(profile: &str) -> Result<(), Stop> {
     empty(&[WHEELS, SITE])?;
     let words = ["build", "--quiet", "--locked", "--no-default-features", "--profile", profile, "--out", WHEELS];
-    let mut build = maturin(&words);
+    let mut build = maturin(&python::interpreter(), &words);
     run(build.arg("--interpreter").arg(python::interpreter()))?;
     run(&mut pip_into(SITE, WHEELS))
 }
 
-fn maturin(words: &[&str]) -> Command {
-    let mut command = program(python::interpreter());
+fn maturin(python: &Path, words: &[&str]) -> Command {
+    let mut command = program(python);
     command.args(["-m", "maturin"]).args(words).args(["--manifest-path", "bindings/python/Cargo.toml"]);
     command
 }

@@ -44,6 +44,13 @@ pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
     Ok(interpreter_in(&folder))
 }
 
+/// A Python with maturin alone, in the version that the tests have.
+pub(crate) fn with_maturin() -> Result<PathBuf, Stop> {
+    let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
+    let maturin = requirements.lines().find(|line| line.starts_with("maturin=="));
+    with_package(maturin.ok_or_else(|| Stop::Failed(format!("{REQUIREMENTS} has no maturin")))?)
+}
+
 /// A new environment without any package, in place of an older one.
 pub(crate) fn bare(folder: &Path) -> Result<PathBuf, Stop> {
     make(folder, "")?;

@@ -6,7 +6,10 @@ use crate::command::{output, program, root};
 use crate::step::Stop;
 
 /// Files that name the version of scratchbook, or of Rust, besides `Cargo.toml`, with the text around it.
-const VERSION_IN: [(&str, &str); 1] = [("deploy/kubernetes/scratchbook.yaml", "image: scratchbook:")];
+const VERSION_IN: [(&str, &str); 2] = [
+    ("deploy/kubernetes/scratchbook.yaml", "image: scratchbook:"),
+    ("bindings/python/README.md", "install scratchbook-"),
+];
 const RUST_IN: [(&str, &str); 1] = [("deploy/Dockerfile", "FROM rust:")];
 
 /// Checks that they agree. With a tag of a version on this commit, everything has to be ready for its release.
@@ -66,7 +69,7 @@ fn named_in(text: &str, before: &str, wanted: &str) -> Vec<String> {
     }
     let is_wanted = |rest: &&&str| {
         let rest = rest.strip_prefix(wanted);
-        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit() || next == '.'))
+        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
     };
     let differ = found.iter().filter(|rest| !is_wanted(rest));
     differ.map(|rest| format!("'{before}{rest}' is not {wanted}")).collect()
