@@ -18,7 +18,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     let version = version()?;
     let mut breaches = own_versions(&manifest, &version);
     let rust = value(&manifest, "rust-version = \"").unwrap_or_default();
-    for (files, wanted) in [(VERSION_IN, &version), (RUST_IN, &rust)] {
+    for (files, wanted) in [(&VERSION_IN[..], &version), (&RUST_IN, &rust)] {
         for (file, before) in files {
             breaches
                 .extend(named_in(&read(file)?, before, wanted).into_iter().map(|breach| format!("{file}: {breach}")));
