@@ -129,10 +129,15 @@ impl Asked {
     }
 
     async fn ask(&self) -> Result<(StatusCode, Bytes), Error> {
+        // First, so that a file that cannot be read is named also if the server does not answer.
+        let config = self.trust.as_ref().map(tls::config).transpose()?;
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| self.failed(e))?;
-        match &self.trust {
+        match config {
             None => self.ask_by(stream).await,
-            Some(trust) => self.ask_by(tls::encrypted(stream, &self.host, trust, |e| self.failed(e)).await?).await,
+            Some(config) => {
+                let encrypted = tls::connect(config, &self.host, stream)?.await.map_err(|e| self.failed(e))?;
+                self.ask_by(encrypted).await
+            }
         }
     }
 

@@ -23,18 +23,19 @@ pub(super) enum Trust {
     Anybody,
 }
 
-pub(super) async fn encrypted(
-    stream: TcpStream,
+/// A connection to a host over a stream.
+pub(super) fn connect(
+    config: ClientConfig,
     host: &str,
-    trust: &Trust,
-    failed: impl Fn(io::Error) -> Error,
-) -> Result<TlsStream<TcpStream>> {
+    stream: TcpStream,
+) -> Result<impl Future<Output = io::Result<TlsStream<TcpStream>>>> {
     let name = ServerName::try_from(host.to_owned())
         .map_err(|e| Error::invalid(format!("'{host}' is not the name of a host")).with_source(e))?;
-    TlsConnector::from(Arc::new(config(trust)?)).connect(name, stream).await.map_err(failed)
+    Ok(TlsConnector::from(Arc::new(config)).connect(name, stream))
 }
 
-fn config(trust: &Trust) -> Result<ClientConfig> {
+/// How connections are encrypted, and whose certificates they accept.
+pub(super) fn config(trust: &Trust) -> Result<ClientConfig> {
     // The provider is explicit, because the process may have none or several.
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -51,7 +52,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore> {
     let mut trusted = RootCertStore::empty();
     let Some(file) = file else {
         // Invalid certificates of the system are ignored.
-        drop(trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs));
+        let _ = trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(trusted);
     };
     let name = file.display();
