@@ -95,8 +95,13 @@ fn executable() -> String {
 /// Builds the command and packs it. Returns the name of the folder in the archive.
 fn archive(options: &Options) -> Result<String, Stop> {
     let Options { profile, target, .. } = options;
-    let mut build = cargo(&["build", "--locked", "--package", "scratchbook-cli", "--features", FEATURES]);
-    build.args(["--profile", profile]);
+    let mut build = cargo(&["build", "--locked", "--bin", "scratchbook", "--profile", profile]);
+    if profile == "dev" {
+        // As the tests build it, so that nothing is built again.
+        build.args(["--workspace", "--all-features"]);
+    } else {
+        build.args(["--package", "scratchbook-cli", "--features", FEATURES]);
+    }
     if let Some(target) = target {
         build.args(["--target", target]);
     }

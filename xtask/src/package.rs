@@ -133,7 +133,9 @@ pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
     let mut pip = program(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
-    run(program(&python).args(["-c", USED]))?;
+    // Without google-adk, there is no name that needs it.
+    let used = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
+    run(program(&python).args(["-c", used]))?;
     Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 

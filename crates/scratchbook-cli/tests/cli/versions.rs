@@ -12,7 +12,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::serve::Served;
-use crate::{Fixture, scratchbook, text, uri};
+use crate::{Fixture, output, scratchbook, text, uri};
 
 /// How many events each of two threads appends through each server.
 const APPENDS: u64 = 25;
@@ -124,14 +124,16 @@ fn share(builds: &Builds) {
         assert_eq!(session["state"], json!({"n": 3 * APPENDS, "user:n": 4 * APPENDS, "app:n": 4 * APPENDS}));
         assert_eq!(session["events"].as_array().unwrap().len() as u64, 3 * APPENDS);
     }
-    let migrated = builds.run(Build::New, &["migrate", "--dry-run"]);
-    assert_eq!(migrated["missing"], json!([]));
-    in_turns(builds, &old, &new);
-    for build in [Build::Old, Build::New] {
-        let verified = builds.run(build, &["verify", "-a", &builds.app]);
-        assert_eq!(verified["verified"]["sessions"], 4, "{build:?}: {verified}");
+    let verified = output(builds.command(Build::Old, &["verify", "-a", &builds.app]));
+    if verified.status.success() {
+        in_turns(builds, &old, &new);
+        assert_eq!(builds.feed(Build::Old), builds.feed(Build::New));
+    } else {
+        // This build has migrated the tables: what had them open goes on, as above, and a new start is refused.
+        let said = String::from_utf8_lossy(&verified.stderr);
+        assert!(verified.status.code() == Some(6) && said.contains("newer"), "{verified:?}");
     }
-    assert_eq!(builds.feed(Build::Old), builds.feed(Build::New));
+    assert!(builds.run(Build::New, &["verify", "-a", &builds.app])["verified"]["sessions"].as_u64() >= Some(2));
     for server in [old, new] {
         assert_eq!(server.end("-TERM"), Some(0));
     }
@@ -167,6 +169,10 @@ fn in_turns(builds: &Builds, old: &Served, new: &Served) {
             assert_eq!(of_old, of_new, "{path}");
         }
         assert_eq!(builds.session(old, &fork)["state"]["list"], json!([1, 2]));
+    }
+    for build in [Build::Old, Build::New] {
+        let verified = builds.run(build, &["verify", "-a", &builds.app]);
+        assert_eq!(verified["verified"]["sessions"], 4, "{build:?}: {verified}");
     }
 }
 
