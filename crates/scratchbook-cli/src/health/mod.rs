@@ -67,10 +67,10 @@ pub(crate) async fn health(context: &Context, args: HealthArgs, out: &mut Output
         let message = format!("{} is not ready: {} {}", asked.url, status.as_u16(), visible(body.trim()));
         return Err(Error::new(ErrorKind::Unavailable, message).into());
     }
-    Ok(match out.format() {
-        Format::Json => out.json_line(&json!({"status": "ready", "url": asked.url}))?,
-        Format::Text => out.line(format_args!("{} is ready", asked.url))?,
-    })
+    if out.format() == Format::Json {
+        return Ok(out.json_line(&json!({"status": "ready", "url": asked.url}))?);
+    }
+    Ok(out.line(format_args!("{} is ready", asked.url))?)
 }
 
 impl Asked {
