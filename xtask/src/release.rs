@@ -24,8 +24,9 @@ pub(crate) fn check() -> Result<(), Stop> {
                 .extend(named_in(&read(file)?, before, wanted).into_iter().map(|breach| format!("{file}: {breach}")));
         }
     }
-    breaches.extend(in_changelog(&read("CHANGELOG.md")?, &version, tag().as_deref()));
-    if tag().is_some() && value(&manifest, "repository = \"").is_none() {
+    let tag = tag();
+    breaches.extend(in_changelog(&read("CHANGELOG.md")?, &version, tag.as_deref()));
+    if tag.is_some() && value(&manifest, "repository = \"").is_none() {
         breaches.push("Cargo.toml: a release needs `repository`, where `cargo binstall` looks for archives".to_owned());
     }
     for breach in &breaches {
