@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 /// Runs the command and ends the process with its exit code. The first argument is the program's name.
 #[pyfunction]
 pub(crate) fn run_command(py: Python<'_>, arguments: Vec<OsString>) {
+    let code = py.detach(|| scratchbook_cli::run(arguments));
     // It ends here, without Python: threads of the command may still wait for a lock or an answer.
-    py.detach(|| process::exit(scratchbook_cli::run(arguments).into()))
+    process::exit(code.into())
 }
