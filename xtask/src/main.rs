@@ -1,4 +1,5 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`, `cargo xtask picture`.
+//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`, `cargo xtask dist`,
+//! `cargo xtask picture`.
 //!
 //! # Layout
 //!
@@ -9,11 +10,14 @@
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: the database servers, the Python with google-adk, the packages of
 //!   npm and the browser that the tests need; `package.rs`: the Python package.
-//! - `house.rs`, `documents.rs`, `prose.rs`: the rules no other tool checks, as functions of text.
+//! - `deploy.rs`: what is in `deploy/`; `dist.rs`: what is shipped; `versions.rs`: an older build beside this one.
+//! - `house.rs`, `documents.rs`, `prose.rs`, `release.rs`: the rules no other tool checks, as functions of text.
 
 mod browser;
 mod changed;
 mod command;
+mod deploy;
+mod dist;
 mod documents;
 mod features;
 mod house;
@@ -22,11 +26,13 @@ mod package;
 mod packages;
 mod prose;
 mod python;
+mod release;
 mod servers;
 mod step;
 mod steps;
 mod suite;
 mod tools;
+mod versions;
 mod workspace;
 
 use std::process::ExitCode;
@@ -37,6 +43,7 @@ const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
        cargo xtask bench [serve | package | ARGUMENTS OF cargo bench]
        cargo xtask picture
+       cargo xtask dist [archive | wheel | source ...] [--profile PROFILE] [--target TARGET]
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
@@ -44,6 +51,7 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
   picture     writes the terminal of README, docs/images/chat.svg, from what the command prints
+  dist        what is shipped, into target/shipped, and each thing used as by somebody who has nothing else
 
   --list      say which steps there are
   --step NAME run these steps alone
@@ -73,6 +81,12 @@ fn main() -> ExitCode {
             run_named(names)
         }
         ["picture"] => step::run(vec![steps::picture()]),
+        ["dist", words @ ..] if dist::Options::of(words).is_some() => {
+            let options = dist::Options::of(words).unwrap_or_default();
+            step::run(vec![Step::new("dist", "the archive, the wheel and the source package", move || {
+                dist::make(&options)
+            })])
+        }
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", "package"] => step::run(vec![steps::package_bench()]),
         ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),

@@ -1,6 +1,6 @@
 //! The Python package: built as users get it, and tested in the Python environment of the tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
@@ -17,8 +17,9 @@ const FROM_SOURCE: &str = "target/package/from-source";
 const BUILD: &str = "target/package/build";
 /// What shows that an installed package works.
 const USED: &str = "from scratchbook import *; wait(SessionService('memory:').open())";
-/// Where the wheel for others is built to and unpacked, and zig, which builds it for older systems.
-const SHIPPED: &str = "target/package/shipped";
+/// The profile of what is shipped.
+pub(crate) const SHIPPED: &str = "dist";
+/// Where the wheel for others is installed, and zig, which builds it for older systems.
 const FROM_SHIPPED: &str = "target/package/from-shipped";
 const ZIG: &str = "target/tools/ziglang-0.13.0";
 const ZIG_PACKAGE: &str = "ziglang==0.13.0";
@@ -72,8 +73,7 @@ fn import_by(mut tests: Command) -> Result<(), Stop> {
 pub(crate) fn source() -> Result<(), Stop> {
     python::install()?;
     empty(&[SOURCE, FROM_SOURCE, BUILD])?;
-    let mut pack = maturin(&["sdist", "--out", SOURCE]);
-    run(&mut pack)?;
+    source_into(SOURCE)?;
     let mut build = pip_into(FROM_SOURCE, SOURCE);
     build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir"]);
     // From nothing: its files are so old that Cargo would take what it has built of others for built of them.
@@ -92,24 +92,26 @@ fn run_from(folder: &str) -> Result<(), Stop> {
     run(program(python::interpreter()).args(["-c", USED]).env("PYTHONPATH", root().join(folder)))
 }
 
-/// The step `wheel`: the wheel for others.
-pub(crate) fn wheel() -> Result<(), Stop> {
-    if !cfg!(target_os = "linux") {
-        return Err(Stop::LeftOut("only for Linux a wheel names the systems that it is for".to_owned()));
+/// Builds the wheel for others into a folder. One of the profile that is shipped runs on older systems, and names no folder
+/// of this machine.
+pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
+    let python = python::with_maturin()?;
+    let mut build = maturin(&python, &["build", "--quiet", "--locked", "--profile", profile, "--out", folder]);
+    build.arg("--interpreter").arg(&python);
+    if profile != SHIPPED {
+        return run(&mut build);
     }
-    python::install()?;
-    let zig = root().join(ZIG).join("ziglang/zig");
-    if !zig.is_file() {
-        let mut pip = program(python::interpreter());
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
-        run(pip.args(["--target", ZIG, ZIG_PACKAGE]))?;
+    build.env("RUSTFLAGS", remapped(&private_folders()));
+    if cfg!(target_os = "linux") {
+        let zig = root().join(ZIG).join("ziglang/zig");
+        if !zig.is_file() {
+            let mut pip = program(&python);
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+            run(pip.args(["--target", ZIG, ZIG_PACKAGE]))?;
+        }
+        // Who loads it on such a system finds all that it needs: maturin looks, and fails otherwise.
+        build.args(["--zig", "--compatibility", SYSTEMS, "--auditwheel", "check"]).env("CARGO_ZIGBUILD_ZIG_PATH", zig);
     }
-    empty(&[SHIPPED, FROM_SHIPPED])?;
-    let profile = env::var("SCRATCHBOOK_WHEEL_PROFILE").unwrap_or_else(|_| "release".to_owned());
-    let mut build = maturin(&["build", "--quiet", "--locked", "--profile", &profile, "--out", SHIPPED, "--zig"]);
-    // Who loads it on such a system finds all that it needs: maturin looks, and fails otherwise.
-    build.args(["--compatibility", SYSTEMS, "--auditwheel", "check", "--interpreter"]).arg(python::interpreter());
-    build.env("CARGO_ZIGBUILD_ZIG_PATH", zig).env("RUSTFLAGS", remapped(&private_folders()));
     run(&mut build)?;
     let names: Vec<_> = private_folders().into_iter().map(|(folder, _)| folder).collect();
     let look = "import pathlib, sys, zipfile\n\
@@ -117,13 +119,28 @@ pub(crate) fn wheel() -> Result<(), Stop> {
         files = zipfile.ZipFile(wheel)\n\
         found = [(n, f) for n in files.namelist() for f in sys.argv[2:] if f.encode() in files.read(n)]\n\
         sys.exit(f'{wheel.name} names folders of this machine: {found}' if found else 0)";
-    run(program(python::interpreter()).args(["-c", look, SHIPPED]).args(names))?;
-    run(&mut pip_into(FROM_SHIPPED, SHIPPED))?;
-    run_from(FROM_SHIPPED)
+    run(program(&python).args(["-c", look, folder]).args(names))
+}
+
+/// Packs the source package into a folder.
+pub(crate) fn source_into(folder: &str) -> Result<(), Stop> {
+    run(&mut maturin(&python::with_maturin()?, &["sdist", "--out", folder]))
+}
+
+/// Installs the wheel of a folder into a new environment, which has nothing else, and returns its programs' folder.
+pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
+    let python = python::bare(&root().join(FROM_SHIPPED))?;
+    let mut pip = program(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+    run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
+    // Without google-adk, there is no name that needs it.
+    let used = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
+    run(program(&python).args(["-c", used]))?;
+    Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
 /// The folders of this machine that a compiler may write into what it makes, each with what it is to write instead.
-fn private_folders() -> Vec<(String, &'static str)> {
+pub(crate) fn private_folders() -> Vec<(String, &'static str)> {
     let home = env::var("HOME").unwrap_or_default();
     let or_home = |name: &str, folder: &str| env::var(name).unwrap_or_else(|_| format!("{home}/{folder}"));
     let folders = [
@@ -134,7 +151,7 @@ fn private_folders() -> Vec<(String, &'static str)> {
     folders.into_iter().filter(|(folder, _)| folder.len() > 1).collect()
 }
 
-fn remapped(folders: &[(String, &str)]) -> String {
+pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
     let flags = folders.iter().map(|(folder, instead)| format!("--remap-path-prefix={folder}={instead}"));
     flags.collect::<Vec<_>>().join(" ")
 }
@@ -161,16 +178,17 @@ pub(crate) fn suites() -> Result<(), Stop> {
     installed
 }
 
-/// Builds a wheel and unpacks it.
+/// Builds a wheel without the command, whose tests are the Rust command's and the step `dist`, and unpacks it.
 fn install(profile: &str) -> Result<(), Stop> {
     empty(&[WHEELS, SITE])?;
-    let mut build = maturin(&["build", "--quiet", "--locked", "--profile", profile, "--out", WHEELS]);
+    let words = ["build", "--quiet", "--locked", "--no-default-features", "--profile", profile, "--out", WHEELS];
+    let mut build = maturin(&python::interpreter(), &words);
     run(build.arg("--interpreter").arg(python::interpreter()))?;
     run(&mut pip_into(SITE, WHEELS))
 }
 
-fn maturin(words: &[&str]) -> Command {
-    let mut command = program(python::interpreter());
+fn maturin(python: &Path, words: &[&str]) -> Command {
+    let mut command = program(python);
     command.args(["-m", "maturin"]).args(words).args(["--manifest-path", "bindings/python/Cargo.toml"]);
     command
 }
@@ -184,7 +202,7 @@ fn pip_into(folder: &str, from: &str) -> Command {
 }
 
 /// Removes what an earlier run has left.
-fn empty(folders: &[&str]) -> Result<(), Stop> {
+pub(crate) fn empty(folders: &[&str]) -> Result<(), Stop> {
     for folder in folders {
         let path = root().join(folder);
         if path.exists() {
@@ -201,7 +219,7 @@ fn with_servers() -> Result<Command, Stop> {
     Ok(program(steps::built(&[]).join("with-servers")))
 }
 
-fn site() -> std::path::PathBuf {
+fn site() -> PathBuf {
     root().join(SITE)
 }
 

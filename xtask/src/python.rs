@@ -32,6 +32,31 @@ pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     Ok(interpreter_in(&folder))
 }
 
+/// A Python with one package of pip's index, in an environment of its own; made if it is not there.
+pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
+    let folder = root().join(format!("target/python-{}", package.replace("==", "-")));
+    if !is_installed(&folder, package) {
+        make(&folder, package).map_err(|stop| match stop {
+            Stop::Failed(why) => Stop::LeftOut(format!("{package} could not be installed: {why}")),
+            left_out => left_out,
+        })?;
+    }
+    Ok(interpreter_in(&folder))
+}
+
+/// A Python with maturin alone, in the version that the tests have.
+pub(crate) fn with_maturin() -> Result<PathBuf, Stop> {
+    let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
+    let maturin = requirements.lines().find(|line| line.starts_with("maturin=="));
+    with_package(maturin.ok_or_else(|| Stop::Failed(format!("{REQUIREMENTS} has no maturin")))?)
+}
+
+/// A new environment without any package, in place of an older one.
+pub(crate) fn bare(folder: &Path) -> Result<PathBuf, Stop> {
+    make(folder, "")?;
+    Ok(interpreter_in(folder))
+}
+
 /// The step `python`: makes a virtual environment in the target folder, unless it is there as it should be.
 pub(crate) fn install() -> Result<(), Stop> {
     if of_environment() {
@@ -103,6 +128,9 @@ fn make(folder: &Path, requirements: &str) -> Result<(), Stop> {
         fs::remove_dir_all(folder).map_err(failed)?;
     }
     run(program(python).args(["-m", "venv"]).arg(folder))?;
+    if requirements.is_empty() {
+        return Ok(());
+    }
     let list = folder.join("requirements.txt");
     fs::write(&list, requirements).map_err(failed)?;
     let mut pip = program(interpreter_in(folder));

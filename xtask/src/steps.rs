@@ -8,13 +8,18 @@ use crate::changed::Changed;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::step::{Step, Stop};
 use crate::suite::{self, Scope};
-use crate::{browser, documents, features, house, node, package, packages, python, servers, tools, workspace};
+use crate::{
+    browser, deploy, dist, documents, features, house, node, package, packages, python, release, servers, tools,
+    versions, workspace,
+};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
     let mut steps = vec![
         Step::new("format", "every source file is formatted", format),
-        Step::new("rules", "the house rules: sizes, leftovers, machine paths, direction of dependencies", house::check),
+        Step::new("rules", "the house rules: sizes, leftovers, machine paths, one version everywhere", || {
+            house::check().and(release::check())
+        }),
         Step::new("clippy", "no warning, with all features", || clippy(&Scope::All)),
         Step::new("features", "no warning, with each feature of a package alone and with none", features::check),
         Step::new("deny", "licences, sources and duplicates of the dependencies", || {
@@ -106,13 +111,20 @@ pub(crate) fn full() -> Vec<Step> {
             demo(&["--release"])
         }),
         Step::new("book", "the book builds", documents::build),
-        Step::new("deploy", "what is in deploy/, as far as systemd and Docker Compose are here to read it", deploy),
-        Step::new("source", "the Python package builds from its source package alone", package::source),
         Step::new(
-            "wheel",
-            "the Python package as others get it: for older systems, with no folder of this machine",
-            package::wheel,
+            "deploy",
+            "what is in deploy/: units, manifests by their schema, and the compose file if Docker Compose is here",
+            deploy::check,
         ),
+        Step::new(
+            "versions",
+            "an older build and this one read and write one database at the same time",
+            versions::beside_old,
+        ),
+        Step::new("dist", "the archive, the wheel and the source package, unpacked, installed and run", || {
+            dist::make(&dist::Options::default())
+        }),
+        Step::new("source", "the Python package builds from its source package alone", package::source),
         Step::new("old-adk", "import_adk with older versions of google-adk", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
@@ -156,31 +168,6 @@ pub(crate) fn bench(arguments: &[&str]) -> Step {
     }
     words.extend(arguments.iter().map(|word| (*word).to_owned()));
     Step::new("bench", "the ratio benches", move || run(&mut cargo(&words)))
-}
-
-/// The unit with a program in place of ours, which is not installed here.
-fn deploy() -> Result<(), Stop> {
-    let failed = |error: std::io::Error| Stop::Failed(error.to_string());
-    let (mut missing, folder) = (Vec::new(), root().join("target/deploy"));
-    fs::create_dir_all(&folder).map_err(failed)?;
-    if tools::is_there("systemd-analyze", &["--version"]) {
-        let unit = fs::read_to_string(root().join("deploy/scratchbook.service")).map_err(failed)?;
-        let path = folder.join("scratchbook.service");
-        fs::write(&path, unit.replace("/usr/local/bin/scratchbook", "/bin/true")).map_err(failed)?;
-        run(program("systemd-analyze").arg("verify").arg(&path))?;
-    } else {
-        missing.push("systemd-analyze");
-    }
-    let compose = [("docker", &["compose"][..]), ("docker-compose", &[])];
-    match compose.into_iter().find(|(name, words)| tools::is_there(name, &[words, &["version"][..]].concat())) {
-        Some((name, words)) => {
-            let mut command = program(name);
-            command.args(words).args(["-f", "deploy/compose.yaml", "config", "--quiet"]);
-            run(command.env("POSTGRES_PASSWORD", "secret"))?;
-        }
-        None => missing.push("docker compose"),
-    }
-    if missing.is_empty() { Ok(()) } else { Err(Stop::LeftOut(format!("not here: {}", missing.join(", ")))) }
 }
 
 fn format() -> Result<(), Stop> {

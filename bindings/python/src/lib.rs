@@ -10,11 +10,14 @@
 //! - `call.rs`: a call, awaited or waited for; `port.rs`: how an event loop is notified of its end.
 //! - `runtime.rs`: the threads that run calls, and their state after a fork; `ending.rs`: the interpreter's exit.
 //! - `opened.rs`: a store that is opened at its first call.
+//! - `command.rs`: the command `scratchbook`.
 //! - `creation.rs`, `operations.rs`, `seen.rs`, `shape.rs`: the values at the border, as JSON; `error.rs`: as
 //!   exceptions.
 
 mod artifacts;
 mod call;
+#[cfg_attr(not(feature = "command"), path = "no_command.rs")]
+mod command;
 mod creation;
 mod ending;
 mod error;
@@ -40,6 +43,8 @@ mod module {
     use crate::artifacts::Artifacts;
     #[pymodule_export]
     use crate::call::{Call, set_waits, waits};
+    #[pymodule_export]
+    use crate::command::run_command;
     #[pymodule_export]
     use crate::seen::advance;
     #[pymodule_export]

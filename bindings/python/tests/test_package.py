@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import metadata
 
 import scratchbook
@@ -23,6 +25,15 @@ def test_it_has_types_a_licence_and_a_description_and_no_tests() -> None:
     assert package.version == scratchbook.__version__ == scratchbook._scratchbook.__version__
     # No dependency: programs install google-adk themselves.
     assert all("extra ==" in line for line in package.requires or [])
+
+
+def test_it_has_the_command() -> None:
+    [script] = metadata.distribution("scratchbook").entry_points.select(group="console_scripts")
+    assert (script.name, script.value) == ("scratchbook", "scratchbook.__main__:main")
+    asked = subprocess.run([sys.executable, "-m", "scratchbook", "--version"], capture_output=True, text=True)
+    # These tests run on a package that was built without it, and on one that is shipped.
+    without = asked.returncode == 1 and "was built without the command" in asked.stderr
+    assert without or asked.stdout == f"scratchbook {scratchbook.__version__}\n", asked
 
 
 def test_everything_that_is_public_is_there_and_documented() -> None:

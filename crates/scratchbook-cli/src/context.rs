@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use scratchbook::layer::StateSchema;
 use scratchbook::{Error, ErrorKind, Result};
 
 use crate::args::{Cli, Command, GlobalOptions};
 use crate::environment;
+use crate::schema::{self, StateSchema};
 
 /// The database if no option and no variable names one.
 pub(crate) const DEFAULT_DATABASE: &str = "sqlite://scratchbook.db";
@@ -89,5 +89,5 @@ pub(crate) fn read_schema(file: &Path) -> Result<StateSchema> {
         };
         Error::new(kind, format!("{name} {what}")).with_source(e)
     })?;
-    StateSchema::from_json(&text).map_err(|e| e.context(name.to_string()))
+    schema::parse(&text).map_err(|e| e.context(name.to_string()))
 }

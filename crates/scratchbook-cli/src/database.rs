@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scratchbook::artifact::ArtifactService;
-use scratchbook::layer::{WithDeadline, WithStateSchema, sealed_limits};
+use scratchbook::layer::{WithDeadline, sealed_limits};
 use scratchbook::store::Limits;
 use scratchbook::{Error, ErrorKind, SessionService, Store};
 
@@ -15,6 +15,7 @@ use crate::args::DASHES;
 use crate::context::{AppSchema, Context, DEFAULT_DATABASE};
 use crate::encryption::{self, EncryptedSessions, Encryption};
 use crate::failure::Failure;
+use crate::schema;
 
 /// An open database. Each call ends within the deadline.
 ///
@@ -24,6 +25,7 @@ pub(crate) struct Database {
     pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
     pub(crate) artifacts: ManuallyDrop<Arc<dyn ArtifactService>>,
     /// The id of the key that encrypts new values.
+    #[cfg_attr(not(feature = "serve"), expect(dead_code, reason = "the server logs it"))]
     pub(crate) sealed_by: Option<String>,
 }
 
@@ -45,7 +47,7 @@ impl Database {
             None => store,
         };
         let sessions: Arc<dyn SessionService> = match &context.schema {
-            Some(AppSchema { app, schema }) => Arc::new(WithStateSchema::new(sessions).with_app(app, schema.clone())),
+            Some(AppSchema { app, schema }) => schema::guarded(sessions, app, schema.clone()),
             None => sessions,
         };
         Ok(Self { sealed_by, ..Self::of(bounded(Store::of(sessions, artifacts), context.options.deadline)) })

@@ -10,6 +10,7 @@ use scratchbook::{Error, Result};
 use crate::args::{Plain, database_uri};
 
 pub(crate) const DATABASE: &str = "SCRATCHBOOK_DATABASE";
+#[cfg_attr(not(feature = "serve"), expect(dead_code, reason = "a variable of the server"))]
 pub(crate) const DEADLINE: &str = "SCRATCHBOOK_DEADLINE";
 pub(crate) const KEYRING: &str = "SCRATCHBOOK_KEYRING";
 pub(crate) const PLAIN_VALUES: &str = "SCRATCHBOOK_PLAIN_VALUES";

@@ -1,7 +1,6 @@
 //! Parses the command line, and reports errors in it.
 
-use std::ffi::OsStr;
-use std::process::ExitCode;
+use std::ffi::{OsStr, OsString};
 
 use clap::Error;
 use clap::error::ErrorKind;
@@ -11,23 +10,23 @@ use crate::args::{Cli, DASHES};
 use crate::config::{self, ParseFailure, Setting};
 use crate::failure;
 
-/// Parses the command line, or reports what is wrong with it.
-pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ExitCode> {
-    config::parse().map_err(|parse_failure| {
+/// Parses the command line. Otherwise reports what is wrong with it, and returns the exit code.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), u8> {
+    config::parse(arguments).map_err(|parse_failure| {
         let error = match parse_failure {
             ParseFailure::Usage(error) => error,
             ParseFailure::File(failure) => {
-                failure::report(&failure, wants_json());
-                return ExitCode::from(failure.exit_code());
+                failure::report(&failure, wants_json(arguments));
+                return failure.exit_code();
             }
         };
         if !error.use_stderr() {
             // --help and --version. It is no failure if the reader closes the pipe.
             let _ = error.print();
-            return ExitCode::SUCCESS;
+            return 0;
         }
-        let hint = hint(&error);
-        if wants_json() {
+        let hint = hint(&error, arguments);
+        if wants_json(arguments) {
             let text = error.render().to_string();
             let message = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
             let message = hint.map_or_else(|| message.to_owned(), |hint| format!("{message}\n\n{hint}"));
@@ -39,17 +38,17 @@ pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ExitCode> {
                 let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("\n{hint}\n"));
             }
         }
-        ExitCode::from(2)
+        2
     })
 }
 
 /// The hint for keys that begin with '-', which are taken for unknown options or, as in `-dash=1`, for known ones.
-fn hint(error: &Error) -> Option<&'static str> {
-    let takes_keys = std::env::args_os().any(|arg| arg == "state" || arg == "create");
+fn hint(error: &Error, arguments: &[OsString]) -> Option<&'static str> {
+    let takes_keys = arguments.iter().any(|arg| arg == "state" || arg == "create");
     let is_option = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict);
     (takes_keys && is_option).then_some(DASHES)
 }
 
-fn wants_json() -> bool {
-    std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == OsStr::new("--json"))
+fn wants_json(arguments: &[OsString]) -> bool {
+    arguments.iter().skip(1).take_while(|arg| *arg != "--").any(|arg| *arg == OsStr::new("--json"))
 }

@@ -1,4 +1,4 @@
-//! `serve` and `token` in a program without the feature `serve`: they say that it is missing.
+//! `serve`, `health` and `token` in a program without the feature `serve`: they say that it is missing.
 
 use std::ffi::OsString;
 
@@ -23,6 +23,13 @@ pub(crate) struct NewTokenArgs {
     _arguments: Vec<OsString>,
 }
 
+/// Arguments that are not looked at.
+#[derive(Debug, Args)]
+pub(crate) struct HealthArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     New(NewTokenArgs),
@@ -30,9 +37,12 @@ pub(crate) enum TokenCommand {
 
 pub(crate) mod args {
     pub(crate) const SERVE_HELP: &str = "";
+    pub(crate) const HEALTH_EXAMPLES: &str = "";
 }
 
 pub(crate) mod config {
+    use std::ffi::OsString;
+
     use clap::Parser;
 
     use crate::args::Cli;
@@ -52,8 +62,8 @@ pub(crate) mod config {
         File(Failure),
     }
 
-    pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ParseFailure> {
-        Cli::try_parse().map(|cli| (cli, Vec::new())).map_err(ParseFailure::Usage)
+    pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), ParseFailure> {
+        Cli::try_parse_from(arguments).map(|cli| (cli, Vec::new())).map_err(ParseFailure::Usage)
     }
 }
 
@@ -61,6 +71,14 @@ pub(crate) mod serve {
     use super::{Context, Failure, Output, ServeArgs, config, missing};
 
     pub(crate) async fn serve(_: &Context, _: ServeArgs, _: &[config::Setting], _: &mut Output) -> Result<(), Failure> {
+        Err(missing())
+    }
+}
+
+pub(crate) mod health {
+    use super::{Context, Failure, HealthArgs, Output, missing};
+
+    pub(crate) async fn health(_: &Context, _: HealthArgs, _: &mut Output) -> Result<(), Failure> {
         Err(missing())
     }
 }

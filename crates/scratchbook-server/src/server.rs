@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::routing::any;
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::Watches;
 use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
@@ -351,7 +352,7 @@ impl Server {
         let routes = Router::new()
             .merge(adk::routes())
             .merge(operations::routes(&self.readiness, self.metrics.as_ref()))
-            .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
+            .merge(self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(browser::root)), DevUi::routes))
             .merge(document::routes(&self.documents))
             .merge(v1::routes())
             .merge(vertex::routes())

@@ -3,12 +3,26 @@ from typing import Any, Generic, TypeVar, final
 
 _T = TypeVar("_T", covariant=True)
 
-__all__ = ["REMOVED", "Artifacts", "Call", "Store", "Watch", "__version__", "advance", "set_waits", "waits"]
+__all__ = [
+    "REMOVED",
+    "Artifacts",
+    "Call",
+    "Store",
+    "Watch",
+    "__version__",
+    "advance",
+    "run_command",
+    "set_waits",
+    "waits",
+]
 
 REMOVED: str
 """The value in a `state_delta` that removes its key."""
 
 __version__: str
+
+def run_command(arguments: list[str]) -> None:
+    """Runs the command `scratchbook` and ends the process with its exit code; the first argument is its name."""
 
 def waits() -> bool:
     """Whether a call that is awaited in this thread blocks it instead."""

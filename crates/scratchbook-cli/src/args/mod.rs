@@ -2,6 +2,8 @@
 
 mod address;
 mod chat;
+#[cfg(feature = "serve")]
+mod health;
 mod maintenance;
 mod scenario;
 #[cfg(feature = "serve")]
@@ -21,12 +23,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
 #[cfg(not(feature = "serve"))]
-use crate::without_server::args as serve;
+pub(crate) use crate::without_server::{HealthArgs, ServeArgs, TokenCommand};
 #[cfg(not(feature = "serve"))]
-pub(crate) use crate::without_server::{NewTokenArgs, ServeArgs, TokenCommand};
+use crate::without_server::{args as health, args as serve};
 
 pub(crate) use address::{Address, AddressArgs, SessionArgs, Within, parts};
 pub(crate) use chat::ChatArgs;
+#[cfg(feature = "serve")]
+pub(crate) use health::HealthArgs;
 pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, WatchArgs};
 pub(crate) use scenario::Scenario;
 #[cfg(feature = "serve")]
@@ -110,6 +114,13 @@ pub(crate) enum Command {
     #[command(after_help = serve::SERVE_HELP)]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Serve(Box<ServeArgs>),
+    /// Ask a server whether it is ready, for containers and monitoring
+    ///
+    /// The exit code is 0 if it is ready, and 10 if it is not or does not answer within 4 seconds, or --deadline. A server
+    /// on this machine is asked whatever certificate it has; the server at a URL needs one that is trusted.
+    #[command(after_help = health::HEALTH_EXAMPLES)]
+    #[cfg_attr(not(feature = "serve"), command(hide = true))]
+    Health(HealthArgs),
     /// Talk to an agent in the terminal
     ///
     /// Answers are shown as they are generated, with tool calls and state changes beside them. The conversation is a session;

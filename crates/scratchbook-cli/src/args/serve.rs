@@ -84,6 +84,10 @@ pub(crate) struct AccessArgs {
     /// Require a login with a token of this TOML file; see `scratchbook token new`
     #[arg(long, env = "SCRATCHBOOK_TOKENS", value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// Without any other login, require the token in the file DIR/token, which the first start creates. Only its owner
+    /// can read it
+    #[arg(long, env = "SCRATCHBOOK_MAKE_TOKEN", value_name = "DIR")]
+    pub(crate) make_token: Option<PathBuf>,
     /// Require a login with a JWT signed by a key of this JWKS file: EdDSA or RS256
     #[arg(long, env = "SCRATCHBOOK_JWKS", value_name = "FILE")]
     pub(crate) jwks: Option<PathBuf>,
@@ -105,6 +109,19 @@ pub(crate) struct AccessArgs {
     /// The private key of the certificate: a PEM file
     #[arg(long, env = "SCRATCHBOOK_TLS_KEY", value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
+}
+
+impl AccessArgs {
+    /// Whether callers have to log in.
+    pub(crate) fn has_login(&self) -> bool {
+        let Self { tokens, jwks, jwt_secret_file, .. } = self;
+        [tokens, jwks, jwt_secret_file].into_iter().any(Option::is_some)
+    }
+
+    /// Whether the server has files that it can read again.
+    pub(crate) fn has_files(&self) -> bool {
+        self.has_login() || self.tls_cert.is_some()
+    }
 }
 
 /// Limits on sizes, numbers and times.

@@ -9,6 +9,7 @@ mod effective;
 mod file;
 mod shown;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches};
@@ -31,8 +32,12 @@ const GLOBAL_VARIABLES: [(&str, &str); 4] = [
 ];
 
 /// Commands and global options that do not apply to them.
-const NOT_APPLICABLE: [(&str, &str); 10] = [
+const NOT_APPLICABLE: [(&str, &str); 14] = [
     (SERVE, "schema"),
+    ("health", "database"),
+    ("health", "schema"),
+    ("health", "keyring"),
+    ("health", "plain_values"),
     ("token", "database"),
     ("token", "schema"),
     ("token", "deadline"),
@@ -60,10 +65,10 @@ impl From<clap::Error> for ParseFailure {
 }
 
 /// Parses the command line and, for a server, the environment and the config file. Returns a server's settings, too.
-pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ParseFailure> {
+pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), ParseFailure> {
     let command = NOT_APPLICABLE.into_iter().fold(Cli::command(), |command, (name, id)| hide(command, name, id));
     let command = command.mut_subcommand(SERVE, |serve| serve.mut_args(unless_empty));
-    let mut matches = command.clone().try_get_matches()?;
+    let mut matches = command.clone().try_get_matches_from(arguments)?;
     let mut from_file = Vec::new();
     let file = matches.subcommand_matches(SERVE).map(|serve| serve.get_one::<PathBuf>("config").cloned());
     if let Some(file) = file {
@@ -73,7 +78,7 @@ pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ParseFailure> {
         if let Some(file) = file {
             (command, from_file) = file::apply(command, &file).map_err(|e| ParseFailure::File(e.into()))?;
         }
-        matches = command.try_get_matches()?;
+        matches = command.try_get_matches_from(arguments)?;
     }
     let settings = matches.subcommand_matches(SERVE).map(|serve| effective::settings(serve, &from_file));
     Ok((Cli::from_arg_matches(&matches)?, settings.unwrap_or_default()))

@@ -1,6 +1,7 @@
 //! The text that is printed when the server is ready: its URL, and how to call it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use scratchbook::Error;
@@ -10,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::options;
-use crate::args::{AccessArgs, ServeArgs};
+use crate::args::ServeArgs;
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 
@@ -26,19 +27,26 @@ pub(super) struct Banner {
     apps: Vec<String>,
     /// Whether callers have to log in.
     login: bool,
+    /// The file with the token that the server made for itself.
+    token_file: Option<PathBuf>,
     /// The URL of ADK's dev interface.
     dev_ui: Option<String>,
     surfaces: Vec<Surface>,
 }
 
 impl Banner {
-    pub(super) fn new(address: SocketAddr, database: String, apps: Vec<String>, args: &ServeArgs) -> Self {
-        let AccessArgs { tokens, jwks, jwt_secret_file, tls_cert, .. } = &args.access;
-        let login = tokens.is_some() || jwks.is_some() || jwt_secret_file.is_some();
-        let scheme = if tls_cert.is_some() { "https" } else { "http" };
+    pub(super) fn new(
+        address: SocketAddr,
+        database: String,
+        apps: Vec<String>,
+        token_file: Option<PathBuf>,
+        args: &ServeArgs,
+    ) -> Self {
+        let scheme = if args.access.tls_cert.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", reachable(address));
         let dev_ui = args.adk_ui.as_ref().map(|_| format!("{url}/dev-ui/"));
-        Self { url, address, database, apps, login, dev_ui, surfaces: options::surfaces(args) }
+        let (login, surfaces) = (args.access.has_login(), options::surfaces(args));
+        Self { url, address, database, apps, login, token_file, dev_ui, surfaces }
     }
 
     /// Prints it, without waiting for long if nobody reads standard output.
@@ -57,13 +65,14 @@ impl Banner {
 
     /// Prints text for people, or one line of JSON for programs.
     fn print_to(&self, out: &mut Output) -> Result<(), Failure> {
-        let Self { url, address, database, apps, login, dev_ui, surfaces } = self;
+        let Self { url, address, database, apps, login, token_file, dev_ui, surfaces } = self;
         let has = |surface| surfaces.contains(&surface);
         let named: Vec<_> = surfaces.iter().filter_map(name).collect();
         if out.format() == Format::Json {
             let (host, port) = (address.ip(), address.port());
             let greeting = json!({
                 "url": url, "host": host, "port": port, "database": database, "apps": apps, "devUi": dev_ui,
+                "tokenFile": token_file,
                 "surfaces": named.iter().map(|(word, _)| word).collect::<Vec<_>>(),
             });
             return Ok(out.json_line(&greeting)?);
@@ -80,12 +89,16 @@ impl Banner {
         if has(Surface::V1) {
             out.text(format_args!("  documentation  {url}/docs"))?;
         }
-        out.text(format_args!("  apps           {}", apps.join(", ")))?;
+        let hosted = if apps.is_empty() { "none: only sessions and state".to_owned() } else { apps.join(", ") };
+        out.text(format_args!("  apps           {hosted}"))?;
         out.line("")?;
         let (user, token) = if *login { ("USER", "-H \"Authorization: Bearer $TOKEN\" ") } else { ("me", "") };
         if *login && has(Surface::Adk) {
             out.line(styled(DIM, "Every request needs a token, as in:"))?;
             out.line("")?;
+            if let Some(file) = token_file {
+                out.text(format_args!("  TOKEN=$(cat {})", file.display()))?;
+            }
             out.text(format_args!("  curl {token}{url}/list-apps"))?;
             out.line("")?;
         }
@@ -114,12 +127,16 @@ fn name(surface: &Surface) -> Option<(&'static str, &'static str)> {
 
 /// The address at which this machine reaches the server. An unspecified address becomes the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
+    SocketAddr::new(reachable_ip(address.ip()), address.port())
+}
+
+/// The same without the port.
+pub(crate) fn reachable_ip(ip: IpAddr) -> IpAddr {
+    match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
+    }
 }
 
 /// The body of a request with a first message to an app.

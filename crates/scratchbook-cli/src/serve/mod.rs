@@ -1,6 +1,6 @@
 //! `scratchbook serve`: serves a database and agents over HTTP.
 //!
-//! - `apps.rs`: the hosted agents. `options.rs`: authentication and limits.
+//! - `apps.rs`: the hosted agents. `options.rs`: authentication and limits. `own_token.rs`: the token of the first start.
 //! - `listen.rs`: the socket. `open_files.rs`: the limit on open files. `banner.rs`: the text that is printed first.
 //! - `telemetry/`: logs, metrics and traces. `shutdown.rs`: the end.
 
@@ -9,6 +9,7 @@ mod banner;
 mod listen;
 mod open_files;
 mod options;
+mod own_token;
 mod shutdown;
 mod telemetry;
 
@@ -29,10 +30,12 @@ use banner::Banner;
 use shutdown::Shutdown;
 use telemetry::{Metrics, Telemetry};
 
+pub(crate) use banner::reachable_ip;
+
 /// Serves until a signal ends it.
 pub(crate) async fn serve(
     context: &Context,
-    args: ServeArgs,
+    mut args: ServeArgs,
     settings: &[Setting],
     out: &mut Output,
 ) -> Result<(), Failure> {
@@ -40,11 +43,12 @@ pub(crate) async fn serve(
         return Ok(config::print(settings, out)?);
     }
     // First, so that signals during the start are not lost.
-    let shutdown = Shutdown::listen()?;
+    let shutdown = Shutdown::listen(&args.access)?;
     let telemetry = Telemetry::begin(&args)?;
     let metrics = Metrics::begin()?;
     let place = scratchbook::store::without_password(database::checked_uri(context)?);
     let apps = Apps::of(&args)?;
+    let token_file = own_token::require(&mut args.access)?;
     let listener = listen::listen(&args.host, args.port).await?;
     let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
     if let Some(key) = &database.sealed_by {
@@ -63,8 +67,10 @@ pub(crate) async fn serve(
             "tokens and responses cross the network unencrypted: set --tls-cert and --tls-key, or use a proxy with TLS"
         );
     }
-    Banner::new(address, place, names, &args).print(out.format()).await?;
-    shutdown::reload_at_hangup(server.clone())?;
+    Banner::new(address, place, names, token_file, &args).print(out.format()).await?;
+    if args.access.has_files() {
+        shutdown::reload_at_hangup(server.clone())?;
+    }
     shutdown.end(|stop| server.run(listener, stop)).await?;
     let closed = database.close().await;
     // Last, because it flushes the log.

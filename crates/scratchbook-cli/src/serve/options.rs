@@ -14,8 +14,7 @@ use crate::args::{AccessArgs, LimitArgs, ServeArgs};
 /// `InvalidArgument` if only one of certificate and key is given. The server checks the contents of the files.
 pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<ServerBuilder, Error> {
     let AccessArgs { tokens, jwks, jwt_secret_file, jwt_issuer, jwt_audience, .. } = args;
-    let files = [tokens, jwks, jwt_secret_file].into_iter().any(Option::is_some);
-    if files || jwt_issuer.is_some() || jwt_audience.is_some() {
+    if args.has_login() || jwt_issuer.is_some() || jwt_audience.is_some() {
         let login = Login::new();
         let login = tokens.iter().fold(login, |login, file| login.with_tokens(file));
         let login = jwks.iter().fold(login, |login, file| login.with_jwks(file));

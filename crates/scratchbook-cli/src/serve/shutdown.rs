@@ -1,33 +1,45 @@
-//! The end of the server: a first Ctrl-C or SIGTERM ends it gracefully, a second one at once.
+//! The end of the server: a first Ctrl-C or SIGTERM ends it gracefully, a second one at once. So does SIGHUP, unless there
+//! are files to read again, or `nohup` started the server.
 
 use scratchbook::{Error, ErrorKind, Result};
 use scratchbook_server::Server;
+#[cfg(unix)]
+use tokio::signal::unix::{self, Signal, SignalKind};
 use tokio::sync::oneshot;
 
+use crate::args::AccessArgs;
 use crate::failure::Failure;
 
 /// The signals that end the server.
 #[derive(Debug)]
 pub(super) struct Shutdown {
     #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
+    interrupt: Signal,
     #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
+    terminate: Signal,
+    /// `None` if SIGHUP does not end the server gracefully.
+    #[cfg(unix)]
+    hangup: Option<Signal>,
 }
 
 impl Shutdown {
     /// Registers handlers for the signals.
-    pub(super) fn listen() -> Result<Self> {
+    pub(super) fn listen(args: &AccessArgs) -> Result<Self> {
         #[cfg(unix)]
         {
-            use tokio::signal::unix::{SignalKind, signal};
-            let signal = |kind| {
-                signal(kind).map_err(|e| Error::new(ErrorKind::Unavailable, "signals cannot be heard").with_source(e))
-            };
-            Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+            let reloads = args.has_files() || args.make_token.is_some();
+            let ends = !reloads && hangup_ends();
+            Ok(Self {
+                interrupt: signal(SignalKind::interrupt())?,
+                terminate: signal(SignalKind::terminate())?,
+                hangup: if ends { Some(signal(SignalKind::hangup())?) } else { None },
+            })
         }
         #[cfg(not(unix))]
-        Ok(Self {})
+        {
+            let _ = args;
+            Ok(Self {})
+        }
     }
 
     /// Runs the server. The first signal resolves `Stop`, the second aborts the run.
@@ -54,9 +66,16 @@ impl Shutdown {
 
     #[cfg(unix)]
     async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = hangup => {}
         }
     }
 
@@ -68,12 +87,26 @@ impl Shutdown {
     }
 }
 
+#[cfg(unix)]
+fn signal(kind: SignalKind) -> Result<Signal> {
+    unix::signal(kind).map_err(|e| Error::new(ErrorKind::Unavailable, "signals cannot be heard").with_source(e))
+}
+
+/// Whether SIGHUP is to end this process: it was not started to ignore it, as by `nohup`. Where the system does not say,
+/// the signal keeps its effect, which is to be ignored or to end the process at once.
+#[cfg(unix)]
+fn hangup_ends() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The first bit is the signal with the number 1, SIGHUP.
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 0)
+}
+
 /// Reloads the files of the login and of TLS at each SIGHUP.
 pub(super) fn reload_at_hangup(server: Server) -> Result<()> {
     #[cfg(unix)]
     {
-        let mut hangup = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
-            .map_err(|e| Error::new(ErrorKind::Unavailable, "signals cannot be heard").with_source(e))?;
+        let mut hangup = signal(SignalKind::hangup())?;
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 match server.reload() {

@@ -29,6 +29,7 @@ mod tables;
 mod terminal;
 mod token;
 mod verify;
+mod versions;
 #[cfg(all(unix, feature = "vertex-ai"))]
 mod vertex;
 mod watch;

@@ -21,6 +21,7 @@ use scratchbook::environment::Environment;
 use scratchbook::{Error, ErrorKind};
 
 use crate::access::{Access, Caller, Identity, LOGIN, LOGOUT, is_open_to_all};
+use crate::adk::AdkError;
 use crate::guard::{self, OwnPage};
 use crate::limits::Rates;
 use crate::refusal::Refused;
@@ -86,10 +87,19 @@ fn take_cookie(request: &mut Request) {
 
 /// The redirect to the form, for a person who wants to see a page and has not logged in; `None` for any other request.
 fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
-    let takes = headers.get("accept").and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes.contains("text/html");
+    let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes_pages(headers);
     let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
     Some(to(&format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC))))
+}
+
+/// Whether a client shows pages to a person.
+fn takes_pages(headers: &HeaderMap) -> bool {
+    headers.get("accept").and_then(|accept| accept.to_str().ok()).is_some_and(|takes| takes.contains("text/html"))
+}
+
+/// Leads a browser from `/` to the documentation. Every other client finds nothing there, as in ADK.
+pub(crate) async fn root(method: Method, headers: HeaderMap) -> Response {
+    if method == Method::GET && takes_pages(&headers) { to("/docs") } else { AdkError::not_found().into_response() }
 }
 
 /// The form; for a person who is logged in already, the name and the button to log out.

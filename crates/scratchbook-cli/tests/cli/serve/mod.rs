@@ -7,11 +7,13 @@ mod apps;
 mod attacks;
 mod availability;
 mod config;
+mod health;
 mod http;
 mod load;
 mod login;
 mod models;
 mod operations;
+mod own_token;
 #[cfg(feature = "otel")]
 mod traces;
 
@@ -35,7 +37,7 @@ impl Served {
     }
 
     /// Starts a command that prints its banner as JSON.
-    fn of(mut command: Command) -> Self {
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -52,7 +54,7 @@ impl Served {
         self.ask("GET", path, "")
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         self.send(method, path, "", body)
     }
 
@@ -81,7 +83,7 @@ impl Served {
     }
 
     /// The exit code, after a signal.
-    fn end(mut self, name: &str) -> Option<i32> {
+    pub(crate) fn end(mut self, name: &str) -> Option<i32> {
         self.signal(name);
         self.process.wait().unwrap().code()
     }
@@ -116,6 +118,23 @@ fn it_creates_its_database_prints_its_url_and_ends_at_a_signal() {
         assert_eq!(served.end(signal), Some(0), "{signal}");
     }
     assert!(fixture.path("agents.db").exists());
+}
+
+#[test]
+fn a_hangup_ends_it_unless_it_has_files_to_read_again_or_nohup_started_it() {
+    let fixture = Fixture::empty();
+    assert_eq!(Served::new(&fixture, &[]).end("-HUP"), Some(0));
+    let tokens = fixture.path("tokens.toml");
+    std::fs::write(&tokens, "").unwrap();
+    let with_files = Served::new(&fixture, &["--tokens", tokens.to_str().unwrap()]);
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_scratchbook")).args(["--json", "serve", "--port", "0", "--database", "memory:"]);
+    for served in [with_files, Served::of(command)] {
+        served.signal("-HUP");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert_eq!(served.get("/health").0, 200);
+        assert_eq!(served.end("-TERM"), Some(0));
+    }
 }
 
 #[test]

@@ -228,6 +228,21 @@ async fn a_cookie_ends_with_its_token() {
 }
 
 #[tokio::test]
+async fn the_root_leads_a_browser_to_the_documentation_and_no_other_client() {
+    let html = [HOST, ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    let open = demo().await.1.build().unwrap().router();
+    let answer = get(&open, "/", &html).await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/docs")));
+    for headers in [&[][..], &[("accept", "*/*")]] {
+        let answer = get(&open, "/", headers).await;
+        assert_eq!((answer.status, answer.text.as_str()), (404, r#"{"detail":"Not Found"}"#));
+    }
+    assert_eq!(send(&open, Method::POST, "/", &html, "").await.status, 404);
+    let (guarded, _, _files) = guarded().await;
+    assert_eq!(get(&guarded, "/", &html).await.header("location"), Some("/login?next=%2F"));
+}
+
+#[tokio::test]
 async fn where_nobody_logs_in_there_is_no_form() {
     let router = demo().await.1.build().unwrap().router();
     assert_eq!(get(&router, "/login", &[]).await.status, 404);

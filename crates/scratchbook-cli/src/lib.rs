@@ -1,4 +1,6 @@
 //! The command `scratchbook`: serves a database, runs the demo, and reads and changes sessions and state.
+//!
+//! It is a library of one function, [`run`], so that the Python package has the command too.
 
 mod address;
 mod agents;
@@ -17,6 +19,8 @@ mod environment;
 mod export;
 mod export_format;
 mod failure;
+#[cfg(feature = "serve")]
+mod health;
 mod import;
 mod manual;
 mod migrate;
@@ -27,6 +31,10 @@ mod partial_file;
 mod progress;
 mod prune;
 mod reseal;
+#[cfg(feature = "schema")]
+mod schema;
+#[cfg(not(feature = "schema"))]
+#[path = "without_schema.rs"]
 mod schema;
 #[cfg(feature = "serve")]
 mod serve;
@@ -48,7 +56,7 @@ mod watch;
 mod without_server;
 mod wrap;
 
-use std::process::{self, ExitCode};
+use std::ffi::OsString;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -58,23 +66,25 @@ use config::Setting;
 use context::{Context, DEFAULT_DATABASE};
 use database::Database;
 use failure::{Failure, report};
-use mimalloc::MiMalloc;
 use output::Output;
 use scratchbook::{Error, ErrorKind};
 use tokio::runtime::{Builder, Runtime};
 #[cfg(not(feature = "serve"))]
-use without_server::{config, serve, token};
-
-/// Memory that one thread allocates for a read is freed by another that answers. An allocator made for this saves a third
-/// of the time of a read over HTTP.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+use without_server::{config, health, serve, token};
 
 /// How long a server that ends waits for the reader of standard error.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(250);
 
-fn main() -> ExitCode {
-    let (cli, settings) = match usage::parse() {
+/// Runs the command with these arguments, the first of which is the program's name, and returns its exit code.
+///
+/// Threads may still wait for a lock or an answer when it returns: end the process with this code.
+///
+/// ```
+/// assert_eq!(scratchbook_cli::run(["scratchbook", "no-such-command"].map(Into::into)), 2);
+/// ```
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let (cli, settings) = match usage::parse(&arguments) {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
@@ -86,19 +96,14 @@ fn main() -> ExitCode {
         runtime.shutdown_background();
         outcome
     });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let code = failure.exit_code();
-            if is_server {
-                report_in_time(failure, json);
-            } else {
-                report(&failure, json);
-            }
-            // Not a return from main: that would wait for threads that may still wait for a lock or an answer.
-            process::exit(code.into())
-        }
+    let Err(failure) = outcome else { return 0 };
+    let code = failure.exit_code();
+    if is_server {
+        report_in_time(failure, json);
+    } else {
+        report(&failure, json);
     }
+    code
 }
 
 /// Reports a failure, but does not wait for long if nobody reads standard error.
@@ -132,9 +137,9 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
 async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     if matches!(cli.command, Command::Serve(_) | Command::Chat(_)) {
         // These handle signals themselves, and finish what has begun.
-        return Box::pin(run(cli, settings)).await;
+        return Box::pin(run_command(cli, settings)).await;
     }
-    let mut running = Box::pin(run(cli, settings));
+    let mut running = Box::pin(run_command(cli, settings));
     tokio::select! {
         // The command first, so that it can clean up when it is interrupted.
         biased;
@@ -144,7 +149,7 @@ async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure
     }
 }
 
-async fn run(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
+async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     let mut out = Output::new(cli.global.json);
     let (context, command) = Context::new(cli)?;
     let context = &context;
@@ -154,6 +159,7 @@ async fn run(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
         Command::New(args) => new::new(&args, &mut out),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args, &mut out),
+        Command::Health(args) => Box::pin(health::health(context, args, &mut out)).await,
         Command::Demo(args) => {
             if args.list {
                 return demo::list(&mut out);

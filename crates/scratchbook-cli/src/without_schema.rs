@@ -1,0 +1,31 @@
+//! Schemas in a program without the feature `schema`: none can be read.
+
+use std::sync::Arc;
+
+use scratchbook::{Error, ErrorKind, Result, SessionService};
+
+use crate::args::SchemaCheckArgs;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// A schema, which cannot be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum StateSchema {}
+
+pub(crate) fn parse(_: &str) -> Result<StateSchema> {
+    Err(missing())
+}
+
+pub(crate) fn guarded(_: Arc<dyn SessionService>, _: &str, schema: StateSchema) -> Arc<dyn SessionService> {
+    match schema {}
+}
+
+pub(crate) async fn check(_: &Context, _: SchemaCheckArgs, _: &mut Output) -> Result<(), Failure> {
+    Err(missing().into())
+}
+
+fn missing() -> Error {
+    let message = "this scratchbook was built without schemas; build it with --features schema";
+    Error::new(ErrorKind::Unsupported, message)
+}

@@ -1,0 +1,86 @@
+//! What is in `deploy/`, read by the programs that it is for, or checked by their schemas.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{program, root, run};
+use crate::python;
+use crate::step::Stop;
+use crate::tools::is_there;
+
+/// Checks manifests by the schemas of Kubernetes, which it has in itself.
+const VALIDATOR: &str = "kubernetes-validate==1.37.0";
+/// The oldest and the newest version of Kubernetes that the manifests are for.
+const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
+
+/// The step `deploy`.
+pub(crate) fn check() -> Result<(), Stop> {
+    let (mut failed, mut missing) = (Vec::new(), Vec::new());
+    for result in [units(), manifests(), compose()] {
+        match result {
+            Ok(()) => {}
+            Err(Stop::Failed(why)) => failed.push(why),
+            Err(Stop::LeftOut(why)) => missing.push(why),
+        }
+    }
+    if !failed.is_empty() {
+        return Err(Stop::Failed(failed.join("; ")));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Stop::LeftOut(format!("not here: {}", missing.join(", ")))) }
+}
+
+/// The units with a program in place of ours, which is not installed here.
+fn units() -> Result<(), Stop> {
+    if !is_there("systemd-analyze", &["--version"]) {
+        return Err(Stop::LeftOut("systemd-analyze".to_owned()));
+    }
+    let folder = root().join("target/deploy/systemd");
+    let units = copy(&root().join("deploy/systemd"), &folder)
+        .map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
+    // With the system's own units behind ours.
+    let path = format!("{}:", folder.display());
+    let mut verify = program("systemd-analyze");
+    let verified = verify.arg("verify").args(units).env("SYSTEMD_UNIT_PATH", path).output();
+    let verified = verified.map_err(|error| Stop::Failed(format!("systemd-analyze: {error}")))?;
+    // It only warns of what it does not know, and may also warn of units of this machine.
+    let said = String::from_utf8_lossy(&verified.stderr);
+    let ours: Vec<_> = said.lines().filter(|line| line.contains("scratchbook")).collect();
+    if verified.status.success() && ours.is_empty() { Ok(()) } else { Err(Stop::Failed(ours.join("; "))) }
+}
+
+/// Copies the units and the folders beside them, and returns the units.
+fn copy(from: &Path, to: &Path) -> std::io::Result<Vec<String>> {
+    fs::create_dir_all(to)?;
+    let mut units = Vec::new();
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target)?;
+        } else {
+            fs::write(&target, fs::read_to_string(&path)?.replace("/usr/local/bin/scratchbook", "/bin/true"))?;
+            units.push(target.display().to_string());
+        }
+    }
+    units.sort();
+    Ok(units)
+}
+
+fn manifests() -> Result<(), Stop> {
+    let python = python::with_package(VALIDATOR)?;
+    for version in KUBERNETES {
+        let mut validate = program(&python);
+        validate.args(["-m", "kubernetes_validate", "--strict", "--kubernetes-version", version]);
+        run(validate.arg("deploy/kubernetes/scratchbook.yaml"))?;
+    }
+    Ok(())
+}
+
+fn compose() -> Result<(), Stop> {
+    let compose = [("docker", &["compose"][..]), ("docker-compose", &[])];
+    let found = compose.into_iter().find(|(name, words)| is_there(name, &[words, &["version"][..]].concat()));
+    let (name, words) = found.ok_or_else(|| Stop::LeftOut("docker compose".to_owned()))?;
+    let mut command = program(name);
+    command.args(words).args(["-f", "deploy/compose.yaml", "config", "--quiet"]);
+    run(command.env("POSTGRES_PASSWORD", "secret"))
+}

@@ -1,0 +1,56 @@
+//! An older build of the command beside this one, on one database.
+
+use std::path::PathBuf;
+
+use crate::command::{cargo, output, program, root, run};
+use crate::servers;
+use crate::step::Stop;
+
+/// The commit of the older build, unless the environment names another or there is a tag: the first one whose tables are
+/// today's. Change it to the first one after each migration.
+const FIRST: &str = "ad4562c2f6aad5ed896e4398cbae30bffc1504fc";
+const COMMIT: &str = "SCRATCHBOOK_OLD_COMMIT";
+/// The binary of the older build, for the tests.
+const BINARY: &str = "SCRATCHBOOK_OLD_BINARY";
+const TREE: &str = "target/old/tree";
+const TARGET: &str = "target/old/target";
+
+/// The step `versions`.
+pub(crate) fn beside_old() -> Result<(), Stop> {
+    let binary = match std::env::var_os(BINARY).filter(|path| !path.is_empty()) {
+        Some(path) => PathBuf::from(path),
+        None => build(&old_commit())?,
+    };
+    let installed = servers::install();
+    let mut tests = cargo(&["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "versions::"]);
+    for word in servers::skips() {
+        tests.args(["--skip", &word]);
+    }
+    run(tests.env(BINARY, binary))?;
+    installed
+}
+
+fn old_commit() -> String {
+    let named = std::env::var(COMMIT).ok().filter(|commit| !commit.is_empty());
+    let tagged = || output(program("git").args(["tag", "--list", "v*", "--sort=-creatordate"])).ok();
+    let newest = || tagged()?.lines().next().map(str::to_owned);
+    named.or_else(newest).unwrap_or_else(|| FIRST.to_owned())
+}
+
+/// Builds the command of a commit in a work tree of its own.
+fn build(commit: &str) -> Result<PathBuf, Stop> {
+    let known = program("git").args(["cat-file", "-e", &format!("{commit}^{{commit}}")]).output();
+    if !known.is_ok_and(|known| known.status.success()) {
+        return Err(Stop::LeftOut(format!("this clone has no commit {commit}; fetch the whole history")));
+    }
+    // What an interrupted run has left, also if the folder is gone.
+    run(program("git").args(["worktree", "prune"]))?;
+    if root().join(TREE).is_dir() {
+        run(program("git").args(["-C", TREE, "checkout", "--quiet", "--force", "--detach", commit]))?;
+    } else {
+        run(program("git").args(["worktree", "add", "--quiet", "--force", "--detach", TREE, commit]))?;
+    }
+    let mut build = cargo(&["build", "--locked", "--package", "scratchbook-cli", "--bin", "scratchbook"]);
+    run(build.current_dir(root().join(TREE)).env("CARGO_TARGET_DIR", root().join(TARGET)))?;
+    Ok(root().join(TARGET).join("debug/scratchbook"))
+}

@@ -1,0 +1,170 @@
+//! The script `start`, with stand-ins for Rust, its installer and the command.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// Writes each call to a file, in which the tests look.
+const LOG: &str = "#!/bin/sh\necho \"$(basename \"$0\") $*\" >>\"$CALLS\"\n";
+
+/// A checkout of the script alone, and a `PATH` with no more than it needs.
+struct Checkout {
+    folder: TempDir,
+}
+
+impl Checkout {
+    fn new() -> Self {
+        let checkout = Self { folder: tempfile::tempdir().unwrap() };
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for file in ["start", "Cargo.toml"] {
+            fs::copy(root.join(file), checkout.path(file)).unwrap();
+        }
+        fs::create_dir_all(checkout.path("bin")).unwrap();
+        fs::create_dir_all(checkout.path("cargo/bin")).unwrap();
+        for program in ["sh", "sed", "dirname", "basename", "cat", "chmod", "mkdir"] {
+            let found = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(program));
+            symlink(found.iter().find(|path| path.exists()).unwrap(), checkout.path("bin").join(program)).unwrap();
+        }
+        checkout.program("bin/cc", LOG);
+        checkout
+    }
+
+    /// With a Rust of this version.
+    fn with_rust(version: &str) -> Self {
+        let checkout = Self::new();
+        checkout.program("bin/rustc", &format!("#!/bin/sh\necho 'rustc {version} (0000 2026-01-01)'\n"));
+        checkout.program("bin/cargo", LOG);
+        // What `cargo` would have built.
+        checkout
+            .program("target/release/scratchbook", &format!("{LOG}[ \"$1\" = chat ] && cat >>\"$CALLS\"\nexit 0\n"));
+        checkout
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn program(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Runs the script, with an answer to its question.
+    fn start(&self, args: &[&str], answer: &str) -> Output {
+        let mut command = Command::new(self.path("start"));
+        command.args(args).env_clear().env("PATH", self.path("bin")).env("HOME", self.folder.path());
+        command.env("CARGO_HOME", self.path("cargo")).env("CALLS", self.path("calls"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut started = command.spawn().unwrap();
+        // The script may end without reading it.
+        let _ = started.stdin.take().unwrap().write_all(answer.as_bytes());
+        started.wait_with_output().unwrap()
+    }
+
+    fn calls(&self) -> String {
+        fs::read_to_string(self.path("calls")).unwrap_or_default()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What a call without options comes to.
+const SERVED: &str = "cargo build --locked --release --package scratchbook-cli\n\
+    scratchbook chat --user me --session hello\nAdd two apples and a book, please\nMy name is Ann\n\
+    scratchbook serve --port 8080\n";
+
+#[test]
+fn it_builds_holds_a_conversation_and_serves_it() {
+    for version in ["1.92.0", "1.100.0-nightly", "2.0.0"] {
+        let checkout = Checkout::with_rust(version);
+        let output = checkout.start(&["--port", "8080"], "");
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(checkout.calls(), SERVED, "{version}");
+        assert!(said(&output).contains("/apps/demo/users/me/sessions/hello"), "{output:?}");
+    }
+}
+
+#[test]
+fn a_database_that_is_there_or_named_is_left_alone() {
+    let checkout = Checkout::with_rust("1.92.0");
+    fs::write(checkout.path("scratchbook.db"), "").unwrap();
+    assert!(checkout.start(&[], "").status.success());
+    let checkout_of_others = Checkout::with_rust("1.92.0");
+    assert!(checkout_of_others.start(&["--database", "memory:"], "").status.success());
+    for calls in [checkout.calls(), checkout_of_others.calls()] {
+        assert!(calls.contains("scratchbook serve") && !calls.contains("chat"), "{calls}");
+    }
+}
+
+#[test]
+fn it_runs_the_tests() {
+    let checkout = Checkout::with_rust("1.92.0");
+    let output = checkout.start(&["test", "full"], "");
+    assert!(output.status.success() && said(&output).contains("minutes"), "{output:?}");
+    assert_eq!(checkout.calls(), "cargo xtask test full\n");
+}
+
+#[test]
+fn rust_is_installed_after_a_yes_alone() {
+    let checkout = Checkout::new();
+    // Prints what would be run: an installer that leaves what `with_rust` has.
+    let installer = Checkout::with_rust("1.92.0");
+    let installed = |name: &str, to: &str| {
+        let (from, to) = (installer.path(name), checkout.path(to));
+        format!(
+            "mkdir -p '{}'; cat '{}' >'{}'; chmod 755 '{}'\n",
+            to.parent().unwrap().display(),
+            from.display(),
+            to.display(),
+            to.display()
+        )
+    };
+    let scripts = [("bin/rustc", "cargo/bin/rustc"), ("bin/cargo", "cargo/bin/cargo")];
+    let scripts = scripts.map(|(from, to)| installed(from, to)).concat()
+        + &installed("target/release/scratchbook", "target/release/scratchbook");
+    checkout.program("bin/curl", &format!("{LOG}cat <<'END'\necho \"installer $*\" >>\"$CALLS\"\n{scripts}END\n"));
+    for answer in ["", "\n", "n\n", "maybe\n"] {
+        let output = checkout.start(&[], answer);
+        assert_eq!(output.status.code(), Some(1), "{answer:?}: {output:?}");
+        assert!(said(&output).contains("https://sh.rustup.rs | sh -s -- -y --profile minimal"), "{output:?}");
+        assert_eq!(checkout.calls(), "", "{answer:?}");
+    }
+    let output = checkout.start(&["--port", "8080"], "y\n");
+    assert!(output.status.success(), "{output:?}");
+    let by = "curl --proto =https --tlsv1.2 -sSf https://sh.rustup.rs\ninstaller -y --profile minimal\n";
+    assert_eq!(checkout.calls(), format!("{by}{SERVED}"));
+}
+
+#[test]
+fn beside_an_older_rust_rustup_installs_another() {
+    let checkout = Checkout::with_rust("1.91.1");
+    checkout.program("bin/rustup", LOG);
+    let output = checkout.start(&[], "n\n");
+    let said_no = said(&output);
+    assert!(said_no.contains("needs Rust 1.92 or newer, and finds 1.91") && checkout.calls().is_empty(), "{said_no}");
+    let output = checkout.start(&[], "yes\n");
+    // The stand-in installs nothing.
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("There is still no Rust 1.92"), "{output:?}");
+    assert_eq!(checkout.calls(), "rustup toolchain install stable --profile minimal\n");
+}
+
+#[test]
+fn without_a_c_compiler_it_says_how_to_get_one() {
+    let checkout = Checkout::with_rust("1.92.0");
+    fs::remove_file(checkout.path("bin/cc")).unwrap();
+    let output = checkout.start(&[], "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("apt-get install build-essential"), "{output:?}");
+    assert_eq!(checkout.calls(), "");
+}
