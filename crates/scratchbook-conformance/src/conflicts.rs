@@ -109,7 +109,8 @@ pub async fn a_merging_append_hides_nothing(store: &Store) {
     append(&test, &mut mine, saying("hello"), ConflictMode::BySession).await.unwrap();
 }
 
-/// Per session: any unseen event of the session is a conflict, of whatever kind; events of other sessions are not.
+/// With a check per session, every event of the session that the caller has not seen is a conflict. Events of other
+/// sessions are not.
 pub async fn by_session_any_event_refuses(store: &Store) {
     let test = TestApp::new(store);
     let mut mine = test.create("alice", json!({})).await;

@@ -26,7 +26,7 @@ async fn append(test: &TestApp, key: &SessionKey, event: Event, update: SessionU
     test.sessions().append(key, event, AppendOptions::default().with_update(update)).await
 }
 
-/// A session with a title, two labels, an expiry and a key, in its own scope and in the user's.
+/// Creates a session with a title, two labels, an expiry, a key of the session and a key of the user.
 async fn made(test: &TestApp) -> Session {
     let config = CreateSessionConfig::default().with_title("old").with_label("a", "1").with_label("b", "2");
     test.create_as("alice", config.with_expire_time(LATE).with_state(json!({"k": 1, "user:k": 1}))).await

@@ -87,7 +87,7 @@ pub(super) fn lost_procedures(seen: SchemaState, prefix: &str) -> Result<Option<
     Ok((!sql.is_empty()).then(|| format!("{SETUP}DELIMITER //\n{sql}DELIMITER ;\n")))
 }
 
-/// Describes a migration with these statements to users.
+/// Returns the public description of a migration, with the given statements.
 fn described(migration: &refinery::Migration, sql: String) -> Migration {
     Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
 }

@@ -269,7 +269,7 @@ fn in_order(mut states: Vec<(u64, StateOwner, StateChange)>, others: Vec<(u64, F
     commits
 }
 
-/// `xmin:xmax:xip,xip,...`
+/// Returns whether a text is a snapshot in PostgreSQL's format `xmin:xmax:xip,xip,...`.
 fn is_snapshot(text: &str) -> bool {
     let parts: Vec<_> = text.split(':').collect();
     let number = |text: &str| text.parse::<i64>().ok().filter(|number| *number > 0 && !text.starts_with('+'));

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use scratchbook::{Error, ErrorKind};
 
-/// The public part of an error. It has no address, path or account of systems behind the server.
+/// The public part of an error. It contains no addresses, paths or account names of the systems behind the server.
 #[derive(Debug)]
 pub(crate) struct PublicError<'a> {
     pub(crate) status: StatusCode,

@@ -54,7 +54,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// After how many seconds a client tries again what was refused for the moment.
+/// The number of seconds after which a client may repeat a request that was refused temporarily.
 const SOON: HeaderValue = HeaderValue::from_static("1");
 
 /// Adds `Retry-After` to a response that has none.

@@ -27,7 +27,7 @@ pub(crate) async fn word_refusals(request: Request, next: Next) -> Response {
     worded
 }
 
-/// An error in the form of a surface; of none, in ADK's.
+/// Writes an error in the format of an API. Without an API, the format is ADK's.
 pub(crate) fn error_of(surface: Option<Surface>, error: Error) -> Response {
     match surface {
         Some(Surface::Vertex) => GoogleError::from(error).into_response(),

@@ -167,7 +167,7 @@ pub use state::{Scope, StateDelta, StateMap};
 pub use store::SqliteSessionService;
 pub use store::{InMemorySessionService, Store, connect, migrate};
 
-/// The documents whose programs are tested with the crate's.
+/// Documents whose programs run as doctests of this crate.
 #[cfg(doctest)]
 mod documents {
     macro_rules! documents {

@@ -46,7 +46,7 @@ pub struct InvocationContext {
     invocation: Arc<Invocation>,
     agent_name: Arc<str>,
     branch: Option<Arc<str>>,
-    /// The agent's turn among those of the run, if the root is an [`LlmAgent`](super::LlmAgent).
+    /// This agent's turn, linked to the turn of the agent above it, if the root agent is an [`LlmAgent`](super::LlmAgent).
     node: Option<Arc<Node>>,
     /// Among agents that run in parallel, the group whose end discards this agent's pending changes.
     layer_group: Option<Arc<LayerGroup>>,

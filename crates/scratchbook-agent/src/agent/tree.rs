@@ -62,7 +62,7 @@ impl AgentTree {
         self.nodes.get(name).map(|node| &node.agent)
     }
 
-    /// The model of the nearest agent above an agent that has one.
+    /// Returns the model of the nearest ancestor that has a model.
     pub(crate) fn model_above(&self, name: &str) -> Option<Arc<dyn Llm>> {
         let above = std::iter::successors(self.parent(name), |name| self.parent(name));
         above.filter_map(|name| self.find(name)?.as_llm_agent()?.model()).next().cloned()

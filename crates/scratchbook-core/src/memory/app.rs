@@ -68,7 +68,8 @@ pub(super) struct OwnedState {
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) key: SessionKey,
-    /// The state from which the fold starts, after the event with the number `base`: the last pruned one, or 0.
+    /// The state with which the fold begins. It is the state after event `base`, the last pruned event; 0 if none was
+    /// pruned.
     pub(super) initial: ScopeMap,
     pub(super) base: u64,
     /// The position in the logs of the user and the app at which the fold starts.

@@ -140,8 +140,8 @@ fn take_operations(event: &mut Event) -> Option<StateDelta> {
     Some(delta)
 }
 
-/// The hash of an event as it was sent. It includes the operations, which are not in the event's text; their results
-/// are not what was sent.
+/// Returns the hash of an event as the caller sent it. It covers the operations, which are not in the event's text, but
+/// not their results.
 fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
     let mut hash = Sha256::new_with_prefix(text);
     let operations = operations.into_iter().flat_map(StateDelta::iter);

@@ -35,7 +35,8 @@ struct Pages {
     at_end: usize,
     /// Where reading continues; `None` before the first reader joins.
     end: Option<FeedCursor>,
-    /// The pages include all notices up to this moment; the instant is the time of that read.
+    /// The pages contain everything that was announced by notices up to this time. The `Instant` is the time of the
+    /// read.
     until: Option<(NoticeTime, Instant)>,
 }
 

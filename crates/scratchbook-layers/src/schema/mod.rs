@@ -112,7 +112,7 @@ impl StateSchema {
         self.with_key(key, schema_of::<T>())
     }
 
-    /// Sets the schema of a scope to that of a type, whose fields are the names without prefix.
+    /// Sets the schema of a scope to the schema of the type `T`. The fields of `T` are the keys without their prefix.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use crate::answers::{self, Share, too_large};
 use crate::app_state::AppState;
 use crate::heavy::{is_small, off_worker};
 
-/// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
+/// Prefixes of the ids of sessions that ADK's evaluation creates. ADK's lists leave out these sessions.
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 
 /// How many events are read at first, and how many events or sessions at a time at most.
@@ -46,7 +46,7 @@ pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option
     Err(Error::new(ErrorKind::Unavailable, format!("the session {key} was changed all the time; try again")))
 }
 
-/// A session that is at hand.
+/// Returns the response with a session that has been read already.
 ///
 /// # Errors
 ///

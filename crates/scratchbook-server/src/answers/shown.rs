@@ -57,7 +57,7 @@ async fn json_to_user(response: Response) -> Result<Response> {
     Ok(Response::from_parts(parts, shown.into()))
 }
 
-/// A frame of a stream: each comes whole.
+/// Removes secrets from one frame of a stream. A frame is never split, so each can be searched alone.
 fn frame_to_user(frame: Bytes) -> Bytes {
     if !has_marks(&frame) {
         return frame;

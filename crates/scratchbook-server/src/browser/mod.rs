@@ -30,10 +30,10 @@ use cookie::Cookie;
 /// How large the form may be: a stranger sends it.
 pub(crate) const FORM_BYTES: usize = 16 << 10;
 
-/// The page after a login that did not begin on another one.
+/// The page that is shown after a login if the login did not begin on another page.
 const NOWHERE: &str = "/login";
 
-/// The state of the pages to log in by.
+/// The state of the login pages.
 #[derive(Clone, Debug)]
 pub(crate) struct BrowserState {
     pub(crate) access: Access,

@@ -1,4 +1,4 @@
-//! The pages to log in by: rendered here, without a script.
+//! Renders the login pages, which contain no script.
 
 use std::sync::LazyLock;
 

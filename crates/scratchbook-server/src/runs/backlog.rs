@@ -41,7 +41,7 @@ impl Backlog {
         }
     }
 
-    /// The number of a whole event by its id.
+    /// Returns the number of the event with this id. Partial events are ignored.
     pub(super) fn seq_of(&self, event_id: &str) -> Option<u64> {
         self.events.iter().filter(|event| !event.is_partial()).find(|event| event.id == event_id)?.seq
     }

@@ -111,7 +111,7 @@ impl Log {
 pub(crate) struct Reader {
     log: Arc<Log>,
     id: u64,
-    /// The number of the last event of the session that the reader has from elsewhere.
+    /// The number of the last event that the reader does not need, because it was read from the session.
     seen: u64,
     news: watch::Receiver<()>,
 }

@@ -66,7 +66,8 @@ impl Tries {
         self.noted.may_be_done.load(Ordering::Acquire)
     }
 
-    /// The value is consistent even if another thread panicked.
+    /// Locks the requested pause. After a panic in another thread the value is still valid, so a poisoned lock is
+    /// ignored.
     fn wanted(&self) -> MutexGuard<'_, Option<Duration>> {
         self.noted.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -72,7 +72,7 @@ impl Viewer<'_> {
     }
 }
 
-/// Whether it has content for a model. The event of a summary is judged by its summary.
+/// Returns whether an event has content for a model. An event with a summary always has.
 fn says_something(event: &Event) -> bool {
     let in_parts = |content: &Content| {
         content.role.as_deref().is_some_and(|role| !role.is_empty()) && content.parts().iter().any(is_visible)
