@@ -12,10 +12,10 @@ use crate::access::Caller;
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Writer {
-    /// The author of the write; empty if that is not known any more.
+    /// The author of the write. Empty if it is no longer known.
     author: String,
-    /// The user whose session wrote it; absent for a write outside of any session, and for a session of another user
-    /// than the one that your token is for.
+    /// The user whose session wrote it. Absent for a write outside of any session, and for a user outside the token's
+    /// reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
     /// The session that wrote it.
@@ -61,14 +61,14 @@ impl From<KeyWriter> for Writer {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Write {
-    /// The value written; absent for a removal. `null` is a value.
+    /// The value that was written. Absent for a removal; `null` is a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     value: Option<Value>,
-    /// Of a user's or an app's key: the position of the commit in the owner's log.
+    /// For a key of a user or an app, the position of the commit in the owner's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
-    /// Of a user's or an app's key: 1 for its first write, then one more each.
+    /// For a key of a user or an app, the number of the write: 1 for the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
     #[serde(flatten)]
