@@ -28,7 +28,7 @@ use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::store_probe::StoreProbe;
 use crate::surface::Surface;
-use crate::{adk, browser, document, layers, operations, v1, vertex};
+use crate::{adk, browser, document, inspector, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
@@ -39,6 +39,7 @@ pub struct Server {
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
+    has_inspector: bool,
     readiness: Readiness,
     documents: Arc<Documents>,
 }
@@ -60,6 +61,7 @@ pub struct ServerBuilder {
     max_waiting_runs: usize,
     resumable: bool,
     surfaces: Vec<Surface>,
+    has_inspector: bool,
 }
 
 /// How many answers of the greatest size are made and sent at a time.
@@ -179,6 +181,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Leaves out the inspector, the pages below `/inspector` on which people look at sessions and their state.
+    #[must_use]
+    pub fn without_inspector(mut self) -> Self {
+        self.has_inspector = false;
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
@@ -224,7 +233,8 @@ impl ServerBuilder {
             environment,
             surfaces,
         });
-        Ok(Server { app_state, origins, host, metrics, dev_ui, readiness, documents })
+        let has_inspector = self.has_inspector;
+        Ok(Server { app_state, origins, host, metrics, dev_ui, has_inspector, readiness, documents })
     }
 }
 
@@ -258,6 +268,7 @@ impl Server {
             max_waiting_runs: MAX_WAITING_RUNS,
             resumable: false,
             surfaces: Surface::ALL.to_vec(),
+            has_inspector: true,
         }
     }
 
@@ -338,6 +349,15 @@ impl Server {
         })
     }
 
+    /// The inspector. It is what `/` shows, unless the dev interface is there.
+    fn inspector(&self) -> Router<AppState> {
+        match (self.has_inspector, &self.dev_ui) {
+            (false, _) => Router::new(),
+            (true, Some(_)) => inspector::routes(),
+            (true, None) => inspector::routes().merge(inspector::entrance()),
+        }
+    }
+
     fn router_at(&self, host: Option<String>) -> Router {
         let app_state = &self.app_state;
         let scheme = if app_state.certificates.is_some() { "https" } else { "http" };
@@ -353,6 +373,7 @@ impl Server {
             .merge(operations::routes(&self.readiness, self.metrics.as_ref()))
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
             .merge(document::routes(&self.documents))
+            .merge(self.inspector())
             .merge(v1::routes())
             .merge(vertex::routes())
             .merge(browser::routes(browser).method_not_allowed_fallback(adk::method_not_allowed))

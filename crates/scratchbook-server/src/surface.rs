@@ -8,6 +8,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::inspector;
+
 /// An API of the server, for one kind of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -20,8 +22,10 @@ pub enum Surface {
     Vertex,
 }
 
-/// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers.
-const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
+/// The paths that belong to no surface: the entrance, health and metrics, the documents of the API, and the login of
+/// browsers. Nor does the inspector.
+const OF_NONE: [&str; 8] =
+    ["/", "/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
 /// The folders of Vertex AI's surface.
 pub(crate) const VERTEX: [&str; 3] = ["/v1beta1", "/v1/projects", "/v1/reasoningEngines"];
@@ -32,7 +36,7 @@ impl Surface {
 
     /// The surface of a path, whether or not there is a route for it.
     pub(crate) fn of(path: &str) -> Option<Self> {
-        if OF_NONE.contains(&path) {
+        if OF_NONE.contains(&path) || inspector::is_its_path(path) {
             None
         } else if VERTEX.iter().any(|folder| is_below(path, folder)) {
             Some(Self::Vertex)
@@ -82,7 +86,10 @@ mod tests {
             ("/list-apps", Some(Surface::Adk)),
             ("/apps/a/users/b/sessions", Some(Surface::Adk)),
             ("/dev-ui/", Some(Surface::Adk)),
-            ("/", Some(Surface::Adk)),
+            ("/", None),
+            ("/inspector", None),
+            ("/inspector/apps/a", None),
+            ("/inspectors", Some(Surface::Adk)),
         ] {
             assert_eq!(Surface::of(path), surface, "{path}");
         }

@@ -26,6 +26,8 @@ pub(super) struct Banner {
     apps: Vec<String>,
     /// Whether callers have to log in.
     login: bool,
+    /// The URL of the inspector.
+    inspector: Option<String>,
     /// The URL of ADK's dev interface.
     dev_ui: Option<String>,
     surfaces: Vec<Surface>,
@@ -38,7 +40,8 @@ impl Banner {
         let scheme = if tls_cert.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", reachable(address));
         let dev_ui = args.adk_ui.as_ref().map(|_| format!("{url}/dev-ui/"));
-        Self { url, address, database, apps, login, dev_ui, surfaces: options::surfaces(args) }
+        let inspector = (!args.no_inspector).then(|| format!("{url}/inspector"));
+        Self { url, address, database, apps, login, inspector, dev_ui, surfaces: options::surfaces(args) }
     }
 
     /// Prints it, without waiting for long if nobody reads standard output.
@@ -57,13 +60,14 @@ impl Banner {
 
     /// Prints text for people, or one line of JSON for programs.
     fn print_to(&self, out: &mut Output) -> Result<(), Failure> {
-        let Self { url, address, database, apps, login, dev_ui, surfaces } = self;
+        let Self { url, address, database, apps, login, inspector, dev_ui, surfaces } = self;
         let has = |surface| surfaces.contains(&surface);
         let named: Vec<_> = surfaces.iter().filter_map(name).collect();
         if out.format() == Format::Json {
             let (host, port) = (address.ip(), address.port());
             let greeting = json!({
                 "url": url, "host": host, "port": port, "database": database, "apps": apps, "devUi": dev_ui,
+                "inspector": inspector,
                 "surfaces": named.iter().map(|(word, _)| word).collect::<Vec<_>>(),
             });
             return Ok(out.json_line(&greeting)?);
@@ -72,6 +76,9 @@ impl Banner {
         out.line("")?;
         let elsewhere = if address.ip().is_unspecified() { ", and at all other addresses of this machine" } else { "" };
         out.text(format_args!("  API            {}{elsewhere}", styled(BOLD, url)))?;
+        if let Some(inspector) = inspector {
+            out.text(format_args!("  inspector      {}", styled(BOLD, inspector)))?;
+        }
         if let Some(dev_ui) = dev_ui {
             out.text(format_args!("  dev interface  {}", styled(BOLD, dev_ui)))?;
         }

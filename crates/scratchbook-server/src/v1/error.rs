@@ -91,7 +91,7 @@ impl ApiError {
             return error.into();
         }
         let conflicts = error.conflicts().iter().cloned().map(|mut conflict| {
-            conflict.writer = conflict.writer.map(|writer| Writer::within_reach(writer, caller, app_name));
+            conflict.writer = conflict.writer.map(|writer| caller.known_writer(writer, app_name));
             conflict
         });
         let error = Error::conflict(conflicts.collect());

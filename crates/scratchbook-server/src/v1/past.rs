@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::Refusals;
 use super::request::{NoQuery, Query, page_size, usual};
 use super::sessions::{no_session, read};
-use super::shape::{LogChange, Write, Writer};
+use super::shape::{LogChange, Write};
 use super::{ApiError, AppScope, SessionScope, TIME, UserScope};
 use crate::access::Caller;
 use crate::answers::json;
@@ -143,7 +143,7 @@ pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, A
     let writers = scope.app_state.store.sessions.blame(&scope.key).await?;
     let writes = writers.into_iter().map(|(key, writer)| {
         let value = session.state().get(&key).cloned();
-        (key, Write::new(value, Writer::within_reach(writer, &scope.caller, scope.key.app_name())))
+        (key, Write::new(value, scope.caller.known_writer(writer, scope.key.app_name())))
     });
     Ok(json(writes.collect::<BTreeMap<String, Write>>()).await?)
 }
@@ -166,7 +166,7 @@ pub(super) async fn history(scope: SessionScope, Query(query): Query<ReadHistory
 /// Other users may have written a key of the app.
 fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> Write {
     if Scope::split(name).0 == Scope::App {
-        write.writer = Writer::within_reach(write.writer, caller, key.app_name());
+        write.writer = caller.known_writer(write.writer, key.app_name());
     }
     write.into()
 }

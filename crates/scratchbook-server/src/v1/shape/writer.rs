@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::access::Caller;
 
 /// Who wrote a key. Unknown fields are absent.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
@@ -35,17 +34,6 @@ pub(crate) struct Writer {
     /// When, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<f64>,
-}
-
-impl Writer {
-    /// The same writer without the names of a session that the caller may know nothing of.
-    pub(crate) fn within_reach(mut writer: KeyWriter, caller: &Caller, app_name: &str) -> KeyWriter {
-        let is_other = |(user, _): &(String, String)| !caller.reaches(app_name, Some(user));
-        if writer.session.as_ref().is_some_and(is_other) {
-            writer = KeyWriter::new(writer.author).with_time(writer.time);
-        }
-        writer
-    }
 }
 
 impl From<KeyWriter> for Writer {
