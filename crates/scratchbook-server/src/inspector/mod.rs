@@ -7,10 +7,12 @@
 //! - `start.rs`: the apps. `sessions.rs`, `search.rs`: the sessions of an app or a user. `users.rs`: the users of an app.
 //! - `session/`: one session: its conversation beside its state at an event.
 //! - `value.rs`: values, times and sizes as text, cut to what fits. `masks.rs`: what is shown to nobody.
+//! - `form.rs`: forms, which are taken from the pages of this server alone.
 //! - `assets.rs`, `assets/`: the style, and a script for each behaviour.
 
 mod address;
 mod assets;
+mod form;
 mod masks;
 mod page;
 mod search;
@@ -50,7 +52,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/apps/{app}/users/{user}", get(sessions::of_user))
         .nest("/apps/{app}/users/{user}/sessions/{session}", session::routes())
         .fallback(page::not_found);
-    Router::new().route(ROOT, get(start::page)).nest(ROOT, pages)
+    Router::new().route(&format!("{ROOT}/"), get(start::page)).nest(ROOT, pages)
 }
 
 /// The route of `/`, if nothing else is there: a redirect for people, and no route for programs.

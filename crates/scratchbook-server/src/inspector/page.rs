@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 use scratchbook::Error;
 
+use super::value::visible;
 use super::{ROOT, assets};
 use crate::access::{Caller, LOGOUT};
 use crate::public_error::PublicError;
@@ -36,7 +37,7 @@ impl Page<'_> {
         self.with_status(StatusCode::OK)
     }
 
-    fn with_status(&self, status: StatusCode) -> Response {
+    pub(super) fn with_status(&self, status: StatusCode) -> Response {
         let name = self.caller.and_then(|caller| caller.name());
         let page = html! {
             (DOCTYPE)
@@ -45,7 +46,7 @@ impl Page<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (self.title) " · scratchbook" }
+                    title { (visible(self.title)) " · scratchbook" }
                     link rel="stylesheet" href=(assets::address("inspector.css"));
                     link rel="icon" href=(assets::address("icon.svg"));
                     @for script in self.scripts { script src=(assets::address(script)) defer {} }
@@ -57,13 +58,13 @@ impl Page<'_> {
                             a.home href=(ROOT) { "scratchbook" }
                             @for (name, address) in &self.above {
                                 span.slash aria-hidden="true" { "/" }
-                                a href=(address) { bdi { (name) } }
+                                a href=(address) { bdi { (visible(name)) } }
                             }
                         }
                         div.who {
                             a href="/docs" { "API" }
                             @if let Some(name) = name {
-                                span { bdi { (name) } }
+                                span { bdi { (visible(name)) } }
                                 form method="post" action=(LOGOUT) { button.plain { "Log out" } }
                             }
                         }
@@ -128,7 +129,7 @@ fn failure(status: StatusCode, message: &str) -> Response {
     let body = html! {
         section.error role="alert" {
             h1 { (title) }
-            p { (sentence(message)) }
+            p { (visible(&sentence(message))) }
             p { a href=(ROOT) { "All apps" } }
         }
     };

@@ -38,7 +38,12 @@ impl<'e> Answers<'e> {
 pub(super) fn markup(reader: &Reader<'_>, head: &Session, view: &View, events: &[Arc<Event>]) -> Markup {
     let (key, last) = (reader.key, head.known_seq());
     let chosen = view.at.or(last.filter(|_| view.before.is_none()));
-    let shown = fitting(key, view, events, chosen, &Masks::of(head));
+    let is_at_end = last.is_some() && events.last().and_then(|event| event.seq) == last;
+    let answers = Answers::of(events);
+    let masks = Masks::of(head);
+    let takes_answers = reader.can_talk && is_at_end;
+    let how = event::Shown { key, view, masks: &masks, answers: &answers, before: None, chosen, takes_answers };
+    let shown = fitting(&how, events);
     let first = shown.first().and_then(|(event, _)| event.seq).filter(|seq| *seq > 1);
     let end = shown.last().and_then(|(event, _)| event.seq).filter(|seq| Some(*seq) != last && last.is_some());
     let earlier = first.map(|first| View { before: Some(first), ..view.clone() });
@@ -62,18 +67,12 @@ pub(super) fn markup(reader: &Reader<'_>, head: &Session, view: &View, events: &
 }
 
 /// As many events as fit, each with its HTML: from the chosen one back, then those after it.
-fn fitting<'e>(
-    key: &scratchbook::SessionKey,
-    view: &View,
-    events: &'e [Arc<Event>],
-    chosen: Option<u64>,
-    masks: &Masks,
-) -> Vec<(&'e Event, String)> {
-    let answers = Answers::of(events);
+fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Event, String)> {
+    let chosen = how.chosen;
     let middle = events.partition_point(|event| event.seq <= chosen || chosen.is_none());
     let render = |place: usize| {
         let before = place.checked_sub(1).and_then(|before| events.get(before));
-        let shown = event::Shown { key, view, masks, answers: &answers, before: before.map(|event| &**event), chosen };
+        let shown = event::Shown { before: before.map(|event| &**event), ..*how };
         (&*events[place], shown.markup(&events[place]).into_string())
     };
     let within = |places: &mut dyn Iterator<Item = usize>, bytes: usize| {

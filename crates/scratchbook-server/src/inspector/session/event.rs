@@ -12,6 +12,7 @@ use super::super::address::{self, View};
 use super::super::masks::Masks;
 use super::super::value::{block, clock, duration, line, text_of, visible};
 use super::conversation::Answers;
+use super::talk;
 use crate::answers::{is_credential_call, value_without_secrets};
 
 /// How much of an event is shown in the conversation: bytes of a text and of a value, parts, and keys.
@@ -22,6 +23,7 @@ const PARTS: usize = 12;
 const KEYS: usize = 12;
 
 /// How an event is shown.
+#[derive(Clone, Copy)]
 pub(super) struct Shown<'a> {
     pub(super) key: &'a SessionKey,
     pub(super) view: &'a View,
@@ -31,6 +33,8 @@ pub(super) struct Shown<'a> {
     pub(super) before: Option<&'a Event>,
     /// The number of the chosen event.
     pub(super) chosen: Option<u64>,
+    /// Whether calls that wait can be answered here.
+    pub(super) takes_answers: bool,
 }
 
 /// The tokens that a model call has used.
@@ -136,8 +140,9 @@ impl Shown<'_> {
         let args = if is_credential_call(name) { hidden() } else { value_without_secrets("", &args).into_owned() };
         let answer = call.id.as_deref().and_then(|id| self.answers.to(id));
         let waits = event.long_running_tool_ids.as_ref().zip(call.id.as_ref()).is_some_and(|(ids, id)| ids.contains(id));
+        let question = call.id.as_deref().filter(|_| waits && answer.is_none() && self.takes_answers);
         html! {
-            details.call {
+            details.call open[question.is_some()] {
                 summary {
                     code.tool { (visible(name)) }
                     code.args { (line(&args, LINE).text) }
@@ -158,6 +163,7 @@ impl Shown<'_> {
                     h4 { "Answer" @if let Some(seq) = answered.seq { " in event " a href={ "#e" (seq) } { (seq) } } }
                     pre { (block(&of_answer(answer), VALUE).text) }
                 }
+                @if let Some(call) = question { (talk::question(self.key, call, name)) }
             }
         }
     }

@@ -5,23 +5,26 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use scratchbook::{Event, Session};
 
+use super::super::SessionScope;
 use super::super::address::{self, View};
 use super::super::value::{ago, number, size, visible};
 use super::history::{self, History};
 use super::read::{Moment, Reader};
-use super::{conversation, state};
+use super::{branch, conversation, state, talk};
+use crate::access::Right;
 
 /// The pages above.
 pub(super) fn above(head: &Session) -> Vec<(String, String)> {
     let key = head.key();
     vec![
-        (visible(key.app_name()).into_owned(), address::app(key.app_name())),
-        (visible(key.user_id()).into_owned(), address::user(key.app_name(), key.user_id())),
-        (visible(key.session_id()).into_owned(), address::session(key, &View::default())),
+        (key.app_name().to_owned(), address::app(key.app_name())),
+        (key.user_id().to_owned(), address::user(key.app_name(), key.user_id())),
+        (key.session_id().to_owned(), address::session(key, &View::default())),
     ]
 }
 
 pub(super) fn body(
+    scope: &SessionScope,
     reader: &Reader<'_>,
     head: &Session,
     view: &View,
@@ -30,10 +33,13 @@ pub(super) fn body(
     history: Option<&History>,
 ) -> Markup {
     html! {
-        (about(head, reader.now))
+        (about(head, view, reader))
         @if let Some(last) = head.known_seq().filter(|last| *last > 0) { (travel(head, view, moment.at, last)) }
         div.split {
-            section.left aria-label="Conversation" { (conversation::markup(reader, head, view, events)) }
+            section.left aria-label="Conversation" {
+                (conversation::markup(reader, head, view, events))
+                (talk::markup(scope, head))
+            }
             aside.right aria-label="State" tabindex="-1" {
                 div #key { @if let Some(history) = history { (history::markup(head, view, history)) } }
                 (state::markup(head, view, moment))
@@ -42,7 +48,8 @@ pub(super) fn body(
     }
 }
 
-fn about(head: &Session, now: f64) -> Markup {
+fn about(head: &Session, view: &View, reader: &Reader<'_>) -> Markup {
+    let now = reader.now;
     html! {
         div.about {
             h1 { bdi { (visible(head.title().unwrap_or(head.id()))) } }
@@ -57,6 +64,7 @@ fn about(head: &Session, now: f64) -> Markup {
                     span.label { bdi { (visible(name)) @if !value.is_empty() { "=" (visible(value)) } } }
                 }
                 span #live role="status" {}
+                @if reader.caller.may(Right::Write) { (branch::markup(head, view)) }
             }
         }
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::super::address::{self, View};
 use super::super::masks::Masks;
 use super::super::value::{Cut, ago, line, number, visible};
+use super::change;
 use super::event::{author, tools};
 use super::read::Reader;
 
@@ -32,6 +33,8 @@ pub(super) struct History {
     /// How far it has come: the number of the first event that was looked at.
     back_to: Option<u64>,
     now: f64,
+    /// The form that changes the key, if the caller may do that.
+    change: Option<Markup>,
 }
 
 #[derive(Debug)]
@@ -55,7 +58,13 @@ pub(super) async fn read(reader: &Reader<'_>, head: &Session, key: &str, view: &
         (Scope::App, name) => of_owner(reader, &reader.key.app(), name, view).await,
         (Scope::Temp, _) => Err(Error::invalid("temp: keys are never stored, so that they have no history")),
     };
-    Ok(History { now: reader.now, ..history? })
+    let change = match view.at {
+        None if change::may_change(head, reader.caller, key) => {
+            Some(change::form(head, key, change::value(reader, key).await?.as_ref()))
+        }
+        _ => None,
+    };
+    Ok(History { now: reader.now, change, ..history? })
 }
 
 async fn of_session(reader: &Reader<'_>, head: &Session, name: &str, view: &View) -> Result<History> {
@@ -114,7 +123,7 @@ async fn of_owner(reader: &Reader<'_>, owner: &StateOwner, name: &str, view: &Vi
         value: write.value,
         tools: String::new(),
     });
-    Ok(History { writes: writes.collect(), next, back_to: None, now: 0.0 })
+    Ok(History { writes: writes.collect(), next, ..History::default() })
 }
 
 /// The writes, for a page or to replace those on it.
@@ -128,6 +137,7 @@ pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
                 h2 #history-head { "Writes to " code { bdi { (visible(name)) } } }
                 a.close href=(address::session(key, &closed)) data-close="#history" { "Close" }
             }
+            @if let Some(change) = &history.change { (change) }
             @if history.writes.is_empty() {
                 p.empty { @if history.next.is_some() { "Not written in the events searched so far." } @else { "Nothing was written to this key." } }
             }

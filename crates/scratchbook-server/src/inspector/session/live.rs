@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, headers: HeaderMap) -> Answer {
-    let head = Reader::new(&scope).head().await?;
+    let reader = Reader::new(&scope);
+    let (head, can_talk) = (reader.head().await?, reader.can_talk);
     let seen = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let start = match seen.map(|id| percent_decode_str(id).decode_utf8()) {
         Some(cursor) => {
@@ -39,21 +40,24 @@ pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, header
         None => FeedStart::Now,
     };
     let watch = scope.app_state.watches.start(Watched::session(scope.key.clone()), start).await?;
-    Ok(sse::stream(frames(watch, scope.key, view, Masks::of(&head))))
+    Ok(sse::stream(frames(watch, Frames { key: scope.key, view, masks: Masks::of(&head), can_talk })))
 }
 
-fn frames(
-    mut watch: Watch<Arc<dyn SessionService>>,
+/// How events are shown in frames.
+struct Frames {
     key: SessionKey,
     view: View,
     masks: Masks,
-) -> impl Stream<Item = Bytes> + Send + 'static {
+    can_talk: bool,
+}
+
+fn frames(mut watch: Watch<Arc<dyn SessionService>>, how: Frames) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
         yield place("retry: 1000\n", watch.cursor());
         loop {
             match timeout(sse::HEARTBEAT, watch.next()).await {
-                Ok(Ok(entry)) => yield frame(&key, &view, &masks, &entry),
+                Ok(Ok(entry)) => yield frame(&how, &entry),
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
                 // The page asks again, and is then answered with the reason.
                 Ok(Err(_)) => break,
@@ -68,11 +72,19 @@ fn place(before: &str, cursor: &FeedCursor) -> Bytes {
     format!("{before}id: {}\n\n", encoded(cursor.as_str())).into()
 }
 
-fn frame(key: &SessionKey, view: &View, masks: &Masks, entry: &FeedEntry) -> Bytes {
+fn frame(Frames { key, view, masks, can_talk }: &Frames, entry: &FeedEntry) -> Bytes {
     let data = match &entry.commit {
         FeedCommit::Event { event, .. } => {
             let answers = Answers::default();
-            let shown = event::Shown { key, view, masks, answers: &answers, before: None, chosen: None };
+            let shown = event::Shown {
+                key,
+                view,
+                masks,
+                answers: &answers,
+                before: None,
+                chosen: None,
+                takes_answers: *can_talk,
+            };
             let html = shown.markup(event).into_string();
             json!({"seq": event.seq, "run": event.invocation_id, "html": html})
         }

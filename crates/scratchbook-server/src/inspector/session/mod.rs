@@ -2,8 +2,11 @@
 //!
 //! - `read.rs`: what is read of the store for a view. `frame.rs`: the page around its parts, and the way through time.
 //! - `conversation.rs`, `event.rs`: the events as people read them. `state.rs`: the state, and what changed it.
+//! - `talk.rs`: messages to the agent. `change.rs`: changes of a key. `branch.rs`: forks, rewinds and deletions.
 //! - `history.rs`: the writes to a key. `raw.rs`: a whole value or event. `live.rs`: what is committed from now on.
 
+mod branch;
+mod change;
 mod conversation;
 mod event;
 mod frame;
@@ -12,10 +15,11 @@ mod live;
 mod raw;
 mod read;
 mod state;
+mod talk;
 
 use axum::Router;
 use axum::extract::Query;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 use super::address::View;
 use super::page::{self, Page};
@@ -33,6 +37,13 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/live", get(live::follow))
         .route("/value", get(raw::value))
         .route("/event", get(raw::event))
+        // As for every route with this name, the head of the answer may take as long as the agent.
+        .route("/runs", post(talk::start))
+        .route("/stop", post(talk::stop))
+        .route("/change", post(change::change))
+        .route("/fork", post(branch::fork))
+        .route("/rewind", get(branch::ask_to_rewind).post(branch::rewind))
+        .route("/delete", get(branch::ask_to_delete).post(branch::delete))
 }
 
 async fn session(scope: SessionScope, Query(view): Query<View>) -> Answer {
@@ -44,10 +55,10 @@ async fn session(scope: SessionScope, Query(view): Query<View>) -> Answer {
         Some(key) => Some(history::read(&reader, &head, key, &view).await?),
         None => None,
     };
-    let body = frame::body(&reader, &head, &view, &events, &moment, history.as_ref());
+    let body = frame::body(&scope, &reader, &head, &view, &events, &moment, history.as_ref());
     let title = head.title().unwrap_or(head.id()).to_owned();
     let above = frame::above(&head);
-    let scripts = &["parts.js", "travel.js", "live.js", "time.js"];
+    let scripts = &["parts.js", "travel.js", "live.js", "talk.js", "time.js"];
     Ok(Page { title: &title, above, caller: Some(&scope.caller), scripts, body }.answer())
 }
 

@@ -8,7 +8,7 @@ use scratchbook::{ErrorKind, Event, GetSessionConfig, Result, Session, SessionKe
 use super::super::SessionScope;
 use super::super::address::View;
 use super::super::page::sentence;
-use crate::access::Caller;
+use crate::access::{Caller, Right};
 
 /// How many events are read for a page, and how many of them may come after the chosen one.
 const EVENTS: usize = 60;
@@ -24,6 +24,8 @@ pub(super) struct Reader<'a> {
     pub(super) sessions: &'a dyn SessionService,
     /// The time, in seconds since 1970.
     pub(super) now: f64,
+    /// Whether an agent is here that the caller may talk to.
+    pub(super) can_talk: bool,
 }
 
 /// The state at an event, and what it differs by from the one before.
@@ -48,6 +50,7 @@ impl<'a> Reader<'a> {
             caller: &scope.caller,
             sessions: parts.store.sessions.as_ref(),
             now: parts.environment.now(),
+            can_talk: scope.caller.may(Right::Write) && parts.apps.get(scope.key.app_name()).is_some(),
         }
     }
 
