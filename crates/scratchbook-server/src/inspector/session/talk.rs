@@ -4,9 +4,9 @@ use async_stream::stream;
 use axum::body::Bytes;
 use futures_util::Stream;
 use maud::{Markup, html};
+use scratchbook::agent::{RunConfig, ToolConfirmation};
 use scratchbook::content::{Content, Part};
-use scratchbook::tool::ToolConfirmation;
-use scratchbook::{Error, Result, RunConfig, RunRequest, Session};
+use scratchbook::{Error, Result, RunRequest, Session};
 use serde_json::{Value, json};
 
 use super::super::address::{self, View};

@@ -1,8 +1,10 @@
 //! The inspector: its pages as a browser gets them. They are driven in a browser elsewhere.
 
+mod changes;
 mod live;
 mod rights;
 mod safety;
+mod speed;
 mod views;
 
 use axum::body::Body;

@@ -99,3 +99,19 @@ async fn users_are_listed_for_those_who_administer() {
     assert_eq!(guarded.page("/inspector/apps/shop/users", &token).await.status, 403);
     assert!(!guarded.page("/inspector/apps/shop", &token).await.text().contains("Users of this app"));
 }
+
+#[tokio::test]
+async fn a_reader_sees_no_button_that_would_fail() {
+    let (guarded, token) = guarded(NewToken::new("reader").with_rights([Right::Read])).await;
+    let session = "/inspector/apps/shop/users/alice/sessions/a-1";
+    for view in ["", "?key=step"] {
+        let page = guarded.page(&format!("{session}{view}"), &token).await;
+        assert_eq!(page.status, 200);
+        // The search and the way through time read alone; the login's own button stays.
+        let posts: Vec<_> = page.text().split("method=\"post\" action=\"").skip(1).collect();
+        assert!(posts.iter().all(|form| form.starts_with("/logout\"")), "{posts:?}");
+    }
+    for asked in ["delete", "rewind?run=x"] {
+        assert_eq!(guarded.page(&format!("{session}/{asked}"), &token).await.status, 403);
+    }
+}
