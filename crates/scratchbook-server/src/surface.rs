@@ -22,10 +22,9 @@ pub enum Surface {
     Vertex,
 }
 
-/// The paths that belong to no surface: the entrance, health and metrics, the documents of the API, and the login of
-/// browsers. Nor does the inspector.
-const OF_NONE: [&str; 8] =
-    ["/", "/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
+/// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers. Nor does
+/// the inspector.
+const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
 /// The folders of Vertex AI's surface.
 pub(crate) const VERTEX: [&str; 3] = ["/v1beta1", "/v1/projects", "/v1/reasoningEngines"];
@@ -56,7 +55,7 @@ fn is_below(path: &str, folder: &str) -> bool {
 /// Answers paths of a surface that is off as unknown, to every caller.
 pub(crate) async fn check(State(surfaces): State<Arc<[Surface]>>, request: Request, next: Next) -> Response {
     match Surface::of(request.uri().path()) {
-        Some(surface) if !surfaces.contains(&surface) => {
+        Some(surface) if !surfaces.contains(&surface) && !inspector::is_entered(&request) => {
             (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], "Not Found").into_response()
         }
         _ => next.run(request).await,
@@ -86,7 +85,7 @@ mod tests {
             ("/list-apps", Some(Surface::Adk)),
             ("/apps/a/users/b/sessions", Some(Surface::Adk)),
             ("/dev-ui/", Some(Surface::Adk)),
-            ("/", None),
+            ("/", Some(Surface::Adk)),
             ("/inspector", None),
             ("/inspector/apps/a", None),
             ("/inspectors", Some(Surface::Adk)),

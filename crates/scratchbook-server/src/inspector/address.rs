@@ -108,10 +108,7 @@ mod tests {
         let key = SessionKey::new("shop", "al ice", "s/1").unwrap();
         assert_eq!(session(&key, &View::default()), "/inspector/apps/shop/users/al%20ice/sessions/s%2F1");
         let view = View::at(17).with_key("user:tier");
-        assert_eq!(
-            session(&key, &view),
-            "/inspector/apps/shop/users/al%20ice/sessions/s%2F1?at=17&key=user%3Atier"
-        );
+        assert_eq!(session(&key, &view), "/inspector/apps/shop/users/al%20ice/sessions/s%2F1?at=17&key=user%3Atier");
         assert!(part(&key, "state", &view.moved_to(3)).ends_with("/sessions/s%2F1/state?at=3&key=user%3Atier"));
     }
 }

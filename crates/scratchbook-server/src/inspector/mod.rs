@@ -23,8 +23,9 @@ mod users;
 mod value;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::http::header::{ACCEPT, LOCATION};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -60,9 +61,14 @@ pub(crate) fn entrance() -> Router<AppState> {
     Router::new().route("/", get(enter).fallback(crate::adk::method_not_allowed))
 }
 
-async fn enter(headers: HeaderMap) -> Response {
-    let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/html") {
+/// Whether a person opens the server's address in a browser.
+pub(crate) fn is_entered(request: &Request) -> bool {
+    let accepts = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    request.method() == Method::GET && request.uri().path() == "/" && accepts.contains("text/html")
+}
+
+async fn enter(request: Request) -> Response {
+    if is_entered(&request) {
         (StatusCode::SEE_OTHER, [(LOCATION, ROOT)]).into_response()
     } else {
         AdkError::not_found().into_response()

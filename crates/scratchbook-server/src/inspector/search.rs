@@ -47,8 +47,7 @@ impl Search<'_> {
         user_id: Option<&str>,
     ) -> Result<Found> {
         let text = self.text.trim();
-        let mut config =
-            ListSessionsConfig::default().newest_first().with_page_size(SESSIONS).with_page_bytes(BYTES);
+        let mut config = ListSessionsConfig::default().newest_first().with_page_size(SESSIONS).with_page_bytes(BYTES);
         config.user_id = user_id.map(str::to_owned);
         config.page_token = self.token.map(str::to_owned);
         let config = match text.split_once('=') {

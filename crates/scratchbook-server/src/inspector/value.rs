@@ -55,6 +55,19 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// JSON with escapes for what is not seen, to be edited.
+pub(super) fn as_escapes(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for char in json.chars() {
+        if is_unseen(char) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(char)));
+        } else {
+            shown.push(char);
+        }
+    }
+    shown
+}
+
 fn is_unseen(char: char) -> bool {
     let turns = matches!(char, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || char == '\u{feff}' || (char.is_control() && !matches!(char, '\n' | '\t'))

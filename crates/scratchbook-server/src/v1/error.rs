@@ -196,7 +196,12 @@ const REFUSALS: [(&str, &str, &str, &str); 9] = [
         "payload_too_large",
         "the answer has more than the 33554432 bytes that an answer may have; ask for less of it",
     ),
-    ("429", "A queue is full or a limit is reached; try again later.", "resource_exhausted", "the store's queue is full; try again"),
+    (
+        "429",
+        "A queue is full or a limit is reached; try again later.",
+        "resource_exhausted",
+        "the store's queue is full; try again",
+    ),
     (
         "500",
         "The server has a defect, or stored data cannot be read.",

@@ -28,7 +28,7 @@ async fn the_pages_fit_a_phone() {
         ("apps", format!("{url}/"), "a.card", "demo"),
         ("sessions", format!("{url}/inspector/apps/demo"), "table.list", "s1"),
         ("session", session.clone(), "#state", "cart"),
-        ("key", format!("{session}?at=6&key=cart"), "#history", "apples"),
+        ("key", format!("{session}?at=12&key=cart"), "#history", "apples"),
     ] {
         page.go(&address).await;
         page.see(css, text).await;
@@ -60,19 +60,20 @@ async fn a_person_finds_who_set_a_value_and_when() {
 
         // Travel back by an arrow key and by a click; the address says where.
         let last: u64 = page.run("return lastSeq()").await;
-        page.run::<()>("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft', bubbles: true}))").await;
+        page.run::<()>("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft', bubbles: true}))")
+            .await;
         page.see("#state", &format!("state at event {}", last - 1)).await;
         assert!(page.run::<String>("return location.search").await.contains(&format!("at={}", last - 1)));
-        page.click("a.seq", "5").await;
-        page.see("#state", "state at event 5").await;
+        page.click("a.seq", "12").await;
+        page.see("#state", "state at event 12").await;
         page.picture("4-travelled").await;
         page.click("#state a.key", "cart").await;
         page.see("#history", "writes to cart").await;
         page.picture("5-history").await;
         let address: String = page.run("return location.href").await;
-        assert!(address.contains("at=5") && address.contains("key=cart"), "{address}");
+        assert!(address.contains("at=12") && address.contains("key=cart"), "{address}");
         page.go(&address).await;
-        page.see("#state", "state at event 5").await;
+        page.see("#state", "state at event 12").await;
         page.see("#history", "writes to cart").await;
         page.go(&format!("{session}?at={last}&with=2")).await;
         page.see("#state", "changed since event 2").await;

@@ -122,7 +122,7 @@ if (bar) {
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.matches("input:not([type=range]), textarea, select")) return;
+    if (event.target.matches?.("input:not([type=range]), textarea, select")) return;
     const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
     const step = steps[event.key];
     if (step && (event.key.startsWith("Arrow") || event.target === slider)) {

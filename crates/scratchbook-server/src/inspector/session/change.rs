@@ -7,14 +7,14 @@ use ring::digest::{SHA256, digest};
 use scratchbook::error::KeyWriter;
 use scratchbook::session::AppendOptions;
 use scratchbook::state::{Operation, StateDelta};
-use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session};
+use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, json};
 use serde_json::Value;
 
 use super::super::address::{self, View};
 use super::super::form::{Form, see_other};
 use super::super::masks::Masks;
 use super::super::page::{Page, sentence};
-use super::super::value::{ago, block, visible};
+use super::super::value::{ago, as_escapes, block, visible};
 use super::super::{Answer, SessionScope};
 use super::frame;
 use super::read::Reader;
@@ -67,7 +67,7 @@ pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
 
 /// What is done to the key; the error is for the person.
 fn operation(name: &str, text: &str) -> Result<Operation, String> {
-    let value = || serde_json::from_str::<Value>(text).map_err(|error| format!("This is not JSON: {error}"));
+    let value = || json::from_str::<Value>(text).map_err(|error| format!("This is not JSON: {error}"));
     match name {
         "remove" => Ok(Operation::Remove),
         "increment" => match value()? {
@@ -114,6 +114,7 @@ pub(super) fn form(head: &Session, key: &str, value: Option<&Value>) -> Markup {
         return html! { p.soft { "This value has secrets, which are not shown; it cannot be changed here." } };
     }
     let text = value.map(|value| serde_json::to_string_pretty(value).unwrap_or_default()).unwrap_or_default();
+    let text = as_escapes(&text);
     if text.len() > EDITED {
         return html! { p.soft { "This value is too large to be edited here." } };
     }

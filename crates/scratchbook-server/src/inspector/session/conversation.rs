@@ -80,7 +80,9 @@ fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Eve
         for place in places {
             let (event, text) = render(place);
             let Some(rest) = left.checked_sub(text.len()) else {
-                if shown.is_empty() { shown.push((event, text)) }
+                if shown.is_empty() {
+                    shown.push((event, text))
+                }
                 break;
             };
             left = rest;

@@ -113,7 +113,8 @@ impl Shown<'_> {
             return html! { pre { (text_of(result, VALUE).text) } };
         }
         let media = part.inline_data.as_deref().map(|data| (data.mime_type.as_deref(), data.display_name.as_deref()));
-        let media = media.or(part.file_data.as_deref().map(|file| (file.mime_type.as_deref(), file.file_uri.as_deref())));
+        let media =
+            media.or(part.file_data.as_deref().map(|file| (file.mime_type.as_deref(), file.file_uri.as_deref())));
         match media {
             Some((kind, name)) => html! {
                 p.chip { "data " (visible(kind.unwrap_or("of unknown type"))) " " bdi { (visible(name.unwrap_or_default())) } }
@@ -139,7 +140,8 @@ impl Shown<'_> {
         let args = Value::Object(call.args.clone().unwrap_or_default());
         let args = if is_credential_call(name) { hidden() } else { value_without_secrets("", &args).into_owned() };
         let answer = call.id.as_deref().and_then(|id| self.answers.to(id));
-        let waits = event.long_running_tool_ids.as_ref().zip(call.id.as_ref()).is_some_and(|(ids, id)| ids.contains(id));
+        let waits =
+            event.long_running_tool_ids.as_ref().zip(call.id.as_ref()).is_some_and(|(ids, id)| ids.contains(id));
         let question = call.id.as_deref().filter(|_| waits && answer.is_none() && self.takes_answers);
         html! {
             details.call open[question.is_some()] {

@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use futures_util::Stream;
 use percent_encoding::percent_decode_str;
 use scratchbook::session::{FeedCommit, FeedCursor, FeedEntry, FeedStart, RemovalKind, Watch, Watched};
-use scratchbook::{Error, SessionKey, SessionService};
+use scratchbook::{Error, ErrorKind, SessionKey, SessionService};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -59,8 +59,13 @@ fn frames(mut watch: Watch<Arc<dyn SessionService>>, how: Frames) -> impl Stream
             match timeout(sse::HEARTBEAT, watch.next()).await {
                 Ok(Ok(entry)) => yield frame(&how, &entry),
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
-                // The page asks again, and is then answered with the reason.
-                Ok(Err(_)) => break,
+                Ok(Err(error)) => {
+                    // Without the mark the page asks again, and is then answered with the reason.
+                    if error.kind() == ErrorKind::NotFound {
+                        yield sse::frame("message", &json!({"gone": true}));
+                    }
+                    break;
+                }
                 Err(_) => yield place(":\n", watch.cursor()),
             }
         }

@@ -21,7 +21,12 @@ pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answ
         Some(at) => reader.sessions.get_state_at(reader.key, at).await?,
         None => {
             let config = GetSessionConfig::state_only().with_state_keys([&key]);
-            reader.sessions.get_session(reader.key, &config).await?.map(|session| session.state().clone()).unwrap_or_default()
+            reader
+                .sessions
+                .get_session(reader.key, &config)
+                .await?
+                .map(|session| session.state().clone())
+                .unwrap_or_default()
         }
     };
     let value = state.get(&key).ok_or_else(|| Error::not_found(format!("there is no key '{key}' at this event")))?;

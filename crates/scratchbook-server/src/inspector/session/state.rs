@@ -65,14 +65,7 @@ fn changes(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks) -> Mar
     }
 }
 
-fn changed(
-    key: &SessionKey,
-    view: &View,
-    moment: &Moment,
-    masks: &Masks,
-    name: &str,
-    change: &KeyDiff,
-) -> Markup {
+fn changed(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks, name: &str, change: &KeyDiff) -> Markup {
     let shown = |value: &Option<Value>| value.as_ref().map(|value| line(&masks.of_key(name, value), LINE).text);
     let (before, after) = (shown(&change.before), shown(&change.after));
     let (kind, word) = match (&change.before, &change.after) {
@@ -107,7 +100,8 @@ fn keys<'s>(
     for (name, value) in state {
         count += 1;
         let place = place(&name);
-        if (find.is_empty() || name.to_lowercase().contains(&find)) && after.as_ref().is_none_or(|after| place > *after) {
+        if (find.is_empty() || name.to_lowercase().contains(&find)) && after.as_ref().is_none_or(|after| place > *after)
+        {
             all.insert(place, value);
         }
     }

@@ -59,7 +59,7 @@ fn message(form: &Form) -> Result<Content> {
         None => {
             let text = form.field("response");
             // What is no JSON is text.
-            match serde_json::from_str::<Value>(&text) {
+            match scratchbook::json::from_str::<Value>(&text) {
                 Ok(value @ Value::Object(_)) => value,
                 Ok(value) => json!({"result": value}),
                 Err(_) => json!({"result": text}),

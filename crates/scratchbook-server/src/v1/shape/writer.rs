@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-
 /// Who wrote a key. Unknown fields are absent.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -60,7 +60,8 @@ async fn a_person_without_a_login_is_led_to_it_and_back() {
 
 #[tokio::test]
 async fn a_token_of_a_user_sees_nothing_of_others() {
-    let (guarded, token) = guarded(NewToken::new("alice").with_rights([Right::Read]).with_app("shop").with_user("alice")).await;
+    let (guarded, token) =
+        guarded(NewToken::new("alice").with_rights([Right::Read]).with_app("shop").with_user("alice")).await;
     let apps = guarded.page("/inspector", &token).await;
     assert!(apps.text().contains("/inspector/apps/shop") && !apps.text().contains("bank"), "{}", apps.text());
     let sessions = guarded.page("/inspector/apps/shop", &token).await;

@@ -44,8 +44,18 @@ async fn the_page_describes_adks_routes_first_and_runs_first_of_them() {
     assert_eq!(
         tags,
         [
-            "ADK", "Sessions", "Events", "State", "Time", "Feeds", "Runs", "Artifacts", "Users", "Upkeep",
-            "Agent Engine", "Server",
+            "ADK",
+            "Sessions",
+            "Events",
+            "State",
+            "Time",
+            "Feeds",
+            "Runs",
+            "Artifacts",
+            "Users",
+            "Upkeep",
+            "Agent Engine",
+            "Server",
         ]
     );
     let request = Request::get("/docs").body(Body::empty()).unwrap();
