@@ -74,7 +74,7 @@ async fn any_session_opens_with_little_weight() {
         delta.set(format!("user:key-{n:05}-{}", "k".repeat(40)), format!("<\"'&>{}", "v".repeat(200))).unwrap();
     }
     append(&client, Event::new("clerk").with_state_delta(delta)).await;
-    set(&client, "text", "\"<&".repeat(1_400_000)).await;
+    set(&client, "text", "\"<&".repeat(1_000_000)).await;
     for n in 0..80 {
         let event = Event::new("clerk")
             .with_content(Content::user(format!("{n} {}", "<\"&'>".repeat(4000))))
