@@ -1,4 +1,4 @@
-// What is committed from now on appears, marked for a moment. A lost connection is taken up again from its place.
+// What is committed from now on appears, marked for a moment. A lost connection is resumed from its place.
 "use strict";
 
 const sign = document.querySelector("#live");

@@ -38,7 +38,7 @@ pub(super) struct Moment {
     pub(super) base: Option<u64>,
     /// The event that it is at.
     pub(super) at: u64,
-    /// The event itself, if its own changes are to be told from those of others.
+    /// The event itself, if its own changes are to be distinguished from those of others.
     pub(super) event: Option<Arc<Event>>,
 }
 
