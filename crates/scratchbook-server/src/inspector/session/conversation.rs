@@ -7,11 +7,12 @@ use maud::{Markup, PreEscaped, html};
 use scratchbook::content::FunctionResponse;
 use scratchbook::{Event, Session};
 
-use super::super::address::{self, View};
+use super::super::address::{self, View, encoded};
 use super::super::masks::Masks;
 use super::super::value::{duration, visible};
 use super::event;
 use super::read::Reader;
+use crate::access::Right;
 
 /// About how many bytes of HTML the events may have. Those around the chosen one come first.
 const BYTES: usize = 56 << 10;
@@ -56,7 +57,7 @@ pub(super) fn markup(reader: &Reader<'_>, head: &Session, view: &View, events: &
                 }
             }
             @if shown.is_empty() { p.empty { "No events." } }
-            (runs(&shown))
+            (runs(reader, &shown))
             @if let Some(end) = end {
                 p.pages {
                     a href=(address::session(key, &view.moved_to(end + 1))) data-at=(end + 1) { "Later events" }
@@ -81,7 +82,7 @@ fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Eve
             let (event, text) = render(place);
             let Some(rest) = left.checked_sub(text.len()) else {
                 if shown.is_empty() {
-                    shown.push((event, text))
+                    shown.push((event, text));
                 }
                 break;
             };
@@ -97,12 +98,15 @@ fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Eve
 }
 
 /// The events run by run.
-fn runs(shown: &[(&Event, String)]) -> Markup {
+fn runs(reader: &Reader<'_>, shown: &[(&Event, String)]) -> Markup {
+    let can_rewind = reader.caller.may(Right::Write);
+    let rewind = address::part(reader.key, "rewind", &View::default());
     html! {
         @for run in shown.chunk_by(|(one, _), (other, _)| one.invocation_id == other.invocation_id) {
             section.run {
                 @if let Some((event, _)) = run.first().filter(|(event, _)| !event.invocation_id.is_empty()) {
-                    h2.run-head { "run " bdi { (visible(&event.invocation_id)) } @if let Some(facts) = facts(run) { span.soft { (facts) } } }
+                    h2.run-head { "run " bdi { (visible(&event.invocation_id)) } @if let Some(facts) = facts(run) { span.soft { (facts) } }
+                        @if can_rewind { a.rewind href={ (rewind) "?run=" (encoded(&event.invocation_id)) } { "Rewind to before" } } }
                 }
                 @for (_, text) in run { (PreEscaped(text)) }
             }
