@@ -23,7 +23,8 @@
 //! - `wording.rs`: words the refusals of layers (`refusal.rs`) in the form of the surface that was asked.
 //! - `adk/`: ADK's surface. `v1/`: our own. `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients. Each
 //!   has its routes in `mod.rs` and its form of errors in `error.rs`. `surface.rs`: the paths of each.
-//! - `dev_ui/`: ADK's dev interface, if its files are given. `browser/`: login with a browser.
+//! - `inspector/`: pages for people who look at sessions and state. `dev_ui/`: ADK's dev interface, if its files are
+//!   given. `browser/`: login with a browser.
 //! - `document/`: the OpenAPI document of all routes and its page; `openapi/`: schemas that its parts share.
 //! - `operations/`: logs, metrics and traces of requests, `/metrics`, `/health/ready`.
 //! - `app_state.rs`: the state of the app, of which layers and lower modules take parts. `apps.rs`: the hosted agents.
@@ -47,6 +48,7 @@ mod event_search;
 mod guard;
 mod headers;
 mod heavy;
+mod inspector;
 mod layers;
 mod limits;
 mod listen;

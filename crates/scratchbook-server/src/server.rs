@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::{HeaderMap, Method};
 use axum::routing::any;
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::Watches;
@@ -29,7 +30,7 @@ use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::store_probe::StoreProbe;
 use crate::surface::Surface;
-use crate::{adk, browser, document, layers, operations, v1, vertex};
+use crate::{adk, browser, document, inspector, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
@@ -40,6 +41,7 @@ pub struct Server {
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
+    has_inspector: bool,
     readiness: Readiness,
     documents: Arc<Documents>,
 }
@@ -61,6 +63,7 @@ pub struct ServerBuilder {
     max_waiting_runs: usize,
     resumable: bool,
     surfaces: Vec<Surface>,
+    has_inspector: bool,
 }
 
 /// How many answers of the greatest size are made and sent at a time.
@@ -180,6 +183,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Leaves out the inspector, the pages below `/inspector` on which people look at sessions and their state.
+    #[must_use]
+    pub fn without_inspector(mut self) -> Self {
+        self.has_inspector = false;
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
@@ -225,7 +235,8 @@ impl ServerBuilder {
             environment,
             surfaces,
         });
-        Ok(Server { app_state, origins, host, metrics, dev_ui, readiness, documents })
+        let has_inspector = self.has_inspector;
+        Ok(Server { app_state, origins, host, metrics, dev_ui, has_inspector, readiness, documents })
     }
 }
 
@@ -259,6 +270,7 @@ impl Server {
             max_waiting_runs: MAX_WAITING_RUNS,
             resumable: false,
             surfaces: Surface::ALL.to_vec(),
+            has_inspector: true,
         }
     }
 
@@ -339,6 +351,15 @@ impl Server {
         })
     }
 
+    /// The pages for people at `/` and below: the dev interface and the inspector. `/` leads a browser to the first of the
+    /// dev interface, the inspector and the documentation that is served.
+    fn pages(&self) -> Router<AppState> {
+        let inspector = if self.has_inspector { inspector::routes() } else { Router::new() };
+        let front = if self.has_inspector { inspector::ROOT } else { "/docs" };
+        let root = async move |method: Method, headers: HeaderMap| browser::root(&method, &headers, front);
+        inspector.merge(self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(root)), DevUi::routes))
+    }
+
     fn router_at(&self, host: Option<String>) -> Router {
         let app_state = &self.app_state;
         let scheme = if app_state.certificates.is_some() { "https" } else { "http" };
@@ -352,7 +373,7 @@ impl Server {
         let routes = Router::new()
             .merge(adk::routes())
             .merge(operations::routes(&self.readiness, self.metrics.as_ref()))
-            .merge(self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(browser::root)), DevUi::routes))
+            .merge(self.pages())
             .merge(document::routes(&self.documents))
             .merge(v1::routes())
             .merge(vertex::routes())

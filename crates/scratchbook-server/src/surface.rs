@@ -8,6 +8,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::{browser, inspector};
+
 /// An API of the server, for one kind of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -20,7 +22,8 @@ pub enum Surface {
     Vertex,
 }
 
-/// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers.
+/// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers. Nor does
+/// the inspector.
 const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
 /// The folders of Vertex AI's surface.
@@ -32,7 +35,7 @@ impl Surface {
 
     /// The surface of a path, whether or not there is a route for it.
     pub(crate) fn of(path: &str) -> Option<Self> {
-        if OF_NONE.contains(&path) {
+        if OF_NONE.contains(&path) || inspector::is_its_path(path) {
             None
         } else if VERTEX.iter().any(|folder| is_below(path, folder)) {
             Some(Self::Vertex)
@@ -52,7 +55,7 @@ fn is_below(path: &str, folder: &str) -> bool {
 /// Answers paths of a surface that is off as unknown, to every caller.
 pub(crate) async fn check(State(surfaces): State<Arc<[Surface]>>, request: Request, next: Next) -> Response {
     match Surface::of(request.uri().path()) {
-        Some(surface) if !surfaces.contains(&surface) => {
+        Some(surface) if !surfaces.contains(&surface) && !browser::is_entered(&request) => {
             (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], "Not Found").into_response()
         }
         _ => next.run(request).await,
@@ -83,6 +86,9 @@ mod tests {
             ("/apps/a/users/b/sessions", Some(Surface::Adk)),
             ("/dev-ui/", Some(Surface::Adk)),
             ("/", Some(Surface::Adk)),
+            ("/inspector", None),
+            ("/inspector/apps/a", None),
+            ("/inspectors", Some(Surface::Adk)),
         ] {
             assert_eq!(Surface::of(path), surface, "{path}");
         }

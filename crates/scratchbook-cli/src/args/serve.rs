@@ -47,6 +47,9 @@ pub(crate) struct ServeArgs {
     /// Do not serve the API of Vertex AI Agent Engine Sessions
     #[arg(long, env = "SCRATCHBOOK_NO_VERTEX", value_parser = FalseyValueParser::new())]
     pub(crate) no_vertex: bool,
+    /// Do not serve the inspector, the pages that show sessions and their state in a browser
+    #[arg(long, env = "SCRATCHBOOK_NO_INSPECTOR", value_parser = FalseyValueParser::new())]
+    pub(crate) no_inspector: bool,
     /// Use this model for every agent, instead of the one its file names: gemini-2.5-flash, openai::NAME, ollama::NAME
     #[arg(long, env = "SCRATCHBOOK_MODEL", value_name = "MODEL")]
     pub(crate) model: Option<String>,

@@ -29,6 +29,8 @@ pub(super) struct Banner {
     login: bool,
     /// The file with the token that the server made for itself.
     token_file: Option<PathBuf>,
+    /// The URL of the inspector.
+    inspector: Option<String>,
     /// The URL of ADK's dev interface.
     dev_ui: Option<String>,
     surfaces: Vec<Surface>,
@@ -45,8 +47,9 @@ impl Banner {
         let scheme = if args.access.tls_cert.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", reachable(address));
         let dev_ui = args.adk_ui.as_ref().map(|_| format!("{url}/dev-ui/"));
+        let inspector = (!args.no_inspector).then(|| format!("{url}/inspector"));
         let (login, surfaces) = (args.access.has_login(), options::surfaces(args));
-        Self { url, address, database, apps, login, token_file, dev_ui, surfaces }
+        Self { url, address, database, apps, login, token_file, inspector, dev_ui, surfaces }
     }
 
     /// Prints it, without waiting for long if nobody reads standard output.
@@ -65,7 +68,7 @@ impl Banner {
 
     /// Prints text for people, or one line of JSON for programs.
     fn print_to(&self, out: &mut Output) -> Result<(), Failure> {
-        let Self { url, address, database, apps, login, token_file, dev_ui, surfaces } = self;
+        let Self { url, address, database, apps, login, token_file, inspector, dev_ui, surfaces } = self;
         let has = |surface| surfaces.contains(&surface);
         let named: Vec<_> = surfaces.iter().filter_map(name).collect();
         if out.format() == Format::Json {
@@ -73,6 +76,7 @@ impl Banner {
             let greeting = json!({
                 "url": url, "host": host, "port": port, "database": database, "apps": apps, "devUi": dev_ui,
                 "tokenFile": token_file,
+                "inspector": inspector,
                 "surfaces": named.iter().map(|(word, _)| word).collect::<Vec<_>>(),
             });
             return Ok(out.json_line(&greeting)?);
@@ -81,6 +85,9 @@ impl Banner {
         out.line("")?;
         let elsewhere = if address.ip().is_unspecified() { ", and at all other addresses of this machine" } else { "" };
         out.text(format_args!("  API            {}{elsewhere}", styled(BOLD, url)))?;
+        if let Some(inspector) = inspector {
+            out.text(format_args!("  inspector      {}", styled(BOLD, inspector)))?;
+        }
         if let Some(dev_ui) = dev_ui {
             out.text(format_args!("  dev interface  {}", styled(BOLD, dev_ui)))?;
         }

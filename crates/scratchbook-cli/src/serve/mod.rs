@@ -58,7 +58,7 @@ pub(crate) async fn serve(
     let connections = open_files::room_for_connections(&args.limits);
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
     let server = args.adk_ui.iter().fold(apps.host(server), |server, folder| server.dev_ui(folder));
-    let server = server.surfaces(options::surfaces(&args));
+    let server = options::shown(server.surfaces(options::surfaces(&args)), &args);
     let server = options::limited(options::guarded(server, &args.access)?, &args.limits, connections).build()?;
     let address = listen::address(&listener)?;
     server.check_address(address)?;

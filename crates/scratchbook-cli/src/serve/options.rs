@@ -1,4 +1,4 @@
-//! Applies the options for authentication, TLS, limits and surfaces to the server.
+//! Applies the options for authentication, TLS, limits, surfaces and the inspector to the server.
 
 use std::num::NonZeroUsize;
 
@@ -53,6 +53,11 @@ pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usiz
         .limits(rate.into_iter().fold(limits, ServerLimits::with_rate))
         .max_runs(args.max_runs.get())
         .max_waiting_runs_per_session(args.max_waiting_runs_per_session)
+}
+
+/// Applies whether there is an inspector.
+pub(super) fn shown(server: ServerBuilder, args: &ServeArgs) -> ServerBuilder {
+    if args.no_inspector { server.without_inspector() } else { server }
 }
 
 /// The surfaces to serve.

@@ -15,6 +15,7 @@ mod migrate;
 mod models;
 mod operations;
 mod owners;
+mod pages;
 mod past;
 mod prune;
 mod schema;

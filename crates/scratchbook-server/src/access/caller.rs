@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use scratchbook::error::KeyWriter;
 use scratchbook::{Error, ErrorKind, Result, Scope, StateDelta};
 
 use super::account::{Account, LoginName};
@@ -105,6 +106,16 @@ impl Caller {
     /// Whether anything of an app is within reach, even if only one user's data.
     pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
         self.app.as_deref().is_none_or(|app| app == app_name)
+    }
+
+    /// A writer without the names of a session that this caller may know nothing of.
+    pub(crate) fn known_writer(&self, writer: KeyWriter, app_name: &str) -> KeyWriter {
+        match &writer.session {
+            Some((user_id, _)) if !self.reaches(app_name, Some(user_id)) => {
+                KeyWriter::new(writer.author).with_time(writer.time)
+            }
+            _ => writer,
+        }
     }
 
     /// Whether the caller has a right, within its reach.

@@ -20,13 +20,13 @@ const ADK: &str = "ADK";
 #[derive(utoipa::OpenApi)]
 #[openapi(
     paths(
-        version, list_apps, app_info, list_sessions, create_session, get_session, create_session_with_id, update_session,
-        delete_session, update_memory, list_artifacts, save_artifact, load_artifact, delete_artifact, list_versions,
-        load_version, describe_versions, describe_version, run, run_sse,
+        run, run_sse, list_apps, app_info, list_sessions, create_session, get_session, create_session_with_id,
+        update_session, delete_session, list_artifacts, save_artifact, load_artifact, delete_artifact, list_versions,
+        load_version, describe_versions, describe_version, update_memory, version,
     ),
     components(schemas(AdkRefusal)),
-    tags((name = ADK, description = "The routes of `adk api_server` of google-adk 2.13, for its clients. Names that are \
-        not known are ignored, as there; a body of an event or a part takes each field in camelCase or in snake_case."))
+    tags((name = ADK, description = "The API of google-adk's `adk api_server`, version 2.13, for its clients. Unknown \
+        fields are ignored, as there. In events and parts every field may be written in camelCase or in snake_case."))
 )]
 struct Parts;
 
@@ -39,7 +39,7 @@ pub(crate) fn document() -> OpenApi {
 #[derive(ToSchema)]
 #[schema(example = json!({"detail": "Session not found"}))]
 struct AdkRefusal {
-    /// In words; of a body that is not as it should be, a list of what is wrong with it.
+    /// The reason. If the body has the wrong form, a list with one entry for each mistake.
     detail: Value,
 }
 
@@ -47,17 +47,17 @@ struct AdkRefusal {
 struct Refusals;
 
 const REFUSALS: [(&str, &str); 11] = [
-    ("400", "What was sent can never be right, or what it asks for there is not here."),
-    ("401", "No token, or none that lets in."),
-    ("403", "The token's rights are not enough, the name is reserved, or a foreign page asks."),
-    ("404", "There is no such app, session or artifact, or it is not yours to see."),
-    ("408", "The body did not come in the time that it may take."),
-    ("409", "It is there already, or somebody was faster."),
-    ("413", "The answer would be too large, or the body is, or something in it."),
-    ("422", "The body, or a parameter, is not as it should be."),
-    ("429", "A queue or a limit is full."),
-    ("501", "This store cannot do it."),
-    ("503", "The store cannot be reached, or cannot write, just now."),
+    ("400", "The request is invalid, or asks for something that this server does not have."),
+    ("401", "The token is missing or unknown."),
+    ("403", "The token lacks a right, the name is reserved, or the request comes from a page of another origin."),
+    ("404", "The app, session or artifact does not exist, or is outside the token's reach."),
+    ("408", "The body did not arrive in time."),
+    ("409", "It already exists, or another writer committed first."),
+    ("413", "The body, a part of it, or the answer is too large."),
+    ("422", "The body or a parameter does not have the required form."),
+    ("429", "A queue is full or a limit is reached; try again later."),
+    ("501", "The store does not support this operation."),
+    ("503", "The store cannot be reached or cannot write at the moment."),
 ];
 
 impl IntoResponses for Refusals {
@@ -66,7 +66,7 @@ impl IntoResponses for Refusals {
             .schema(Some(<String as utoipa::PartialSchema>::schema()))
             .example(Some(json!("Internal Server Error")))
             .build();
-        let what = "A defect, stored data that cannot be read, or an agent that failed.";
+        let what = "The server has a defect, stored data cannot be read, or the agent failed.";
         let failed = ResponseBuilder::new().description(what).content("text/plain", text).build();
         REFUSALS
             .into_iter()
@@ -82,7 +82,7 @@ impl IntoResponses for Refusals {
     "version": "2.13.0-compatible (scratchbook 0.1.0)", "language": "rust", "language_version": "1.92.0",
 }))]
 struct Version {
-    /// Which google-adk this goes with, and the version of this server.
+    /// The version of google-adk that this server is compatible with, and its own version.
     version: String,
     /// `rust`.
     language: String,
@@ -102,15 +102,15 @@ struct Version {
 struct AppInfo {
     /// The app.
     name: String,
-    /// The agent that its runs begin with.
+    /// The agent that starts each run.
     root_agent_name: String,
     /// The description of that agent.
     description: String,
-    /// How it was defined: `rust` in code, `yaml` in a file.
+    /// How the agent is defined: `rust` for code, `yaml` for a file.
     language: String,
-    /// Whether the agent controls a computer; always false.
+    /// Whether the agent controls a computer. Always false.
     is_computer_use: bool,
-    /// Its LLM agents by name; `null` in a list.
+    /// The LLM agents of the app by name. `null` in lists.
     #[schema(required = false)]
     agents: Option<HashMap<String, AgentInfo>>,
 }
@@ -122,11 +122,11 @@ struct AgentInfo {
     name: String,
     /// Its description.
     description: String,
-    /// Its instruction, as it was written.
+    /// Its instruction as written, with its placeholders.
     instruction: String,
-    /// Its tools, as a model is shown them.
+    /// Its tools, as declared to the model.
     tools: Vec<HashMap<String, Value>>,
-    /// The names of the agents below it.
+    /// The names of its sub-agents.
     sub_agents: Vec<String>,
 }
 
@@ -164,13 +164,13 @@ struct ListApps {
     "events": [], "lastUpdateTime": 1795194011.59,
 }))]
 struct AdkSession {
-    /// The session's id among its user's.
+    /// The session's id, unique among the user's sessions.
     id: String,
     /// The app.
     app_name: String,
     /// The user.
     user_id: String,
-    /// The session's keys, and with their prefixes the user's and the app's.
+    /// The merged state: keys of the session, and keys of the user and the app with their prefixes.
     state: StateValues,
     /// Its events, in the order in which they were appended.
     events: Vec<EventSchema>,
@@ -182,7 +182,7 @@ struct AdkSession {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ReadAdkSession {
-    /// If the session is too large to be sent whole, only this many of the last events.
+    /// Returns only this many of the latest events. Needed if the whole session is too large for one answer.
     #[param(minimum = 0, required = false)]
     num_recent_events: u64,
 }
@@ -197,7 +197,7 @@ struct ReadAdkSession {
 struct ArtifactVersion {
     /// The version, from 0.
     version: u64,
-    /// Its address, which names a row of the store.
+    /// The address of this version. It names a row of the store and cannot be downloaded.
     canonical_uri: String,
     /// The metadata that was saved with it.
     custom_metadata: HashMap<String, Value>,
@@ -212,7 +212,7 @@ struct ArtifactVersion {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct NamePath {
-    /// The artifact's name; with `user:` before it, the user's. It may have slashes.
+    /// The artifact's name. The prefix `user:` selects the user's artifacts. Slashes are allowed.
     #[param(example = "receipt.txt", min_length = 1)]
     artifact: String,
 }
@@ -221,7 +221,7 @@ struct NamePath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct VersionPath {
-    /// The artifact's name; with `user:` before it, the user's. It may have slashes.
+    /// The artifact's name. The prefix `user:` selects the user's artifacts. Slashes are allowed.
     #[param(example = "receipt.txt", min_length = 1)]
     artifact: String,
     /// The version, from 0, or `latest`.
@@ -233,29 +233,31 @@ struct VersionPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ReadVersion {
-    /// The version, from 0; absent, the newest.
+    /// The version, from 0. The newest if absent.
     #[param(required = false)]
     version: i64,
 }
 
-/// Show the server's version.
+/// Show the version of the server.
 #[utoipa::path(
     get, path = "/version", operation_id = "adkVersion", tag = ADK,
-    responses((status = 200, description = "Its version.", body = Version), Refusals)
+    responses((status = 200, description = "The version of the server.", body = Version), Refusals)
 )]
 fn version() {}
 
-/// List the apps within your reach.
+/// List the apps that the token may use.
 #[utoipa::path(
     get, path = "/list-apps", operation_id = "adkListApps", tag = ADK, params(ListApps),
-    responses((status = 200, description = "Their names, or what is known of each.", body = AppList, example = json!(["shop"])), Refusals)
+    responses((
+        status = 200, description = "The names of the apps, or their details.", body = AppList, example = json!(["shop"]),
+    ), Refusals)
 )]
 fn list_apps() {}
 
 /// Show the details of an app and its agents.
 #[utoipa::path(
     get, path = "/apps/{app}/app-info", operation_id = "adkAppInfo", tag = ADK, params(AppPath),
-    responses((status = 200, description = "What is known of it.", body = AppInfo), Refusals)
+    responses((status = 200, description = "The details of the app.", body = AppInfo), Refusals)
 )]
 fn app_info() {}
 
@@ -263,13 +265,13 @@ fn app_info() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions", operation_id = "adkListSessions", tag = ADK, params(UserPath),
     responses((
-        status = 200, description = "All of them, the one updated longest ago first.", body = Vec<AdkSession>,
+        status = 200, description = "All sessions of the user, the least recently updated first.", body = Vec<AdkSession>,
         example = json!([{"id": "s1", "appName": "shop", "userId": "alice", "state": {}, "events": [], "lastUpdateTime": 1.5}]),
     ), Refusals)
 )]
 fn list_sessions() {}
 
-/// Make a session, with state and events.
+/// Create a session, optionally with state and events.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions", operation_id = "adkCreateSession", tag = ADK, params(UserPath),
     request_body = CreateSessionRequest,
@@ -285,7 +287,7 @@ fn create_session() {}
 )]
 fn get_session() {}
 
-/// Make a session under a given id; the body is its state.
+/// Create a session with the given id. The body is its initial state.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkCreateSessionWithId", tag = ADK,
     params(SessionPath),
@@ -294,7 +296,7 @@ fn get_session() {}
 )]
 fn create_session_with_id() {}
 
-/// Change a session's state, by an event of the user.
+/// Change a session's state. The change is stored as an event of the user.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkUpdateSession", tag = ADK,
     params(SessionPath), request_body = UpdateSessionRequest,
@@ -306,22 +308,22 @@ fn update_session() {}
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkDeleteSession", tag = ADK,
     params(SessionPath),
-    responses((status = 200, description = "It is not there any more: `null`.", body = Value, example = json!({})), Refusals)
+    responses((status = 200, description = "It is deleted, or did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
 )]
 fn delete_session() {}
 
-/// Add a session to long-term memory. This server has none, so every request is refused.
+/// Add a session to long-term memory. This server has no memory service and refuses every request.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/memory", operation_id = "adkUpdateMemory", tag = ADK, params(UserPath),
     request_body = UpdateMemoryRequest, responses(Refusals)
 )]
 fn update_memory() {}
 
-/// List the artifacts that a session sees, its own and its user's.
+/// List the artifacts of a session and of its user.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "adkListArtifacts", tag = ADK,
     params(SessionPath),
-    responses((status = 200, description = "Their names.", body = Vec<String>, example = json!(["receipt.txt"])), Refusals)
+    responses((status = 200, description = "The names of the artifacts.", body = Vec<String>, example = json!(["receipt.txt"])), Refusals)
 )]
 fn list_artifacts() {}
 
@@ -329,7 +331,7 @@ fn list_artifacts() {}
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "adkSaveArtifact", tag = ADK,
     params(SessionPath), request_body = SaveArtifactRequest,
-    responses((status = 200, description = "The version.", body = ArtifactVersion), Refusals)
+    responses((status = 200, description = "The metadata of the new version.", body = ArtifactVersion), Refusals)
 )]
 fn save_artifact() {}
 
@@ -337,7 +339,7 @@ fn save_artifact() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "adkLoadArtifact",
     tag = ADK, params(SessionPath, NamePath, ReadVersion),
-    responses((status = 200, description = "It.", body = ArtifactPart), Refusals)
+    responses((status = 200, description = "The artifact.", body = ArtifactPart), Refusals)
 )]
 fn load_artifact() {}
 
@@ -345,7 +347,7 @@ fn load_artifact() {}
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}",
     operation_id = "adkDeleteArtifact", tag = ADK, params(SessionPath, NamePath),
-    responses((status = 200, description = "It is not there any more: `null`.", body = Value, example = json!({})), Refusals)
+    responses((status = 200, description = "It is deleted, or did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
 )]
 fn delete_artifact() {}
 
@@ -353,7 +355,7 @@ fn delete_artifact() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
     operation_id = "adkListArtifactVersions", tag = ADK, params(SessionPath, NamePath),
-    responses((status = 200, description = "Their numbers.", body = Vec<u64>, example = json!([0, 1])), Refusals)
+    responses((status = 200, description = "The numbers of the versions.", body = Vec<u64>, example = json!([0, 1])), Refusals)
 )]
 fn list_versions() {}
 
@@ -361,7 +363,7 @@ fn list_versions() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}",
     operation_id = "adkLoadArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
-    responses((status = 200, description = "It.", body = ArtifactPart), Refusals)
+    responses((status = 200, description = "The artifact.", body = ArtifactPart), Refusals)
 )]
 fn load_version() {}
 
@@ -370,7 +372,7 @@ fn load_version() {}
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/metadata",
     operation_id = "adkDescribeArtifactVersions", tag = ADK, params(SessionPath, NamePath),
     responses((
-        status = 200, description = "What is known of each.", body = Vec<ArtifactVersion>, example = json!([]),
+        status = 200, description = "The metadata of each version.", body = Vec<ArtifactVersion>, example = json!([]),
     ), Refusals)
 )]
 fn describe_versions() {}
@@ -379,20 +381,20 @@ fn describe_versions() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}/metadata",
     operation_id = "adkDescribeArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
-    responses((status = 200, description = "What is known of it.", body = ArtifactVersion), Refusals)
+    responses((status = 200, description = "The metadata of the version.", body = ArtifactVersion), Refusals)
 )]
 fn describe_version() {}
 
-/// Run an agent on a session, and return its events when it has ended.
+/// Run an agent in a session and return all events when the run has ended.
 #[utoipa::path(
     post, path = "/run", operation_id = "adkRun", tag = ADK, request_body = RunAgentRequest,
     responses((
-        status = 200, description = "The events of the run.", body = Vec<EventSchema>, example = json!([]),
+        status = 200, description = "The events of the run, in order.", body = Vec<EventSchema>, example = json!([]),
     ), Refusals)
 )]
 fn run() {}
 
-/// Run an agent on a session, and stream its events as they come.
+/// Run an agent in a session and stream its events while it runs.
 #[utoipa::path(
     post, path = "/run_sse", operation_id = "adkRunSse", tag = ADK, request_body = RunAgentRequest,
     responses((

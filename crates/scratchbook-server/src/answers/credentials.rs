@@ -1,6 +1,7 @@
 //! Secrets of credentials: ADK removes them from all answers, the other surfaces from answers to callers restricted to
 //! a user.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
@@ -85,6 +86,35 @@ pub(super) fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8
     redact_named(&mut value);
     redact(&mut value);
     serde_json::to_vec(&value)
+}
+
+/// The value of a key without the secrets in it. A value without the marks of a credential is not copied.
+pub(crate) fn value_without_secrets<'v>(key: &str, value: &'v Value) -> Cow<'v, Value> {
+    if !is_mark(key) && !is_marked(value) {
+        return Cow::Borrowed(value);
+    }
+    let mut holder = Value::Object(Map::from_iter([(key.to_owned(), value.clone())]));
+    redact(&mut holder);
+    Cow::Owned(holder.as_object_mut().and_then(|map| map.remove(key)).unwrap_or_default())
+}
+
+/// Whether a tool is ADK's request for a credential, whose arguments and response hold one.
+pub(crate) fn is_credential_call(name: &str) -> bool {
+    name == REQUEST
+}
+
+fn is_mark(name: &str) -> bool {
+    matches!(name, "authType" | "auth_type") || CONFIGS.contains(&name) || CREDENTIALS.contains(&name)
+}
+
+fn is_marked(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .any(|(name, value)| is_mark(name) || value.as_str().is_some_and(is_credential_call) || is_marked(value)),
+        Value::Array(items) => items.iter().any(is_marked),
+        _ => false,
+    }
 }
 
 /// Whether a text may have a credential in it.
@@ -194,6 +224,20 @@ mod tests {
             let shown = String::from_utf8(without_secrets_or_named(&text).unwrap()).unwrap();
             assert!(!shown.contains("hunter2"), "{shown}");
         }
+    }
+
+    #[test]
+    fn a_value_is_shown_without_its_secrets_and_any_other_as_it_is() {
+        let credential = json!({"a": [{"authType": "oauth2", "oauth2": {"accessToken": "hunter2"}}]});
+        for (key, value) in [
+            ("login", &credential),
+            ("exchangedAuthCredential", &json!({"apiKey": "hunter2"})),
+            ("call", &json!({"name": "adk_request_credential", "response": {"token": "hunter2"}})),
+        ] {
+            assert!(!value_without_secrets(key, value).to_string().contains("hunter2"), "{key}");
+        }
+        let plain = json!({"token": "a", "text": ["authType"]});
+        assert!(matches!(value_without_secrets("apiKey", &plain), Cow::Borrowed(_)));
     }
 
     #[test]

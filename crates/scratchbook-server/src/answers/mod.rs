@@ -24,7 +24,7 @@ use crate::surface::Surface;
 
 use budget::Pieces;
 pub(crate) use budget::{Budget, Share};
-pub(crate) use credentials::without_secrets;
+pub(crate) use credentials::{is_credential_call, value_without_secrets, without_secrets};
 
 /// The size in bytes of the pages that an answer is read in, unless answers are limited to less.
 pub(crate) const PAGE_BYTES: u64 = 4 << 20;

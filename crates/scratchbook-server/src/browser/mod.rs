@@ -97,9 +97,14 @@ fn takes_pages(headers: &HeaderMap) -> bool {
     headers.get("accept").and_then(|accept| accept.to_str().ok()).is_some_and(|takes| takes.contains("text/html"))
 }
 
-/// Leads a browser from `/` to the documentation. Every other client finds nothing there, as in ADK.
-pub(crate) async fn root(method: Method, headers: HeaderMap) -> Response {
-    if method == Method::GET && takes_pages(&headers) { to("/docs") } else { AdkError::not_found().into_response() }
+/// Whether a person opens the server's address in a browser.
+pub(crate) fn is_entered(request: &Request) -> bool {
+    request.method() == Method::GET && request.uri().path() == "/" && takes_pages(request.headers())
+}
+
+/// Leads a browser from `/` to a page. Every other client finds nothing there, as in ADK.
+pub(crate) fn root(method: &Method, headers: &HeaderMap, page: &str) -> Response {
+    if *method == Method::GET && takes_pages(headers) { to(page) } else { AdkError::not_found().into_response() }
 }
 
 /// The form; for a person who is logged in already, the name and the button to log out.

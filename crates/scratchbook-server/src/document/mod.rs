@@ -24,12 +24,12 @@ use crate::{adk, operations, v1, vertex};
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "scratchbook",
-    description = "Durable sessions and scoped state for AI agents. Names in paths are percent-encoded. `/v1` goes \
-            beyond ADK's API: its times are in seconds since 1970, its sizes in bytes, and unknown fields and parameters are \
-            refused there; those of an event itself, beside its actions and its content, are kept with it. With an event's \
-            id a write is safe to be sent again; if an answer got lost, do so. Numbers come back exactly as they went \
-            in, or are refused: integers are of 64 bits. The routes of `adk api_server` and of Agent Engine Sessions are \
-            for the clients of these, and answer as they do.",
+    description = "Durable sessions and scoped state for AI agents. The server has three APIs: that of google-adk's \
+            `adk api_server`, its own under `/v1`, and that of Vertex AI's Agent Engine Sessions. Names in paths are \
+            percent-encoded. Times are in seconds since 1970, sizes in bytes, and integers have 64 bits; a number that \
+            could not be returned exactly is refused. `/v1` refuses unknown fields and parameters, except in an event \
+            itself, whose unknown fields are stored. A write that names an event id can safely be sent again if its \
+            answer was lost.",
     license(name = "Apache-2.0", identifier = "Apache-2.0")
 ))]
 struct About;
@@ -82,8 +82,8 @@ impl Documents {
 /// The document of a server with these surfaces.
 fn document(surfaces: &[Surface]) -> OpenApi {
     let mut document = About::openapi();
-    // In a fixed order, whatever order the surfaces were given in.
-    for surface in [Surface::V1, Surface::Adk, Surface::Vertex].iter().filter(|surface| surfaces.contains(surface)) {
+    // In the order in which the page shows them, whatever order the surfaces were given in.
+    for surface in [Surface::Adk, Surface::V1, Surface::Vertex].iter().filter(|surface| surfaces.contains(surface)) {
         document.merge(match surface {
             Surface::V1 => v1::document(),
             Surface::Adk => adk::document(),

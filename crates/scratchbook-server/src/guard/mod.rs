@@ -17,6 +17,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 
+use crate::inspector;
 use crate::refusal::Refused;
 use crate::surface::Surface;
 
@@ -178,7 +179,7 @@ fn named_host(request: &Request) -> Option<&str> {
 
 /// Whether a path is that of a page for people.
 pub(crate) fn is_page(path: &str) -> bool {
-    matches!(path, "/" | "/docs" | "/dev-ui" | "/login") || path.starts_with("/dev-ui/")
+    matches!(path, "/" | "/docs" | "/dev-ui" | "/login") || path.starts_with("/dev-ui/") || inspector::is_its_path(path)
 }
 
 fn forbidden(request: &Request, text: &'static str) -> Response {

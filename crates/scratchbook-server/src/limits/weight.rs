@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::http::{Method, Uri};
 
+use crate::inspector;
 use crate::surface::Surface;
 
 /// A body or an answer of this size is heavy.
@@ -130,7 +131,11 @@ fn expected(method: &Method, route: &str) -> Expected {
         Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff" | "{invocation}") => {
             Expected::Work(Weight::HeavyRead)
         }
-        Method::POST if matches!(last, "fork" | "rewind" | "prune" | "prune-expired") => {
+        // The inspector searches events for the writes to a key.
+        Method::GET | Method::HEAD if last == "history" && inspector::is_its_path(route) => {
+            Expected::Work(Weight::HeavyRead)
+        }
+        Method::POST if matches!(last, "fork" | "rewind" | "delete" | "prune" | "prune-expired") => {
             Expected::Work(Weight::HeavyWrite)
         }
         Method::DELETE if matches!(last, "{session}" | "{user}") => Expected::Work(Weight::HeavyWrite),

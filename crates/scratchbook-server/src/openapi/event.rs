@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 #[schema(example = json!({"cart": {"milk": 2}, "user:language": "en", "app:version": "1.0.0"}))]
 pub(crate) struct StateValues(BTreeMap<String, Value>);
 
-/// One entry of a session's log: who said or did what, and what it changed. The fields are those of ADK's `Event`; more
-/// of them than are listed may come, and are given back as they came.
+/// One entry of a session's log: who said or did what, and what it changed. The fields are those of ADK's `Event`.
+/// Fields that are not listed here are stored and returned unchanged.
 #[derive(ToSchema)]
 #[schema(as = Event)]
 #[serde(rename_all = "camelCase")]
@@ -22,7 +22,8 @@ pub(crate) struct StateValues(BTreeMap<String, Value>);
     "actions": {"stateDelta": {"cart": {"milk": 2}}},
 }))]
 pub(crate) struct EventSchema {
-    /// The event's id within its session. Sent twice with the same content, an event is stored once; absent, one is made.
+    /// The event's id within its session. An event that is sent twice with the same id and content is stored once. An id
+    /// is generated if absent.
     #[schema(required = false, max_length = 512)]
     id: String,
     /// `user`, or the name of the agent.
@@ -31,10 +32,10 @@ pub(crate) struct EventSchema {
     /// The run this event belongs to.
     #[schema(required = false)]
     invocation_id: String,
-    /// Its time, in seconds since 1970; if absent, now.
+    /// Its time, in seconds since 1970. Now if absent.
     #[schema(required = false, minimum = 0, exclusive_maximum = 253402300800i64)]
     timestamp: f64,
-    /// What was said, called or answered.
+    /// The message, function calls or function responses.
     #[schema(required = false)]
     content: Option<HashMap<String, Value>>,
     /// Its effects: changes of state, artifacts, control flow.
@@ -49,15 +50,15 @@ pub(crate) struct EventSchema {
     /// The failure in words.
     #[schema(required = false)]
     error_message: Option<String>,
-    /// Anything a program wants to keep beside the event.
+    /// Any data that a program stores with the event.
     #[schema(required = false)]
     custom_metadata: Option<HashMap<String, Value>>,
-    /// Its number in the session, from 1 without gaps. Given by the store.
+    /// Its number in the session, from 1 without gaps, assigned by the store.
     #[schema(required = false, read_only)]
     seq: u64,
 }
 
-/// The effects of an event. The fields are those of ADK's `EventActions`; unknown ones are refused.
+/// The effects of an event. The fields are those of ADK's `EventActions`. Unknown fields are refused.
 #[derive(ToSchema)]
 #[schema(as = EventActions)]
 #[serde(rename_all = "camelCase")]
@@ -69,7 +70,7 @@ pub(crate) struct ActionsSchema {
     /// Artifacts saved, by file name, with the version each got.
     #[schema(required = false)]
     artifact_delta: BTreeMap<String, u64>,
-    /// The agent that continues.
+    /// The agent that takes over.
     #[schema(required = false)]
     transfer_to_agent: Option<String>,
     /// Whether the loop around the agent ends.

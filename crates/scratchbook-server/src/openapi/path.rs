@@ -43,7 +43,7 @@ pub(crate) struct SessionPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct KeyPath {
-    /// The key, percent-encoded. Of a session with its prefix, as `user:language`; of a user or an app without one.
+    /// The key, percent-encoded. With its prefix for a session, as in `user:language`; without one for a user or an app.
     #[param(example = "cart", min_length = 1)]
     key: String,
 }
@@ -88,7 +88,7 @@ pub(crate) struct EventPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct ArtifactPath {
-    /// The artifact's name, percent-encoded, slashes too; with `user:` before it, the user's.
+    /// The artifact's name, percent-encoded, slashes included. The prefix `user:` selects the user's artifacts.
     #[param(example = "receipt.txt", min_length = 1)]
     artifact: String,
 }

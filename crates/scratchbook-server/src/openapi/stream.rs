@@ -6,12 +6,12 @@ use utoipa::ToSchema;
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it is written as text; this is for the document")]
 pub(crate) struct StreamEvent {
-    /// What it is; absent for entries of a feed. `error` says why the stream ends.
+    /// The type of the event. Absent for entries of a feed. `error` has the reason why the stream ends.
     event: Option<String>,
-    /// Its place in the stream: send it as `Last-Event-ID` to resume after it.
+    /// Its position in the stream. Send it as `Last-Event-ID` to resume after it.
     id: Option<String>,
-    /// JSON on one line; absent if only the place has moved.
+    /// JSON on one line. Absent if only the position has changed.
     data: Option<String>,
-    /// After how many milliseconds to connect again.
+    /// How many milliseconds to wait before connecting again.
     retry: Option<u64>,
 }

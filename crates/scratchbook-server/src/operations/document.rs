@@ -13,7 +13,7 @@ const SERVER: &str = "Server";
 #[derive(utoipa::OpenApi)]
 #[openapi(
     paths(health, ready),
-    tags((name = SERVER, description = "Whether the server is there and can work; for everybody."))
+    tags((name = SERVER, description = "Health checks. They need no token."))
 )]
 struct Parts;
 
@@ -26,26 +26,26 @@ pub(crate) fn document() -> OpenApi {
 #[derive(ToSchema)]
 #[schema(example = json!({"status": "ready"}))]
 struct Health {
-    /// `ok` or `ready`; otherwise `unavailable`.
+    /// `ok` or `ready` if all is well, otherwise `unavailable`.
     status: String,
-    /// What is wrong with the store.
+    /// The problem with the store. Absent if there is none.
     #[schema(required = false)]
     store: HashMap<String, Value>,
 }
 
-/// Whether the server is up.
+/// Check whether the server is running.
 #[utoipa::path(
     get, path = "/health", operation_id = "health", tag = SERVER,
-    responses((status = 200, description = "It is.", body = Health))
+    responses((status = 200, description = "The server is running.", body = Health))
 )]
 fn health() {}
 
-/// Whether requests can be served, which needs the store.
+/// Check whether the server and its store can answer requests.
 #[utoipa::path(
     get, path = "/health/ready", operation_id = "ready", tag = SERVER,
     responses(
-        (status = 200, description = "They can.", body = Health),
-        (status = 503, description = "They cannot.", body = Health),
+        (status = 200, description = "The server and its store are ready.", body = Health),
+        (status = 503, description = "The store cannot be reached.", body = Health),
     )
 )]
 fn ready() {}

@@ -25,7 +25,7 @@ const UNKNOWN: &str = "application/octet-stream";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadArtifact {
-    /// The version, from 0; absent, the newest.
+    /// The version, from 0. The newest if absent.
     version: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Data(#[expect(dead_code, reason = "the document alone reads it
 pub(super) struct ArtifactPage {
     /// The names in byte order, those of the user with `user:` before them.
     names: Vec<String>,
-    /// Asks for the next page; `null` at the end.
+    /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct ArtifactPage {
 pub(super) struct VersionPage {
     /// The versions, oldest first.
     versions: Vec<VersionBody>,
-    /// Asks for the next page; `null` at the end.
+    /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
 }
 
@@ -86,11 +86,11 @@ impl From<ArtifactVersion> for VersionBody {
     }
 }
 
-/// List the artifacts that a session sees, its own and its user's.
+/// List the artifacts of a session and of its user.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "listArtifacts",
     tag = ARTIFACTS, params(SessionPath, Paged),
-    responses((status = 200, description = "A page of their names.", body = ArtifactPage), Refusals)
+    responses((status = 200, description = "One page of names.", body = ArtifactPage), Refusals)
 )]
 pub(super) async fn list(scope: SessionScope, Query(query): Query<Paged>) -> Answer<ArtifactPage> {
     let size = page_size("pageSize", query.page_size)?;
@@ -105,7 +105,7 @@ pub(super) async fn list(scope: SessionScope, Query(query): Query<Paged>) -> Ans
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
     operation_id = "listArtifactVersions", tag = ARTIFACTS, params(SessionPath, ArtifactPath, Paged),
-    responses((status = 200, description = "A page of them.", body = VersionPage), Refusals)
+    responses((status = 200, description = "One page.", body = VersionPage), Refusals)
 )]
 pub(super) async fn versions(
     scope: SessionScope,
@@ -126,8 +126,8 @@ pub(super) async fn versions(
 
 /// Download an artifact.
 ///
-/// The bytes as they were saved, with their content type; text as UTF-8. A browser saves them as a file and runs
-/// nothing of them.
+/// The bytes are as they were saved, with their content type; text is UTF-8. A browser saves them as a file and
+/// does not run them.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "getArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath, ReadArtifact),
@@ -162,12 +162,12 @@ pub(super) async fn get(
 
 /// Save a new version of an artifact.
 ///
-/// The body is the data, of any kind; its content type is kept with it. `user:` before the name makes it the user's, seen
-/// from all the user's sessions.
+/// The body is the data, and its content type is stored with it. If the name begins with `user:`, all sessions of the
+/// user share the artifact.
 #[utoipa::path(
     put, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "saveArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath), request_body(content = Data, content_type = UNKNOWN),
-    responses((status = 201, description = "What is known of the version.", body = VersionBody), WriteRefusals)
+    responses((status = 201, description = "The metadata of the version.", body = VersionBody), WriteRefusals)
 )]
 pub(super) async fn save(
     scope: SessionScope,
@@ -194,7 +194,7 @@ pub(super) async fn save(
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "deleteArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath),
-    responses((status = 204, description = "It is not there any more."), Refusals)
+    responses((status = 204, description = "It is deleted, or did not exist."), Refusals)
 )]
 pub(super) async fn delete(
     scope: SessionScope,

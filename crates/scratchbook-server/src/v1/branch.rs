@@ -17,10 +17,10 @@ use crate::openapi::path::SessionPath;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"at": 3, "id": "s1-again"}))]
 pub(super) struct Fork {
-    /// The number of the last event that is copied, 0 for none; if absent, all are.
+    /// The number of the last event to copy; 0 for none. All events if absent.
     #[serde(default)]
     at: Option<u64>,
-    /// The id of the new session; empty or absent, one is made.
+    /// The id of the new session. One is generated if it is empty or absent.
     #[serde(default)]
     #[schema(max_length = 512)]
     id: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Rewound {
     event: Stored,
 }
 
-/// Fork a session: a new one of the same user, with the events and the state that this one had at an event.
+/// Fork a session: create a session of the same user with the events and the state up to an event of this one.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/fork", operation_id = "forkSession", tag = SESSIONS,
     params(SessionPath), request_body = Fork,
@@ -73,7 +73,7 @@ pub(super) async fn fork(
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/rewind", operation_id = "rewindSession", tag = SESSIONS,
     params(SessionPath), request_body = Rewind,
-    responses((status = 200, description = "The event that did it.", body = Rewound), WriteRefusals)
+    responses((status = 200, description = "The event that records the change.", body = Rewound), WriteRefusals)
 )]
 pub(super) async fn rewind(scope: SessionScope, _: NoQuery, Body(body): Body<Rewind>) -> Answer<Rewound> {
     let event = scope.app_state.store.rewind(&scope.key, &body.before_invocation_id).await;

@@ -13,15 +13,18 @@ use crate::app_state::AppState;
 #[openapi(
     components(schemas(ErrorBody)),
     tags(
-        (name = SESSIONS, description = "Make, read, find, change, fork, rewind and delete sessions."),
-        (name = EVENTS, description = "Append events, and read them."),
-        (name = STATE, description = "State by scope: of a session, a user, an app. Operations count, guards refuse."),
-        (name = TIME, description = "What was: differences, who wrote what, what was done to a key."),
-        (name = FEEDS, description = "What is committed, page by page or as it comes: no gap, nothing twice."),
-        (name = RUNS, description = "Begin runs of agents, follow them, cancel them."),
-        (name = ARTIFACTS, description = "Named, versioned data of a session or, with `user:` before the name, of a user."),
-        (name = USERS, description = "Who the users of an app are, and an end to all that is known of one."),
-        (name = UPKEEP, description = "Is what is stored what was committed, and what of it may go.")
+        (name = SESSIONS, description = "Create, read, find, change, fork, rewind and delete sessions."),
+        (name = EVENTS, description = "Append and read events."),
+        (name = STATE, description = "Read and change the state of a session, a user or an app. Operations such as \
+            `increment` are carried out in the commit, and guards refuse a commit whose assumptions do not hold."),
+        (name = TIME, description = "Read the past: differences between two events, who wrote each key, and the history \
+            of a key."),
+        (name = FEEDS, description = "Read commits page by page, or follow them as a stream, without gaps and without \
+            duplicates."),
+        (name = RUNS, description = "Start, follow and cancel runs of agents."),
+        (name = ARTIFACTS, description = "Named, versioned data of a session, or of a user if the name begins with `user:`."),
+        (name = USERS, description = "List the users of an app, and erase all data of a user."),
+        (name = UPKEEP, description = "Verify stored data, prune events and logs, and delete expired sessions.")
     )
 )]
 struct Parts;

@@ -42,9 +42,9 @@ pub(super) struct Problem {
     /// `internal`.
     #[schema(value_type = String)]
     kind: &'static str,
-    /// What was wrong and what would be right, for people. It names keys, and shows no value of the state.
+    /// What was wrong and what would be right, for people to read. It names keys but shows no values.
     message: String,
-    /// Of a `conflict`: the keys that conflict.
+    /// The keys that conflict, if the kind is `conflict`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     conflicts: Vec<KeyInTheWay>,
@@ -56,17 +56,17 @@ pub(super) struct Problem {
 struct KeyInTheWay {
     /// The key, with its prefix.
     key: String,
-    /// `changed`: it was written since it was seen. `guard`: it is not what the write expects.
+    /// `changed`: it was written since the writer saw it. `guard`: its value is not the expected one.
     cause: Cause,
-    /// What the write expects; absent if that is nothing, or if you may not read.
+    /// The value that the write expects. Absent if it expects no value, or if the token may not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     read: Option<Value>,
-    /// What is stored; absent if nothing is, or if you may not read.
+    /// The value that is stored. Absent if there is none, or if the token may not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     found: Option<Value>,
-    /// Who wrote what is stored, as far as it is known and concerns you.
+    /// Who wrote the stored value, as far as it is known and within the token's reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     writer: Option<Writer>,
 }
@@ -91,7 +91,7 @@ impl ApiError {
             return error.into();
         }
         let conflicts = error.conflicts().iter().cloned().map(|mut conflict| {
-            conflict.writer = conflict.writer.map(|writer| Writer::within_reach(writer, caller, app_name));
+            conflict.writer = conflict.writer.map(|writer| caller.known_writer(writer, app_name));
             conflict
         });
         let error = Error::conflict(conflicts.collect());
@@ -168,45 +168,50 @@ pub(super) struct WriteRefusals;
 const REFUSALS: [(&str, &str, &str, &str); 9] = [
     (
         "400",
-        "What was sent can never be right, or the store is not in a state for it.",
+        "The request is invalid, or the store is not in a state that allows it.",
         "invalid_argument",
         "limit: invalid digit found in string",
     ),
     (
         "401",
-        "The server wants a token, and there is none, or none that it knows.",
+        "The token is missing or unknown.",
         "unauthenticated",
         "there is no token; send 'Authorization: Bearer TOKEN'",
     ),
     (
         "403",
-        "The token lacks the right that this takes.",
+        "The token lacks the right that this operation needs.",
         "permission_denied",
         "this takes the right 'admin', which your token lacks",
     ),
     (
         "404",
-        "There is no such app, user, session, event or key, or it is not yours to see.",
+        "The app, user, session, event or key does not exist, or is outside the token's reach.",
         "not_found",
         "session not found: shop/alice/s1; create it first",
     ),
     (
         "413",
-        "The answer would be too large, or the body is, or something in it.",
+        "The body, a part of it, or the answer is too large.",
         "payload_too_large",
         "the answer has more than the 33554432 bytes that an answer may have; ask for less of it",
     ),
-    ("429", "A queue or a limit is full.", "resource_exhausted", "the store's queue is full; try again"),
+    (
+        "429",
+        "A queue is full or a limit is reached; try again later.",
+        "resource_exhausted",
+        "the store's queue is full; try again",
+    ),
     (
         "500",
-        "A defect, or stored data that cannot be read.",
+        "The server has a defect, or stored data cannot be read.",
         "data_corrupted",
         "the event 3 of shop/alice/s1 is missing",
     ),
-    ("501", "This store cannot do it.", "unsupported", "this store keeps no feed"),
+    ("501", "The store does not support this operation.", "unsupported", "this store keeps no feed"),
     (
         "503",
-        "The store cannot be reached, or cannot write, just now. Its log says why.",
+        "The store cannot be reached or cannot write at the moment. The server's log has the reason.",
         "unavailable",
         "the store cannot do this just now; try again later",
     ),
@@ -215,19 +220,19 @@ const REFUSALS: [(&str, &str, &str, &str); 9] = [
 const WRITE_REFUSALS: [(&str, &str, &str, &str); 3] = [
     (
         "408",
-        "The body did not come in the time that it may take.",
+        "The body did not arrive in time.",
         "unavailable",
         "the body did not come within the 30 seconds that it may take",
     ),
     (
         "409",
-        "Somebody was faster, a guard does not hold, or it is there already with other content.",
+        "Another writer committed first, a guard does not hold, or the id exists with other content.",
         "conflict",
         "'step' was changed since it was read; read again, then try again",
     ),
     (
         "415",
-        "The body is not said to be JSON.",
+        "The content type of the body is not JSON.",
         "invalid_argument",
         "the body's content type is 'text/plain'; send 'application/json'",
     ),

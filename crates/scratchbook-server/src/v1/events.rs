@@ -27,10 +27,10 @@ use crate::openapi::path::{EventPath, NumberPath, SessionPath};
     "conflict": "by_key", "seen": {"seq": 3, "user": 17, "app": 12},
 }))]
 pub(super) struct Append {
-    /// The event. With an id it is safe to send it again.
+    /// The event. If it has an id, the request can safely be sent again.
     event: Given,
-    /// Operations and guards by key, carried out in the commit besides the event's `stateDelta`. The event is stored with
-    /// what they come to.
+    /// Operations and guards by key, carried out in the commit in addition to the event's `stateDelta`. The event is
+    /// stored with their results.
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
@@ -60,7 +60,7 @@ impl Sent for Append {
     "positions": {"user": 18, "app": 0},
 }))]
 pub(super) struct Appended {
-    /// `stored` by this call, or `replayed`: it was there already with the same content, and nothing has changed.
+    /// `stored` by this request, or `replayed`: it was already stored with the same content, and nothing has changed.
     outcome: Done,
     /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes if you may
     /// not read.
@@ -85,16 +85,17 @@ enum Done {
     Replayed,
 }
 
-/// Which events are listed.
+/// The query for a list of events.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListEvents {
-    /// The first ones with a number above this one; 0, and if not given, from the beginning.
+    /// Events after this number, the first ones first. From the beginning if absent.
     after: Option<u64>,
-    /// The last ones with a number below this one, in place of `after`.
+    /// The last events before this number, in place of `after`.
     before: Option<u64>,
-    /// How many at most, 1 to 1,000. A page has fewer if they have more than 4 MiB: `next` says whether there are more.
+    /// The largest number of events, 1 to 1,000. A page has fewer if they exceed 4 MiB; `next` says whether there are
+    /// more.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -112,15 +113,15 @@ pub(super) struct ListEvents {
 pub(super) struct EventPage {
     /// The events, the one with the smallest number first.
     events: Vec<Stored>,
-    /// How many events the session has had: the number of the last one. `null` if the store has not counted them.
+    /// The number of the last event. `null` if the store does not know it.
     event_count: Option<u64>,
-    /// Asks for the next page the same way, as `after` or `before`; `null` at the end.
+    /// The `after` or `before` of the next page. `null` on the last page.
     next: Option<u64>,
 }
 
-/// Append an event: it, its changes in all scopes, its number and the update time, in one commit.
+/// Append an event. The event, its changes in all scopes, its number and the update time are one commit.
 ///
-/// Writing `app:` keys takes the right `app`.
+/// Writing `app:` keys needs the right `app`.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/events", operation_id = "appendEvent", tag = EVENTS,
     params(SessionPath), request_body = Append,
@@ -149,11 +150,11 @@ pub(super) async fn commit(
     Ok(Json(Appended { outcome, event: Stored::told(event, &scope.caller), positions }))
 }
 
-/// List a session's events, page by page, either way.
+/// List a session's events page by page, forwards or backwards.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events", operation_id = "listEvents", tag = EVENTS,
     params(SessionPath, ListEvents),
-    responses((status = 200, description = "A page of them.", body = EventPage), Refusals)
+    responses((status = 200, description = "One page.", body = EventPage), Refusals)
 )]
 pub(super) async fn list(scope: SessionScope, Query(query): Query<ListEvents>) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
@@ -206,7 +207,7 @@ pub(super) async fn by_number(scope: SessionScope, PathSeq(seq): PathSeq, _: NoQ
 
 /// Read one event by its id.
 ///
-/// The search begins at the last event: the older the event, the longer it takes.
+/// The search begins at the last event, so that older events take longer.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events/by-id/{event}", operation_id = "getEventById",
     tag = EVENTS, params(SessionPath, EventPath),

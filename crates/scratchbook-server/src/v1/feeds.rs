@@ -14,21 +14,21 @@ use crate::answers::json;
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
 
-/// Which part of a feed.
+/// The query of a page of a feed.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadFeed {
-    /// Where to begin if there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    /// Where to begin without a cursor: at the oldest commit that is kept, or at the next commit.
     #[param(inline, default = "beginning")]
     from: Option<Origin>,
-    /// The cursor of an entry or a page: reading goes on after it.
+    /// The cursor of an entry or a page. Reading continues after it.
     cursor: Option<String>,
-    /// Only commits that change a key with this beginning: `user:cart`, `app:`, or `step` for a session's own keys.
+    /// Only commits that change a key with this prefix: `user:cart`, `app:`, or `step` for a session's own keys.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
-    /// About how many entries are read, 1 to 1,000; fewer if they are large.
+    /// The approximate number of entries, 1 to 1,000. Fewer if they are large.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -40,7 +40,7 @@ pub(super) struct ReadFeed {
 pub(super) enum Origin {
     /// At the oldest commit that is kept.
     Beginning,
-    /// With what is committed from now on.
+    /// At the next commit.
     Now,
 }
 
@@ -53,35 +53,35 @@ pub(super) enum Origin {
 pub(super) struct FeedPage {
     /// The commits; those of one session, user or app are in their order.
     entries: Vec<Entry>,
-    /// Reading goes on from here. The end is reached if there are no entries and this is the cursor of before.
+    /// The cursor of the next page. An empty page with an unchanged cursor is the end.
     cursor: Cursor,
 }
 
-/// Read what was committed to a session.
+/// Read the commits of a session.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/feed", operation_id = "sessionFeed", tag = FEEDS,
     params(SessionPath, ReadFeed),
-    responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
+    responses((status = 200, description = "One page of the feed.", body = FeedPage), Refusals)
 )]
 pub(super) async fn of_session(scope: SessionScope, Query(query): Query<ReadFeed>) -> Result<Response, ApiError> {
     list(&scope.app_state, Watched::session(scope.key), query).await
 }
 
-/// Read what was committed by a user's sessions, and to the user's keys.
+/// Read the commits of a user's sessions and to the user's keys.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/feed", operation_id = "userFeed", tag = FEEDS, params(UserPath, ReadFeed),
-    responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
+    responses((status = 200, description = "One page of the feed.", body = FeedPage), Refusals)
 )]
 pub(super) async fn of_user(scope: UserScope, Query(query): Query<ReadFeed>) -> Result<Response, ApiError> {
     list(&scope.app_state, scope.owner()?.into(), query).await
 }
 
-/// Read what was committed in an app.
+/// Read the commits of an app.
 ///
 /// The whole app has to be within the token's reach.
 #[utoipa::path(
     get, path = "/apps/{app}/feed", operation_id = "appFeed", tag = FEEDS, params(AppPath, ReadFeed),
-    responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
+    responses((status = 200, description = "One page of the feed.", body = FeedPage), Refusals)
 )]
 pub(super) async fn of_app(scope: AppScope, Query(query): Query<ReadFeed>) -> Result<Response, ApiError> {
     list(&scope.app_state, scope.owner()?.into(), query).await

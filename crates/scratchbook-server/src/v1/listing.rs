@@ -15,26 +15,26 @@ use crate::answers::json;
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, UserPath};
 
-/// Which sessions are listed.
+/// The query for a list of sessions.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListSessions {
-    /// Only those with this text in their title, in upper or lower case.
+    /// Only sessions whose title contains this text, ignoring case.
     title: Option<String>,
-    /// Only those with this label, as `NAME=VALUE`; of several, all are required.
+    /// Only sessions with this label, as `NAME=VALUE`. If given several times, all are required.
     #[serde(default)]
     #[param(example = json!(["team=food"]))]
     label: Vec<String>,
-    /// Which come first: those updated longest ago, or last.
+    /// The order: least recently or most recently updated first.
     #[serde(default)]
     #[param(inline)]
     order: Order,
-    /// How many at most in a page, 1 to 1,000.
+    /// The largest number of items in a page, 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     page_size: usize,
-    /// The `nextPageToken` of the page before.
+    /// The `nextPageToken` of the previous page.
     page_token: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct SessionPage {
     /// The state of the app, with its prefix. A session's merged state is its own keys, the user's and the app's.
     #[schema(value_type = BTreeMap<String, Value>)]
     app_state: StateMap,
-    /// Asks for the next page; `null` at the end.
+    /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct SessionPage {
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions", operation_id = "listUserSessions", tag = SESSIONS,
     params(UserPath, ListSessions),
-    responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
+    responses((status = 200, description = "One page.", body = SessionPage), Refusals)
 )]
 pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;
@@ -86,7 +86,7 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>)
 #[utoipa::path(
     get, path = "/apps/{app}/sessions", operation_id = "listAppSessions", tag = SESSIONS,
     params(AppPath, ListSessions),
-    responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
+    responses((status = 200, description = "One page.", body = SessionPage), Refusals)
 )]
 pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;

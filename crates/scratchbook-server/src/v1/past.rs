@@ -11,14 +11,14 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::Refusals;
 use super::request::{NoQuery, Query, page_size, usual};
 use super::sessions::{no_session, read};
-use super::shape::{LogChange, Write, Writer};
+use super::shape::{LogChange, Write};
 use super::{ApiError, AppScope, SessionScope, TIME, UserScope};
 use crate::access::Caller;
 use crate::answers::json;
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
 
-/// Between which two events.
+/// The query for a comparison.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -26,19 +26,19 @@ pub(super) struct Between {
     /// The number of an event, 0 for the session's creation.
     #[param(example = 0)]
     before: u64,
-    /// The number of another, mostly a later one.
+    /// The number of another event, usually a later one.
     #[param(example = 3)]
     after: u64,
 }
 
-/// A key in two states; they differ.
+/// A key that differs between two states.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it stands for the library's type in the document")]
 struct KeyDiff {
-    /// The value in the first state; absent if the key is.
+    /// The value in the first state. Absent if the key is absent.
     #[schema(required = false)]
     before: Value,
-    /// The value in the second state; absent if the key is.
+    /// The value in the second state. Absent if the key is absent.
     #[schema(required = false)]
     after: Value,
 }
@@ -48,10 +48,10 @@ struct KeyDiff {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadHistory {
-    /// The key: of a session with its prefix, of a user or an app without one.
+    /// The key: with its prefix for a session, without one for a user or an app.
     #[param(example = "cart")]
     key: String,
-    /// How many at most, 1 to 1,000.
+    /// The largest number of items, 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -67,7 +67,7 @@ pub(super) struct ReadLogHistory {
     key: String,
     /// Only writes before this position: that of the last one on the page before.
     before: Option<u64>,
-    /// How many at most, 1 to 1,000.
+    /// The largest number of items, 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -82,7 +82,7 @@ pub(super) struct ReadLogHistory {
 pub(super) struct History {
     /// The key.
     key: String,
-    /// The writes, the latest first; fewer than were asked for if they have more than 16 MiB.
+    /// The writes, the latest first. Fewer than asked for if they exceed 16 MiB.
     writes: Vec<Write>,
 }
 
@@ -91,11 +91,11 @@ pub(super) struct History {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadLog {
-    /// Changes after this position: the `position` of the page before; 0 for the beginning.
+    /// Changes after this position: the `position` of the previous page, 0 for the beginning.
     #[serde(default)]
     #[param(required = false)]
     after: u64,
-    /// About how many, 1 to 1,000: a page holds commits whole.
+    /// The approximate number of changes, 1 to 1,000. A page never splits a commit.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -110,11 +110,11 @@ pub(super) struct ReadLog {
 pub(super) struct LogPage {
     /// The changes, in their order.
     changes: Vec<LogChange>,
-    /// Where reading goes on, as `after`.
+    /// The `after` of the next page.
     position: u64,
 }
 
-/// See what changed in a session's merged state between two of its events, either way round.
+/// Compare a session's merged state at two of its events, in either order.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/diff", operation_id = "diffSession", tag = TIME,
     params(SessionPath, Between),
@@ -127,7 +127,7 @@ pub(super) async fn diff(scope: SessionScope, Query(query): Query<Between>) -> R
     Ok(json(scope.app_state.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
 }
 
-/// See who wrote each key of a session's merged state.
+/// Show who wrote each key of a session's merged state.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/blame", operation_id = "blameSession", tag = TIME,
     params(SessionPath),
@@ -143,14 +143,14 @@ pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, A
     let writers = scope.app_state.store.sessions.blame(&scope.key).await?;
     let writes = writers.into_iter().map(|(key, writer)| {
         let value = session.state().get(&key).cloned();
-        (key, Write::new(value, Writer::within_reach(writer, &scope.caller, scope.key.app_name())))
+        (key, Write::new(value, scope.caller.known_writer(writer, scope.key.app_name())))
     });
     Ok(json(writes.collect::<BTreeMap<String, Write>>()).await?)
 }
 
-/// See what was written to a key of a session, and by whom.
+/// List the writes to a key of a session, with their authors.
 ///
-/// For a key of the user or the app this covers writes by any session. What was pruned has no history.
+/// For a key of the user or the app this covers writes by any session. Pruned writes are missing.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/history", operation_id = "sessionKeyHistory", tag = TIME,
     params(SessionPath, ReadHistory),
@@ -166,12 +166,12 @@ pub(super) async fn history(scope: SessionScope, Query(query): Query<ReadHistory
 /// Other users may have written a key of the app.
 fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> Write {
     if Scope::split(name).0 == Scope::App {
-        write.writer = Writer::within_reach(write.writer, caller, key.app_name());
+        write.writer = caller.known_writer(write.writer, key.app_name());
     }
     write.into()
 }
 
-/// See what was written to a key of an app, and by whom.
+/// List the writes to a key of an app, with their authors.
 #[utoipa::path(
     get, path = "/apps/{app}/history", operation_id = "appKeyHistory", tag = TIME, params(AppPath, ReadLogHistory),
     responses((status = 200, description = "The writes.", body = History), Refusals)
@@ -180,7 +180,7 @@ pub(super) async fn history_of_app(scope: AppScope, Query(query): Query<ReadLogH
     log_history(&scope.app_state, &scope.owner()?, query).await
 }
 
-/// See what was written to a key of a user, and by whom.
+/// List the writes to a key of a user, with their authors.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/history", operation_id = "userKeyHistory", tag = TIME,
     params(UserPath, ReadLogHistory),
@@ -198,7 +198,7 @@ pub(super) async fn history_of_user(
 /// Applied in order, the changes give the state.
 #[utoipa::path(
     get, path = "/apps/{app}/changes", operation_id = "listAppChanges", tag = TIME, params(AppPath, ReadLog),
-    responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
+    responses((status = 200, description = "One page of the log.", body = LogPage), Refusals)
 )]
 pub(super) async fn log_of_app(scope: AppScope, Query(query): Query<ReadLog>) -> Result<Response, ApiError> {
     log(&scope.app_state, &scope.owner()?, query).await
@@ -210,7 +210,7 @@ pub(super) async fn log_of_app(scope: AppScope, Query(query): Query<ReadLog>) ->
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/changes", operation_id = "listUserChanges", tag = TIME,
     params(UserPath, ReadLog),
-    responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
+    responses((status = 200, description = "One page of the log.", body = LogPage), Refusals)
 )]
 pub(super) async fn log_of_user(scope: UserScope, Query(query): Query<ReadLog>) -> Result<Response, ApiError> {
     log(&scope.app_state, &scope.owner()?, query).await
@@ -237,12 +237,12 @@ pub(super) struct Initial {
     /// The session's own keys and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
-    /// The number of the last event that is folded into it: 0 for what the session was made with; events up to there
+    /// The number of the last event that is part of it. 0 for the state of the creation; otherwise the events up to there
     /// were pruned.
     seq: u64,
 }
 
-/// Read a session's initial state: what it was made with, or what pruned events left.
+/// Read a session's initial state: that of its creation, or that after the pruned events.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/initial-state", operation_id = "getInitialState",
     tag = TIME, params(SessionPath),

@@ -182,15 +182,15 @@ pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Paged {
-    /// How many at most in a page, 1 to 1,000.
+    /// The largest number of items in a page, 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     pub(super) page_size: usize,
-    /// The `nextPageToken` of the page before.
+    /// The `nextPageToken` of the previous page.
     pub(super) page_token: Option<String>,
 }
 
-/// The last event that a client has seen when it resumes a stream; browsers send it by themselves.
+/// The last event that a client has seen when it resumes a stream. Browsers send it by themselves.
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// [`LAST_EVENT_ID`], for the document.
@@ -198,7 +198,7 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "the document alone reads it")]
 pub(super) struct Resume {
-    /// The `id` that was received last: the stream goes on after it, whatever the query says.
+    /// The `id` that was received last. The stream continues after it, whatever the query says.
     #[param(rename = "Last-Event-ID")]
     last_event_id: Option<String>,
 }

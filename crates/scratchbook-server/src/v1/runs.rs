@@ -45,19 +45,19 @@ pub(super) struct RunBody {
     #[serde(default, alias = "newMessage")]
     #[schema(required = false)]
     message: Value,
-    /// State that the run begins with: keys, with their prefixes, and their new values.
+    /// Changes to the state, committed together with the message: keys with their prefixes, and their new values.
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     state_delta: Option<StateDelta>,
-    /// Whether pieces of a reply are shown before it is whole.
+    /// Whether text is streamed in pieces.
     #[serde(default)]
     #[schema(required = false)]
     streaming: bool,
-    /// The run's id; absent, one is made.
+    /// The run's id. One is generated if absent.
     #[serde(default)]
     #[schema(max_length = 512)]
     invocation_id: Option<String>,
-    /// Kept beside the events of the run.
+    /// Metadata stored with each event of the run.
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     custom_metadata: Option<Map<String, Value>>,
@@ -112,7 +112,7 @@ pub(super) struct End {
     error: Option<Problem>,
 }
 
-/// Begin a run of the app's agent, and follow it.
+/// Start a run of the app's agent and follow it.
 ///
 /// A stream of server-sent events: `run` names the invocation; `event` has an event that is stored, with its id; `piece`
 /// has a part of a reply that is not whole yet; `end` says how the run ended. The run goes on when its client is gone.
@@ -120,7 +120,7 @@ pub(super) struct End {
     post, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "startRun", tag = RUNS,
     params(SessionPath), request_body = RunBody,
     responses((
-        status = 200, description = "What the run does, as it comes.",
+        status = 200, description = "The events of the run, as they happen.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), WriteRefusals)
@@ -141,14 +141,14 @@ pub(super) async fn start(
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 
-/// Follow a run, also one that is over, from the place at which a client was cut off.
+/// Follow a run from where a client lost its connection, even after the run has ended.
 ///
-/// A client forgets the pieces of a reply whose whole it has not seen, and misses nothing.
+/// A client that discards the pieces of an incomplete reply misses nothing.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "followRun", tag = RUNS,
     params(RunPath, After, Resume),
     responses((
-        status = 200, description = "What the run does, as it comes.",
+        status = 200, description = "The events of the run, as they happen.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), Refusals)
@@ -171,7 +171,7 @@ pub(super) async fn resume(
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "listRuns", tag = RUNS,
     params(SessionPath),
-    responses((status = 200, description = "They are.", body = RunList), Refusals)
+    responses((status = 200, description = "The runs that are under way.", body = RunList), Refusals)
 )]
 pub(super) async fn list(scope: SessionScope, _: NoQuery) -> Json<RunList> {
     let runs = scope.app_state.runs.list(&scope.key);
@@ -183,7 +183,7 @@ pub(super) async fn list(scope: SessionScope, _: NoQuery) -> Json<RunList> {
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "cancelRun",
     tag = RUNS, params(RunPath),
-    responses((status = 200, description = "It has ended, and so.", body = End), Refusals)
+    responses((status = 200, description = "How the run ended.", body = End), Refusals)
 )]
 pub(super) async fn cancel(
     SessionScope { key, app_state, .. }: SessionScope,

@@ -30,11 +30,11 @@ use crate::openapi::path::{SessionPath, UserPath};
     "timeToLive": 86400,
 }))]
 pub(super) struct CreateSession {
-    /// The id; empty or absent, one is made. At most 512 bytes, no control characters.
+    /// The id. One is generated if it is empty or absent. At most 512 bytes, no control characters.
     #[serde(default)]
     #[schema(max_length = 512)]
     id: Option<String>,
-    /// State to begin with. `user:` and `app:` keys go to the user and the app, `temp:` keys are dropped.
+    /// The initial state. `user:` and `app:` keys go to the user and the app, `temp:` keys are dropped.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     state: Map<String, Value>,
@@ -50,15 +50,15 @@ pub(super) struct CreateSession {
     #[serde(default)]
     #[schema(required = false)]
     labels: BTreeMap<String, String>,
-    /// When it was made, in seconds since 1970; absent, now.
+    /// When it was created, in seconds since 1970. Now if absent.
     #[serde(default)]
     #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
     create_time: Option<f64>,
-    /// When it expires, in seconds since 1970; absent, never.
+    /// When it expires, in seconds since 1970. Never if absent.
     #[serde(default)]
     #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
     expire_time: Option<f64>,
-    /// After how many seconds it expires, in place of `expireTime`.
+    /// The number of seconds until it expires, in place of `expireTime`.
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     time_to_live: Option<f64>,
@@ -135,9 +135,9 @@ pub(super) struct UpdateSession {
 
 impl Sent for UpdateSession {}
 
-/// Make a session.
+/// Create a session.
 ///
-/// Writing `app:` keys takes the right `app`.
+/// Writing `app:` keys needs the right `app`.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions", operation_id = "createSession", tag = SESSIONS,
     params(UserPath), request_body = CreateSession,
@@ -176,7 +176,7 @@ pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadSession>) -
 
 /// Change a session's title, labels and expiry.
 ///
-/// They are not part of the state: no event records the change.
+/// They are not part of the state, and no event records the change.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "updateSession", tag = SESSIONS,
     params(SessionPath), request_body = UpdateSession,
@@ -208,7 +208,7 @@ pub(super) async fn update(
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "deleteSession", tag = SESSIONS,
     params(SessionPath),
-    responses((status = 204, description = "It is not there any more."), Refusals)
+    responses((status = 204, description = "It is deleted, or did not exist."), Refusals)
 )]
 pub(super) async fn delete(scope: SessionScope, _: NoQuery) -> Result<StatusCode, ApiError> {
     scope.app_state.store.sessions.delete_session(&scope.key).await?;

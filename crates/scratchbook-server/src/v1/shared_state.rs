@@ -30,11 +30,11 @@ pub(super) struct ListState {
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
-    /// How many at most in a page, 1 to 1,000.
+    /// The largest number of items in a page, 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     page_size: usize,
-    /// The `nextPageToken` of the page before.
+    /// The `nextPageToken` of the previous page.
     page_token: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct StatePage {
     /// Keys without prefix, in byte order, and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
-    /// Asks for the next page; `null` at the end.
+    /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct StatePage {
     "author": "till", "stateDelta": {"open": true}, "operations": {"sold": [{"expect": 41}, {"increment": 1}]},
 }))]
 pub(super) struct PatchOwner {
-    /// Who changes it; the log keeps the name.
+    /// The author of the change. The log records the name.
     author: String,
     /// Keys, without prefix, and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key.
     #[serde(default)]
@@ -97,7 +97,7 @@ pub(super) struct Patched {
 /// The whole app has to be within the token's reach.
 #[utoipa::path(
     get, path = "/apps/{app}/state", operation_id = "getAppState", tag = STATE, params(AppPath, ListState),
-    responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
+    responses((status = 200, description = "One page of the state.", body = StatePage), Refusals)
 )]
 pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListState>) -> Result<Response, ApiError> {
     list(&scope.app_state, &scope.owner()?, query).await
@@ -107,7 +107,7 @@ pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListState>) -> R
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/state", operation_id = "getUserState", tag = STATE,
     params(UserPath, ListState),
-    responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
+    responses((status = 200, description = "One page of the state.", body = StatePage), Refusals)
 )]
 pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListState>) -> Result<Response, ApiError> {
     list(&scope.app_state, &scope.owner()?, query).await
@@ -134,11 +134,11 @@ pub(super) async fn key_of_user(scope: UserScope, PathKey(key): PathKey, _: NoQu
 
 /// Change the state of an app, in one commit.
 ///
-/// Takes the right `app`, and the whole app within the token's reach.
+/// Needs the right `app`, and the whole app within the token's reach.
 #[utoipa::path(
     patch, path = "/apps/{app}/state", operation_id = "patchAppState", tag = STATE, params(AppPath),
     request_body = PatchOwner,
-    responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
+    responses((status = 200, description = "The result of the change.", body = Patched), WriteRefusals)
 )]
 pub(super) async fn patch_app(
     scope: AppScope,
@@ -153,7 +153,7 @@ pub(super) async fn patch_app(
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/state", operation_id = "patchUserState", tag = STATE, params(UserPath),
     request_body = PatchOwner,
-    responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
+    responses((status = 200, description = "The result of the change.", body = Patched), WriteRefusals)
 )]
 pub(super) async fn patch_user(scope: UserScope, _: NoQuery, Body(body): Body<PatchOwner>) -> Answer<Patched> {
     patch(&scope.app_state, &scope.owner()?, &scope.caller, body).await

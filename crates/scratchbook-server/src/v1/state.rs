@@ -17,14 +17,14 @@ use crate::answers;
 use crate::bodies::{self as counted, Shape};
 use crate::openapi::path::{KeyPath, SessionPath};
 
-/// Which state of a session is read.
+/// The query for a state.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadState {
-    /// As it stood when the event with this number had just been committed, 0 for the session's creation; absent, now.
+    /// The state right after the event with this number; 0 for the initial state. The current state if absent.
     at: Option<u64>,
-    /// Only these keys, with their prefixes; absent ones are left out.
+    /// Only these keys, with their prefixes. Keys that do not exist are left out.
     #[serde(default)]
     key: Vec<String>,
 }
@@ -34,7 +34,7 @@ pub(super) struct ReadState {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadKey {
-    /// As it stood when the event with this number had just been committed, 0 for the session's creation; absent, now.
+    /// The state right after the event with this number; 0 for the initial state. The current state if absent.
     at: Option<u64>,
 }
 
@@ -49,7 +49,8 @@ pub(super) struct SessionState {
     state: Map<String, Value>,
     /// The number of the event up to which it is the state. `null` if the store has not counted the events.
     seq: Option<u64>,
-    /// Of the state as it is now: how far it has seen what is stored.
+    /// For the current state, the positions up to which it was read. Send it back with a write that uses optimistic
+    /// locking.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<SeenPositions>,
 }
@@ -58,9 +59,9 @@ pub(super) struct SessionState {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"key": "cart", "value": {"milk": 2}}))]
 pub(super) struct KeyValue {
-    /// The key: of a session with its prefix, of a user or an app without one.
+    /// The key: with its prefix for a session, without one for a user or an app.
     pub(super) key: String,
-    /// Its value. `null` is a value: a key that is absent is a 404.
+    /// Its value. `null` is a value; an absent key is a 404.
     pub(super) value: Value,
 }
 
@@ -72,7 +73,7 @@ pub(super) struct KeyValue {
     "operations": {"user:orders": [{"increment": 1}]},
 }))]
 pub(super) struct PatchState {
-    /// Who changes it.
+    /// The author of the change.
     author: String,
     /// Keys, with their prefixes, and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key.
     #[serde(default)]
@@ -82,15 +83,15 @@ pub(super) struct PatchState {
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
-    /// The id of the event that does it. With one it is safe to send it again.
+    /// The id of the event that records the change. With an id, the request can safely be sent again.
     #[serde(default)]
     #[schema(max_length = 512)]
     event_id: Option<String>,
-    /// When it is refused as a `conflict` because of what others have committed.
+    /// The mode of optimistic locking: when the write is refused with `conflict`.
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,
-    /// What its writer has seen: for `by_key` and `by_session`.
+    /// What the writer has seen, for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "json::optional_object")]
     seen: Option<SeenPositions>,
 }
@@ -125,7 +126,7 @@ pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadState>) -> 
 
 /// Read one key of a session's state, now or at an event.
 ///
-/// Keys that a path cannot name, the empty one, `.` and `..`, are read with `key=` of the whole state.
+/// A path cannot name the empty key, `.` and `..`. Read them with `key=` of the whole state.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/state/{key}", operation_id = "getSessionKey", tag = STATE,
     params(SessionPath, KeyPath, ReadKey),
@@ -148,13 +149,13 @@ pub(super) async fn get_key(
     Ok(Json(KeyValue { key, value }))
 }
 
-/// Change the state of a session, by an event without content.
+/// Change the state of a session. The change is stored as an event without content.
 ///
-/// Writing `app:` keys takes the right `app`.
+/// Writing `app:` keys needs the right `app`.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}/state", operation_id = "patchSessionState", tag = STATE,
     params(SessionPath), request_body = PatchState,
-    responses((status = 200, description = "The event that did it.", body = Appended), WriteRefusals)
+    responses((status = 200, description = "The event that records the change.", body = Appended), WriteRefusals)
 )]
 pub(super) async fn patch(scope: SessionScope, _: NoQuery, Body(body): Body<PatchState>) -> Answer<Appended> {
     let delta = body.operations.with(body.state_delta)?;

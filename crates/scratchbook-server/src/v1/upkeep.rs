@@ -19,9 +19,9 @@ use crate::scope::{Admin, AdminOfAll};
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"events": 3, "keys": 2}))]
 pub(super) struct VerifiedBody {
-    /// How many events, or changes in a log, were folded.
+    /// How many events, or changes in a log, were read.
     events: u64,
-    /// How many keys they give, all equal to the stored ones.
+    /// How many keys resulted. All are equal to the stored ones.
     keys: u64,
 }
 
@@ -30,9 +30,10 @@ pub(super) struct VerifiedBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Prune, example = json!({"before": 1001, "limit": 500}))]
 pub(super) struct PruneRequest {
-    /// Of a session: events with a number below this one. Of a log: what was overwritten before this position.
+    /// For a session, the number of the first event to keep. For a log, values overwritten before this position are
+    /// removed.
     before: u64,
-    /// How many at most in this commit, 1 to 1,000.
+    /// The largest number to remove in this commit, 1 to 1,000.
     #[serde(default = "step")]
     #[schema(minimum = 1, maximum = 1000, default = 500, required = false)]
     limit: usize,
@@ -45,7 +46,7 @@ impl Sent for PruneRequest {}
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"limit": 500}))]
 pub(super) struct PruneExpired {
-    /// How many at most in this commit, 1 to 1,000.
+    /// The largest number to remove in this commit, 1 to 1,000.
     #[serde(default = "step")]
     #[schema(minimum = 1, maximum = 1000, default = 500, required = false)]
     limit: usize,
@@ -57,7 +58,7 @@ impl Sent for PruneExpired {}
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"pruned": 500}))]
 pub(super) struct Pruned {
-    /// How many events, changes or sessions: fewer than `limit` when it is done.
+    /// How many events, changes or sessions were removed. Fewer than `limit` if none are left to remove.
     pruned: u64,
 }
 
@@ -65,48 +66,48 @@ fn step() -> usize {
     500
 }
 
-/// Compute a session's state again from its events, and compare.
+/// Verify a session: compute its state again from its events and compare.
 ///
-/// A difference is a `data_corrupted` that names it.
+/// A difference is reported as `data_corrupted`, with the key or event.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/verify", operation_id = "verifySession", tag = UPKEEP,
     params(SessionPath),
-    responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
+    responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn session(scope: SessionScope, _: NoQuery) -> Answer<VerifiedBody> {
     let verified = scope.app_state.store.sessions.verify_session(&scope.key).await?;
     Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
-/// Compute an app's state again from its log, and compare.
+/// Verify an app's state: compute it again from its log and compare.
 ///
-/// A difference is a `data_corrupted` that names it.
+/// A difference is reported as `data_corrupted`, with the key or event.
 #[utoipa::path(
     get, path = "/apps/{app}/verify", operation_id = "verifyApp", tag = UPKEEP, params(AppPath),
-    responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
+    responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn app(scope: AppScope, _: NoQuery) -> Answer<VerifiedBody> {
     Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
-/// Compute a user's state again from its log, and compare.
+/// Verify a user's state: compute it again from its log and compare.
 ///
-/// A difference is a `data_corrupted` that names it.
+/// A difference is reported as `data_corrupted`, with the key or event.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/verify", operation_id = "verifyUser", tag = UPKEEP, params(UserPath),
-    responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
+    responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
 )]
 pub(super) async fn user(scope: UserScope, _: NoQuery) -> Answer<VerifiedBody> {
     Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
-/// Remove the oldest events of a session; the state they leave becomes its initial state.
+/// Remove the oldest events of a session. The state that they led to becomes its initial state.
 ///
-/// Takes the right `admin`. The state shown, and the numbers of later events, stay as they are.
+/// Needs the right `admin`. The state shown, and the numbers of later events, stay as they are.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/prune", operation_id = "pruneSession", tag = UPKEEP,
     params(SessionPath), request_body = PruneRequest,
-    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_session(
     scope: SessionScope,
@@ -120,13 +121,13 @@ pub(super) async fn prune_session(
     }))
 }
 
-/// Remove from the log of an app's state what was overwritten.
+/// Remove overwritten values from the log of an app's state.
 ///
-/// Takes the right `admin`. The last change of each key stays.
+/// Needs the right `admin`. The last change of each key stays.
 #[utoipa::path(
     post, path = "/apps/{app}/prune", operation_id = "pruneApp", tag = UPKEEP, params(AppPath),
     request_body = PruneRequest,
-    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_app(
     scope: AppScope,
@@ -137,13 +138,13 @@ pub(super) async fn prune_app(
     prune_log(&scope.app_state, &scope.owner()?, &body).await
 }
 
-/// Remove from the log of a user's state what was overwritten.
+/// Remove overwritten values from the log of a user's state.
 ///
-/// Takes the right `admin`. The last change of each key stays.
+/// Needs the right `admin`. The last change of each key stays.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/prune", operation_id = "pruneUser", tag = UPKEEP, params(UserPath),
     request_body = PruneRequest,
-    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_user(
     scope: UserScope,
@@ -156,10 +157,10 @@ pub(super) async fn prune_user(
 
 /// Delete expired sessions for good, of all apps.
 ///
-/// Takes the right `admin`, and everything within the token's reach.
+/// Needs the right `admin`, and everything within the token's reach.
 #[utoipa::path(
     post, path = "/prune-expired", operation_id = "pruneExpired", tag = UPKEEP, request_body = PruneExpired,
-    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_expired(
     State(app_state): State<AppState>,

@@ -18,18 +18,18 @@ use crate::openapi::path::{AppPath, UserPath};
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"users": ["alice", "bob"], "nextPageToken": null}))]
 pub(super) struct UserPage {
-    /// Who has a session, state with its log, or an artifact, in byte order.
+    /// The users with a session, state or an artifact, in byte order.
     users: Vec<String>,
-    /// Asks for the next page; `null` at the end.
+    /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
 }
 
 /// List the users of an app.
 ///
-/// Takes the right `admin`, and the whole app within the token's reach.
+/// Needs the right `admin`, and the whole app within the token's reach.
 #[utoipa::path(
     get, path = "/apps/{app}/users", operation_id = "listUsers", tag = USERS, params(AppPath, Paged),
-    responses((status = 200, description = "A page of them.", body = UserPage), Refusals)
+    responses((status = 200, description = "One page.", body = UserPage), Refusals)
 )]
 pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<UserPage> {
     scope.caller.check(Right::Admin)?;
@@ -46,13 +46,13 @@ pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<
     Ok(Json(UserPage { users, next_page_token }))
 }
 
-/// Erase a user of an app wholly: sessions, events, state, log and artifacts, in one commit.
+/// Erase all data of a user of an app in one commit: sessions, events, state, log and artifacts.
 ///
-/// Takes the right `admin`. There is no way back. The app's own state and its log
+/// Needs the right `admin`. This cannot be undone. The app's own state and its log
 /// stay, without the user's name in them.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}", operation_id = "eraseUser", tag = USERS, params(UserPath),
-    responses((status = 204, description = "Nothing is there of the user any more."), Refusals)
+    responses((status = 204, description = "All data of the user is erased."), Refusals)
 )]
 pub(super) async fn erase(scope: UserScope, _: NoQuery) -> Result<StatusCode, ApiError> {
     scope.caller.check(Right::Admin)?;

@@ -33,26 +33,26 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Follow {
-    /// Where to begin if there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    /// Where to begin without a cursor: at the oldest commit that is kept, or at the next commit.
     #[param(inline, default = "now")]
     from: Option<Origin>,
-    /// The cursor of an entry or a page: the stream goes on after it.
+    /// The cursor of an entry or a page. The stream continues after it.
     cursor: Option<String>,
-    /// Only commits that change a key with this beginning: `user:cart`, `app:`, or `step` for a session's own keys.
+    /// Only commits that change a key with this prefix: `user:cart`, `app:`, or `step` for a session's own keys.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
 }
 
-/// Follow what is committed to a session.
+/// Follow the commits of a session.
 ///
-/// A stream of server-sent events: `data` is an entry as in the feed, `id` its cursor. A client that was cut off sends the
-/// last `id` as `Last-Event-ID` and misses nothing. Every 15 seconds there is a sign of life.
+/// A stream of server-sent events: `data` is an entry as in the feed, `id` its cursor. After a lost connection
+/// a client sends the last `id` as `Last-Event-ID` and misses nothing. A heartbeat is sent every 15 seconds.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/watch", operation_id = "watchSession", tag = FEEDS,
     params(SessionPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they come.",
+        status = 200, description = "The entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAzIGUz\ndata: {\"type\":\"event\",\"cursor\":\"c2hvcCAzIGUz\",\"seq\":3}\n\n")
     ), Refusals)
@@ -65,14 +65,14 @@ pub(super) async fn session(
     follow(&scope.app_state, Watched::session(scope.key), query, &headers).await
 }
 
-/// Follow what is committed by a user's sessions, and to the user's keys.
+/// Follow the commits of a user's sessions and to the user's keys.
 ///
-/// As for a session.
+/// Works as for a session.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/watch", operation_id = "watchUser", tag = FEEDS,
     params(UserPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they come.",
+        status = 200, description = "The entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
     ), Refusals)
@@ -85,13 +85,13 @@ pub(super) async fn user(
     follow(&scope.app_state, scope.owner()?.into(), query, &headers).await
 }
 
-/// Follow what is committed in an app.
+/// Follow the commits of an app.
 ///
-/// As for a session. The whole app has to be within the token's reach.
+/// Works as for a session. The whole app has to be within the token's reach.
 #[utoipa::path(
     get, path = "/apps/{app}/watch", operation_id = "watchApp", tag = FEEDS, params(AppPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they come.",
+        status = 200, description = "The entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
     ), Refusals)

@@ -19,9 +19,9 @@ const VERSIONS: [(&str, &str); 2] = [("/v1beta1", ""), ("/v1", "V1")];
 #[openapi(
     paths(list_sessions, create_session, get_session, update_session, delete_session, append_event, list_events, operation),
     components(schemas(GoogleRefusal)),
-    tags((name = ENGINE, description = "Agent Engine Sessions of Vertex AI, for Google's own clients. An engine is an app; \
-        project and location stand in names alone, and may be left out: `/v1beta1/reasoningEngines/...` and \
-        `/v1/reasoningEngines/...` are the same."))
+    tags((name = ENGINE, description = "The API of Vertex AI's Agent Engine Sessions, for Google's own clients. An engine \
+        is an app. Project and location appear only in resource names and may be left out: `/v1beta1/reasoningEngines/...` \
+        and `/v1/reasoningEngines/...` work as well."))
 )]
 struct Parts;
 
@@ -49,16 +49,16 @@ fn name(item: &mut PathItem, end: &str) {
 #[derive(ToSchema)]
 #[schema(example = json!({"error": {"code": 404, "message": "there is no session s1", "status": "NOT_FOUND"}}))]
 struct GoogleRefusal {
-    /// What it is.
+    /// The error.
     error: GoogleStatus,
 }
 
-/// An error of Google's.
+/// An error, in the form of `google.rpc.Status`.
 #[derive(ToSchema)]
 struct GoogleStatus {
-    /// The status of the answer.
+    /// The HTTP status of the answer.
     code: u16,
-    /// What was wrong and what would be right, for people.
+    /// What was wrong and what would be right, for people to read.
     message: String,
     /// The name of a `google.rpc.Code`.
     status: String,
@@ -68,17 +68,17 @@ struct GoogleStatus {
 struct Refusals;
 
 const REFUSALS: [(&str, &str); 11] = [
-    ("400", "What was sent can never be right, or the session is not in a state for it."),
-    ("401", "No token, or none that lets in."),
-    ("403", "The token's rights are not enough."),
-    ("404", "There is no such engine, session or operation, or it is not yours to see."),
-    ("408", "The body did not come in the time that it may take."),
-    ("409", "It is there already, or somebody was faster."),
-    ("413", "The answer would be too large, or the body is, or something in it."),
-    ("429", "A queue or a limit is full."),
-    ("500", "A defect, or stored data that cannot be read."),
-    ("501", "This store cannot do it."),
-    ("503", "The store cannot be reached, or cannot write, just now."),
+    ("400", "The request is invalid, or the session is not in a state that allows it."),
+    ("401", "The token is missing or unknown."),
+    ("403", "The token lacks the right that this operation needs."),
+    ("404", "The engine, session or operation does not exist, or is outside the token's reach."),
+    ("408", "The body did not arrive in time."),
+    ("409", "It already exists, or another writer committed first."),
+    ("413", "The body, a part of it, or the answer is too large."),
+    ("429", "A queue is full or a limit is reached; try again later."),
+    ("500", "The server has a defect, or stored data cannot be read."),
+    ("501", "The store does not support this operation."),
+    ("503", "The store cannot be reached or cannot write at the moment."),
 ];
 
 impl IntoResponses for Refusals {
@@ -91,13 +91,13 @@ impl IntoResponses for Refusals {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct EnginePath {
-    /// The project, which only resource names show.
+    /// The project. It appears only in resource names.
     #[param(example = "my-project", min_length = 1)]
     project: String,
-    /// The location, which only resource names show.
+    /// The location. It appears only in resource names.
     #[param(example = "us-central1", min_length = 1)]
     location: String,
-    /// The engine's id: the app.
+    /// The engine's id, which is the name of the app.
     #[param(example = "shop", min_length = 1)]
     app: String,
 }
@@ -106,13 +106,13 @@ struct EnginePath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct EngineSessionPath {
-    /// The project, which only resource names show.
+    /// The project. It appears only in resource names.
     #[param(example = "my-project", min_length = 1)]
     project: String,
-    /// The location, which only resource names show.
+    /// The location. It appears only in resource names.
     #[param(example = "us-central1", min_length = 1)]
     location: String,
-    /// The engine's id: the app.
+    /// The engine's id, which is the name of the app.
     #[param(example = "shop", min_length = 1)]
     app: String,
     /// The session's id.
@@ -133,7 +133,7 @@ struct OperationPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct NewId {
-    /// The id of the session; absent, one is made. Letters, digits, `-` and `_`.
+    /// The id of the session: letters, digits, `-` and `_`. One is generated if absent.
     #[param(required = false, example = "s1")]
     session_id: String,
 }
@@ -142,7 +142,7 @@ struct NewId {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct Mask {
-    /// The fields that are changed, between commas; absent, those that are sent.
+    /// The fields to change, separated by commas. All fields that are sent if absent.
     #[param(required = false, example = "displayName")]
     update_mask: String,
 }
@@ -151,18 +151,18 @@ struct Mask {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct Page {
-    /// How many at most in a page: 100 if not given, 1,000 at most.
+    /// The largest number of items in a page, at most 1,000. 100 if absent.
     #[param(required = false, minimum = 0)]
     page_size: i32,
-    /// The `nextPageToken` of the page before.
+    /// The `nextPageToken` of the previous page.
     #[param(required = false)]
     page_token: String,
     /// A filter: for sessions `user_id="U"`, `display_name="T"`, `labels.NAME="V"`; for events
     /// `timestamp>="T"`.
     #[param(required = false)]
     filter: String,
-    /// The order: sessions by `update_time` or `create_time`, events by `timestamp`; with ` desc` the
-    /// other way round.
+    /// The order: `update_time` or `create_time` for sessions, `timestamp` for events. Add ` desc` for descending
+    /// order.
     #[param(required = false)]
     order_by: String,
 }
@@ -175,7 +175,7 @@ struct EngineSession {
     /// Its full name.
     #[schema(required = false, read_only)]
     name: Option<String>,
-    /// The user; needed to make one.
+    /// The user. Required to create a session.
     #[schema(required = false)]
     user_id: Option<String>,
     /// Its title, for people.
@@ -184,16 +184,16 @@ struct EngineSession {
     /// Its labels, for programs.
     #[schema(required = false)]
     labels: Option<HashMap<String, String>>,
-    /// Its keys, and with their prefixes the user's and the app's.
+    /// The merged state: keys of the session, and keys of the user and the app with their prefixes.
     #[schema(required = false)]
     session_state: Option<StateValues>,
     /// When it expires, as a timestamp of RFC 3339.
     #[schema(required = false)]
     expire_time: Option<String>,
-    /// After how many seconds it expires, as in `3600s`, in place of `expireTime`.
+    /// The time to live, as in `3600s`, in place of `expireTime`.
     #[schema(required = false, write_only)]
     ttl: Option<String>,
-    /// When it was made.
+    /// When it was created.
     #[schema(required = false, read_only)]
     create_time: Option<String>,
     /// When its last event was appended.
@@ -234,7 +234,7 @@ struct SessionEvent {
     /// `partial`, `branch`, `customMetadata` and others.
     #[schema(required = false)]
     event_metadata: Option<HashMap<String, Value>>,
-    /// The whole event, as ADK has it.
+    /// The whole event in the form of ADK.
     #[schema(required = false)]
     raw_event: Option<HashMap<String, Value>>,
 }
@@ -247,7 +247,7 @@ struct ListEngineSessionsResponse {
     /// The sessions; absent if there are none.
     #[schema(required = false)]
     sessions: Vec<EngineSession>,
-    /// Asks for the next page; absent at the end.
+    /// The token of the next page. Absent on the last page.
     #[schema(required = false)]
     next_page_token: String,
 }
@@ -260,12 +260,12 @@ struct ListEventsResponse {
     /// The events; absent if there are none.
     #[schema(required = false)]
     session_events: Vec<SessionEvent>,
-    /// Asks for the next page; absent at the end.
+    /// The token of the next page. Absent on the last page.
     #[schema(required = false)]
     next_page_token: String,
 }
 
-/// An operation, which is always done.
+/// An operation. It is always done.
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
@@ -274,11 +274,11 @@ struct ListEventsResponse {
 struct EngineOperation {
     /// Its full name.
     name: String,
-    /// Its kind and time.
+    /// The type and time of the operation.
     metadata: HashMap<String, Value>,
-    /// True.
+    /// Always true.
     done: bool,
-    /// Its result: a session, or nothing.
+    /// The result: a session, or empty.
     response: HashMap<String, Value>,
 }
 
@@ -286,15 +286,15 @@ struct EngineOperation {
 #[utoipa::path(
     get, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions",
     operation_id = "listEngineSessions", tag = ENGINE, params(EnginePath, Page),
-    responses((status = 200, description = "A page of them.", body = ListEngineSessionsResponse), Refusals)
+    responses((status = 200, description = "One page of sessions.", body = ListEngineSessionsResponse), Refusals)
 )]
 fn list_sessions() {}
 
-/// Make a session.
+/// Create a session.
 #[utoipa::path(
     post, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions",
     operation_id = "createEngineSession", tag = ENGINE, params(EnginePath, NewId), request_body = EngineSession,
-    responses((status = 200, description = "The operation that has made it.", body = EngineOperation), Refusals)
+    responses((status = 200, description = "The operation, with the new session as its response.", body = EngineOperation), Refusals)
 )]
 fn create_session() {}
 
@@ -318,7 +318,7 @@ fn update_session() {}
 #[utoipa::path(
     delete, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}",
     operation_id = "deleteEngineSession", tag = ENGINE, params(EngineSessionPath),
-    responses((status = 200, description = "The operation that has deleted it.", body = EngineOperation), Refusals)
+    responses((status = 200, description = "The operation, with an empty response.", body = EngineOperation), Refusals)
 )]
 fn delete_session() {}
 
@@ -327,7 +327,7 @@ fn delete_session() {}
     post, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}:appendEvent",
     operation_id = "appendEngineEvent", tag = ENGINE, params(EngineSessionPath), request_body = SessionEvent,
     responses((
-        status = 200, description = "It is appended.", body = HashMap<String, Value>, example = json!({}),
+        status = 200, description = "The event is appended.", body = HashMap<String, Value>, example = json!({}),
     ), Refusals)
 )]
 fn append_event() {}
@@ -336,7 +336,7 @@ fn append_event() {}
 #[utoipa::path(
     get, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}/events",
     operation_id = "listEngineEvents", tag = ENGINE, params(EngineSessionPath, Page),
-    responses((status = 200, description = "A page of them.", body = ListEventsResponse), Refusals)
+    responses((status = 200, description = "One page of events.", body = ListEventsResponse), Refusals)
 )]
 fn list_events() {}
 

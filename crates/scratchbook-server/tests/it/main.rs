@@ -6,6 +6,7 @@ mod apps;
 mod artifacts;
 mod dev_ui;
 mod failures;
+mod inspector;
 mod log;
 mod operations;
 mod replay;

@@ -61,10 +61,15 @@ impl Client {
     }
 
     pub(crate) async fn request(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Answer { status, headers, body: response.into_body().collect().await.unwrap().to_bytes() }
+        answer(&self.router, request).await
     }
+}
+
+/// What a router answers.
+pub(crate) async fn answer(router: &axum::Router, request: Request<Body>) -> Answer {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    Answer { status, headers, body: response.into_body().collect().await.unwrap().to_bytes() }
 }
 
 /// What came back.

@@ -4,7 +4,7 @@
 mod chromium;
 mod client;
 mod compare;
-mod page;
+pub(crate) mod page;
 pub(crate) mod postgres;
 pub(crate) mod python;
 

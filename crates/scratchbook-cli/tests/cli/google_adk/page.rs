@@ -1,9 +1,10 @@
-//! ADK's dev interface in a browser, as a person uses it.
+//! Pages in a browser, as a person uses them: ADK's dev interface and the server's own.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use scratchbook_test_servers::ChromeDriver;
+use serde_json::json;
 use thirtyfour::prelude::*;
 use thirtyfour::{ChromiumLikeCapabilities, Key, LoggingPrefsLogLevel};
 use tokio::time::sleep;
@@ -24,16 +25,33 @@ const WATCH: &str = "
     new MutationObserver(() => { if (answers.at(-1) !== last()) answers.push(last()); })
         .observe(document.body, {subtree: true, childList: true, characterData: true});";
 
-/// A browser page with the interface.
-pub(super) struct Page {
+/// The screen and the colours that a page is shown on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Screen {
+    Light,
+    Dark,
+    /// 400 pixels wide, as a phone's.
+    Phone,
+    DarkPhone,
+}
+
+/// A browser page.
+pub(crate) struct Page {
     browser: WebDriver,
     pictures: PathBuf,
+    /// What the names of its pictures begin with.
+    name: &'static str,
     // It is dropped last, which ends the browser.
     _driver: ChromeDriver,
 }
 
 impl Page {
     pub(super) async fn open(url: &str) -> Self {
+        Self::on(Screen::Light, "dev-ui", url).await
+    }
+
+    /// Opens a page on a screen; the names of its pictures begin with `name`.
+    pub(crate) async fn on(screen: Screen, name: &'static str, url: &str) -> Self {
         let driver = ChromeDriver::start().unwrap();
         let mut wishes = DesiredCapabilities::chrome();
         for wish in [
@@ -47,6 +65,12 @@ impl Page {
         ] {
             wishes.add_arg(wish).unwrap();
         }
+        if matches!(screen, Screen::Phone | Screen::DarkPhone) {
+            let phone = json!({"deviceMetrics": {"width": 400, "height": 800, "pixelRatio": 1.0}});
+            wishes.add_experimental_option("mobileEmulation", phone).unwrap();
+        }
+        let scheme = if matches!(screen, Screen::Dark | Screen::DarkPhone) { 0 } else { 1 };
+        wishes.add_arg(&format!("--blink-settings=preferredColorScheme={scheme}")).unwrap();
         wishes.set_browser_log_level(LoggingPrefsLogLevel::All).unwrap();
         // The WebDriver client and the model client come with different providers for TLS; only one can be the default.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -54,11 +78,11 @@ impl Page {
         let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
         std::fs::create_dir_all(&pictures).unwrap();
         browser.goto(url).await.unwrap();
-        Self { browser, pictures, _driver: driver }
+        Self { browser, pictures, name, _driver: driver }
     }
 
     /// Waits until an element shows this text, and returns it.
-    pub(super) async fn see(&self, css: &str, text: &str) -> WebElement {
+    pub(crate) async fn see(&self, css: &str, text: &str) -> WebElement {
         let start = Instant::now();
         loop {
             match self.find(css, text).await {
@@ -69,7 +93,7 @@ impl Page {
     }
 
     /// Waits until no element shows this text.
-    pub(super) async fn miss(&self, css: &str, text: &str) {
+    pub(crate) async fn miss(&self, css: &str, text: &str) {
         let start = Instant::now();
         while self.find(css, text).await.is_some() {
             self.wait(start, &format!("'{css}' still shows '{text}'")).await;
@@ -77,7 +101,7 @@ impl Page {
     }
 
     /// Clicks the element that shows this text as soon as it can be clicked: it may be redrawn or covered for a while.
-    pub(super) async fn click(&self, css: &str, text: &str) {
+    pub(crate) async fn click(&self, css: &str, text: &str) {
         let start = Instant::now();
         while self.see(css, text).await.click().await.is_err() {
             self.wait(start, &format!("'{text}' at '{css}' cannot be clicked")).await;
@@ -85,7 +109,7 @@ impl Page {
     }
 
     /// Replaces the text of a field, as soon as it accepts text.
-    pub(super) async fn write(&self, css: &str, text: &str) {
+    pub(crate) async fn write(&self, css: &str, text: &str) {
         let start = Instant::now();
         loop {
             let field = self.see(css, "").await;
@@ -152,23 +176,38 @@ impl Page {
     }
 
     /// Whether scripts of the page can see a text: in cookies, in storage, or in its address.
-    pub(super) async fn tells(&self, text: &str) -> bool {
+    pub(crate) async fn tells(&self, text: &str) -> bool {
         let script = "return [document.cookie, location.href, document.referrer, JSON.stringify(localStorage), \
              JSON.stringify(sessionStorage), ...performance.getEntries().map(e => e.name)].join(' ')";
         let all: String = self.browser.execute(script, vec![]).await.unwrap().convert().unwrap();
         all.contains(text)
     }
 
-    pub(super) async fn picture(&self, name: &str) {
-        self.browser.screenshot(&self.pictures.join(format!("dev-ui-{name}.png"))).await.unwrap();
+    pub(crate) async fn picture(&self, name: &str) {
+        self.browser.screenshot(&self.pictures.join(format!("{}-{name}.png", self.name))).await.unwrap();
+    }
+
+    /// Goes to another page.
+    pub(crate) async fn go(&self, url: &str) {
+        self.browser.goto(url).await.unwrap();
+    }
+
+    /// The result of a script.
+    pub(crate) async fn run<T: serde::de::DeserializeOwned>(&self, script: &str) -> T {
+        self.browser.execute(script, vec![]).await.unwrap().convert().unwrap()
+    }
+
+    /// How many pixels of the page lie beside the screen, so that it would have to be scrolled sideways.
+    pub(crate) async fn beside_the_screen(&self) -> i64 {
+        self.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth").await
     }
 
     /// The errors in the browser's log.
-    pub(super) async fn complaints(&self) -> Vec<String> {
+    pub(crate) async fn complaints(&self) -> Vec<String> {
         self.browser.browser_log().await.unwrap().into_iter().map(|entry| entry.message).collect()
     }
 
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         self.browser.quit().await.unwrap();
     }
 }

@@ -69,7 +69,7 @@ impl Served {
     }
 
     /// Creates a session, sends a message to an agent in it, and returns the events.
-    fn talk(&self, app: &str, user: &str, session: &str, message: &str) -> Value {
+    pub(crate) fn talk(&self, app: &str, user: &str, session: &str, message: &str) -> Value {
         self.ask("POST", &format!("/apps/{app}/users/{user}/sessions/{session}"), "");
         let content = json!({"role": "user", "parts": [{"text": message}]});
         let run = json!({"appName": app, "userId": user, "sessionId": session, "newMessage": content});

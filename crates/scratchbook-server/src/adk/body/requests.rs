@@ -16,20 +16,20 @@ use super::{Body, Kind};
 use crate::bodies::{self as counted, Counted, Shape};
 use crate::openapi::EventSchema;
 
-/// What a session is made with.
+/// The request to create a session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schema(example = json!({"sessionId": "s1", "state": {"cart": {}, "user:language": "en"}}))]
 pub(crate) struct CreateSessionRequest {
-    /// The id; empty or absent, one is made.
+    /// The id of the session. One is generated if it is empty or absent.
     pub(crate) session_id: Option<String>,
-    /// State to begin with.
+    /// The initial state.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) state: Option<Map<String, Value>>,
-    /// Events to begin with, as a session elsewhere had them.
+    /// The initial events, for example of a session from another server.
     #[schema(value_type = Option<Vec<EventSchema>>)]
     pub(crate) events: Option<Vec<Event>>,
-    /// Options for ADK's own services; ours has none.
+    /// Options for ADK's own session services. This server takes none.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) options: Option<Map<String, Value>>,
 }
@@ -57,7 +57,7 @@ impl Body for InitialState {
     const KIND: Kind = Dict(&Any);
 }
 
-/// What is changed of a session's state.
+/// The request to change a session's state.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"stateDelta": {"cart": {"milk": 2}}}))]
@@ -73,7 +73,7 @@ impl Body for UpdateSessionRequest {
     const KIND: Kind = Model(&UPDATE_SESSION);
 }
 
-/// Which session is to be remembered.
+/// The request to add a session to memory.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"sessionId": "s1"}))]
@@ -88,7 +88,7 @@ impl Body for UpdateMemoryRequest {
     const KIND: Kind = Model(&UPDATE_MEMORY);
 }
 
-/// A run.
+/// The request to run an agent.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
@@ -100,23 +100,23 @@ pub(crate) struct RunAgentRequest {
     pub(crate) app_name: Option<String>,
     /// The user.
     pub(crate) user_id: String,
-    /// The session, which is there.
+    /// The session. It has to exist.
     pub(crate) session_id: String,
-    /// What the user says, as `google.genai.types.Content`.
+    /// The message of the user, as `google.genai.types.Content`.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) new_message: Option<Content>,
-    /// Whether answers come in pieces; of `/run_sse` alone.
+    /// Whether text is streamed in pieces. Only for `/run_sse`.
     #[serde(default)]
     #[schema(required = false)]
     pub(crate) streaming: bool,
-    /// What the message changes of the state.
+    /// Changes to the state, committed together with the message.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) state_delta: Option<StateDelta>,
-    /// The event of the call that the message answers.
+    /// The event with the function call that the message answers.
     pub(crate) function_call_event_id: Option<String>,
-    /// The run that goes on.
+    /// The run to resume.
     pub(crate) invocation_id: Option<String>,
-    /// Metadata kept with each event of the run.
+    /// Metadata stored with each event of the run.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
@@ -142,18 +142,18 @@ impl Body for RunAgentRequest {
     const SHAPE: &'static Shape = &MESSAGE;
 }
 
-/// A new version of an artifact.
+/// The request to save a version of an artifact.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"filename": "receipt.txt", "artifact": {"text": "2 x apples"}}))]
 pub(crate) struct SaveArtifactRequest {
-    /// Its name; with `user:` before it, the user's.
+    /// The artifact's name. The prefix `user:` saves it for the user, not for the session.
     #[schema(min_length = 1, max_length = 512)]
     pub(crate) filename: String,
     /// The data.
     #[schema(value_type = ArtifactPart)]
     pub(crate) artifact: Part,
-    /// What is kept beside it.
+    /// Metadata stored with the version.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use utoipa::ToSchema;
 
-/// Operations and guards by key. Those of one key are carried out in their order, in the commit, on what is found there;
-/// a guard that does not hold refuses the whole commit.
+/// Operations and guards by key. Those of one key are carried out in order, in the commit, on the value that is stored
+/// then. A guard that does not hold refuses the whole commit.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = BTreeMap<String, Vec<Step>>)]
@@ -22,25 +22,25 @@ pub(crate) struct Operations(IndexMap<String, Vec<Step>>);
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Step {
-    /// The key gets this value.
+    /// Sets the key to this value.
     Set(Value),
-    /// The key is removed: the string `remove`.
+    /// Removes the key: the string `remove`.
     Remove,
-    /// The number found is made larger by this one; an absent key counts as 0.
+    /// Adds this number to the value. An absent key counts as 0.
     Increment(By),
-    /// The list found gets this value at its end; an absent key counts as an empty list.
+    /// Appends this value to the list. An absent key counts as an empty list.
     Append(Value),
-    /// The value found is changed as a JSON Merge Patch says (RFC 7386).
+    /// Applies a JSON Merge Patch to the value (RFC 7386).
     MergePatch(Value),
-    /// An absent key gets this value.
+    /// Sets the key to this value if it is absent.
     SetIfAbsent(Value),
-    /// A guard: the value found is this one.
+    /// A guard: the key has this value.
     Expect(Value),
     /// A guard: the key is absent: the string `expectAbsent`.
     ExpectAbsent,
 }
 
-/// By how much a number is made larger.
+/// The number to add.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = f64)]
@@ -88,7 +88,7 @@ impl Operations {
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConflictMode)]
 pub(crate) enum Conflict {
-    /// Never: changes merge key by key, and the later commit wins a key.
+    /// Never. Changes merge key by key, and the later commit wins a key.
     #[default]
     Merge,
     /// If a key that it names was written since it was `seen`.
@@ -97,7 +97,7 @@ pub(crate) enum Conflict {
     BySession,
 }
 
-/// What the writer has seen: the `seen` of a session's answer.
+/// What the writer has seen: the `seen` of an answer about the session.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Seen, example = json!({"seq": 3, "user": 17, "app": 12}))]

@@ -37,7 +37,7 @@ impl From<&FeedCursor> for Cursor {
     }
 }
 
-/// Something that was committed.
+/// A commit.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[schema(as = FeedEntry)]
@@ -49,7 +49,7 @@ pub(crate) enum Entry {
     /// An event, with its changes in its `stateDelta`.
     #[serde(rename_all = "camelCase")]
     Event {
-        /// Reading goes on after this entry from here.
+        /// The cursor after this entry.
         cursor: Cursor,
         /// The app.
         app_name: String,
@@ -62,10 +62,10 @@ pub(crate) enum Entry {
         /// The event.
         event: Stored,
     },
-    /// A session was made with state of its own.
+    /// A session was created with state of its own.
     #[serde(rename_all = "camelCase")]
     Created {
-        /// Reading goes on after this entry from here.
+        /// The cursor after this entry.
         cursor: Cursor,
         /// The app.
         app_name: String,
@@ -73,46 +73,46 @@ pub(crate) enum Entry {
         user_id: String,
         /// The session.
         session_id: String,
-        /// The number of the event at which it was forked from another session; `null` for one that was made as such.
+        /// The number of the event at which it was forked from another session. `null` if it is not a fork.
         forked_at: Option<u64>,
-        /// The state it was made with.
+        /// Its initial state.
         #[schema(value_type = StateValues)]
         state: Map<String, Value>,
     },
-    /// Keys of a user or an app, written outside of any session or when a session was made.
+    /// Keys of a user or an app, written outside of any session or at the creation of one.
     #[serde(rename_all = "camelCase")]
     State {
-        /// Reading goes on after this entry from here.
+        /// The cursor after this entry.
         cursor: Cursor,
         /// The app.
         app_name: String,
-        /// The user whose keys they are; `null` for the app's.
+        /// The user whose keys were written. `null` for keys of the app.
         user_id: Option<String>,
-        /// The changes; keys without prefix.
+        /// The changes. Keys have no prefix.
         changes: Vec<LogChange>,
     },
     /// A session or a user was removed, or events of a session were. Read the keys of the user and the app again after it,
     /// since events that are gone may have written some; after `pruned` read the session again.
     #[serde(rename_all = "camelCase")]
     Removed {
-        /// Reading goes on after this entry from here.
+        /// The cursor after this entry.
         cursor: Cursor,
         /// The app.
         app_name: String,
         /// The user.
         user_id: Option<String>,
-        /// The session; `null` if the user was deleted.
+        /// The session. `null` if the user was erased.
         session_id: Option<String>,
         /// `deleted` or `expired`: the session is gone. `pruned`: its oldest events are. `erased`: the user was deleted.
         kind: &'static str,
-        /// The number of the last event that went; of a user, how many sessions went.
+        /// The number of the last event that was removed. For a user, the number of sessions that were removed.
         count: u64,
         /// When, in seconds since 1970.
         time: f64,
     },
     /// A kind of commit that this version of the server does not know.
     Other {
-        /// Reading goes on after this entry from here.
+        /// The cursor after this entry.
         cursor: Cursor,
     },
 }
@@ -158,7 +158,7 @@ impl From<FeedEntry> for Entry {
 }
 
 impl Entry {
-    /// Reading goes on after this entry from here.
+    /// The cursor after this entry.
     pub(crate) fn cursor(&self) -> &Cursor {
         match self {
             Self::Event { cursor, .. }

@@ -21,7 +21,7 @@ use crate::openapi::StateValues;
     "seen": {"seq": 3, "user": 17, "app": 12},
 }))]
 pub(crate) struct SessionBody {
-    /// The session's id among its user's.
+    /// The session's id, unique among the user's sessions.
     id: String,
     /// The app.
     app_name: String,
@@ -32,7 +32,8 @@ pub(crate) struct SessionBody {
     title: Option<String>,
     /// Its labels, for programs.
     labels: BTreeMap<String, String>,
-    /// The session's keys, and with their prefixes the user's and the app's; in a list the session's alone.
+    /// The merged state: keys of the session, and keys of the user and the app with their prefixes. In lists, only the
+    /// session's own keys.
     #[schema(value_type = StateValues)]
     state: StateMap,
     /// The events that were asked for, in their order.
@@ -41,9 +42,9 @@ pub(crate) struct SessionBody {
     last_update_time: f64,
     /// When it expires, in seconds since 1970; `null` for never.
     expire_time: Option<f64>,
-    /// How many events it has had: the number of the last one. `null` if the store has not counted them.
+    /// The number of its last event. `null` if the store does not know it.
     event_count: Option<u64>,
-    /// How far this answer has seen what is stored: send it with a write that uses optimistic locking.
+    /// The positions up to which this answer was read. Send it back with a write that uses optimistic locking.
     seen: SeenPositions,
 }
 

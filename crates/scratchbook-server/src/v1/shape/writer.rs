@@ -6,16 +6,14 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::access::Caller;
-
 /// Who wrote a key. Unknown fields are absent.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Writer {
-    /// The author of the write; empty if that is not known any more.
+    /// The author of the write. Empty if it is no longer known.
     author: String,
-    /// The user whose session wrote it; absent for a write outside of any session, and for a session of another user
-    /// than the one that your token is for.
+    /// The user whose session wrote it. Absent for a write outside of any session, and for a user outside the token's
+    /// reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
     /// The session that wrote it.
@@ -37,17 +35,6 @@ pub(crate) struct Writer {
     time: Option<f64>,
 }
 
-impl Writer {
-    /// The same writer without the names of a session that the caller may know nothing of.
-    pub(crate) fn within_reach(mut writer: KeyWriter, caller: &Caller, app_name: &str) -> KeyWriter {
-        let is_other = |(user, _): &(String, String)| !caller.reaches(app_name, Some(user));
-        if writer.session.as_ref().is_some_and(is_other) {
-            writer = KeyWriter::new(writer.author).with_time(writer.time);
-        }
-        writer
-    }
-}
-
 impl From<KeyWriter> for Writer {
     fn from(writer: KeyWriter) -> Self {
         let (user_id, session_id) = writer.session.unzip();
@@ -61,14 +48,14 @@ impl From<KeyWriter> for Writer {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Write {
-    /// The value written; absent for a removal. `null` is a value.
+    /// The value that was written. Absent for a removal; `null` is a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     value: Option<Value>,
-    /// Of a user's or an app's key: the position of the commit in the owner's log.
+    /// For a key of a user or an app, the position of the commit in the owner's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
-    /// Of a user's or an app's key: 1 for its first write, then one more each.
+    /// For a key of a user or an app, the number of the write: 1 for the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
     #[serde(flatten)]

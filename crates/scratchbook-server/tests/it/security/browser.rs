@@ -228,11 +228,11 @@ async fn a_cookie_ends_with_its_token() {
 }
 
 #[tokio::test]
-async fn the_root_leads_a_browser_to_the_documentation_and_no_other_client() {
+async fn the_root_leads_a_browser_to_the_inspector_and_no_other_client() {
     let html = [HOST, ("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
     let open = demo().await.1.build().unwrap().router();
     let answer = get(&open, "/", &html).await;
-    assert_eq!((answer.status, answer.header("location")), (303, Some("/docs")));
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/inspector")));
     for headers in [&[][..], &[("accept", "*/*")]] {
         let answer = get(&open, "/", headers).await;
         assert_eq!((answer.status, answer.text.as_str()), (404, r#"{"detail":"Not Found"}"#));

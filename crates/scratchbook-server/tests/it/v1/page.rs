@@ -35,3 +35,36 @@ async fn the_page_has_every_operation_and_schema_and_loads_nothing() {
     let summaries = document["paths"]["/v1/apps/{app}/users"]["get"]["summary"].clone();
     assert_eq!(summaries, Value::from("List the users of an app."));
 }
+
+#[tokio::test]
+async fn the_page_describes_adks_routes_first_and_runs_first_of_them() {
+    let api = Api::memory().await;
+    let document = api.ok("GET", "/openapi.json", None).await;
+    let tags: Vec<_> = document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        tags,
+        [
+            "ADK",
+            "Sessions",
+            "Events",
+            "State",
+            "Time",
+            "Feeds",
+            "Runs",
+            "Artifacts",
+            "Users",
+            "Upkeep",
+            "Agent Engine",
+            "Server",
+        ]
+    );
+    let request = Request::get("/docs").body(Body::empty()).unwrap();
+    let page = api.router.clone().oneshot(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    let page = std::str::from_utf8(&page).unwrap();
+    let articles = page.split("<article id=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let articles: Vec<_> = articles.collect();
+    assert_eq!(articles[..3], ["adkRun", "adkRunSse", "adkListApps"]);
+    let place = |name: &str| articles.iter().position(|article| *article == name).unwrap();
+    assert!(place("adkVersion") < place("listUserSessions") && place("listUserSessions") < place("listEngineSessions"));
+    assert!(place("listEngineSessions") < place("health"));
+}

@@ -1,0 +1,4 @@
+//! The pages of `scratchbook serve` in a browser.
+#![cfg(unix)]
+
+mod chromium;

@@ -1,0 +1,72 @@
+// What is committed from now on appears, marked for a moment. A lost connection is resumed from its place.
+"use strict";
+
+const sign = document.querySelector("#live");
+
+function say(text, kind) {
+  sign.textContent = text;
+  sign.className = kind;
+}
+
+let refreshing;
+function refreshState() {
+  if (view().has("at")) return;
+  clearTimeout(refreshing);
+  refreshing = setTimeout(() => replacePart(partAddress("state", view()), "#state"), 150);
+}
+
+function addEvent({ seq, run, html }) {
+  const list = document.querySelector("#conversation");
+  if (seq <= lastSeq()) return;
+  const wasLast = lastSeq();
+  bar.dataset.last = seq;
+  slider.max = seq;
+  const count = document.querySelector("#count");
+  if (count) count.textContent = seq.toLocaleString("en");
+  if (!view().has("at")) showBar(seq, true);
+  else showBar(currentSeq(), false);
+  // The page may show another part of the session.
+  if (!document.getElementById(`e${wasLast}`)) return;
+  const runs = [...list.querySelectorAll("section.run")];
+  let section = runs.at(-1);
+  const name = section?.querySelector(".run-head bdi")?.textContent ?? "";
+  if (!section || name !== run) {
+    section = document.createElement("section");
+    section.className = "run";
+    if (run) {
+      const head = document.createElement("h2");
+      head.className = "run-head";
+      const id = document.createElement("bdi");
+      id.textContent = run;
+      head.append("run ", id);
+      section.append(head);
+    }
+    (runs.at(-1) ?? list.lastElementChild).after(section);
+  }
+  const pane = document.querySelector(".left");
+  const atEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 80;
+  const box = document.createElement("template");
+  box.innerHTML = html;
+  const event = box.content.firstElementChild;
+  event.classList.add("new");
+  section.append(event);
+  document.dispatchEvent(new CustomEvent("part", { detail: "#conversation" }));
+  if (atEnd) pane.scrollTop = pane.scrollHeight;
+}
+
+if (bar && sign) {
+  const stream = new EventSource(bar.dataset.live);
+  stream.onopen = () => say("live", "on");
+  stream.onerror = () => say("connection lost, trying again", "off");
+  stream.onmessage = ({ data }) => {
+    const news = JSON.parse(data);
+    if (news.gone) {
+      say("deleted", "off");
+      stream.close();
+    } else if (news.html) {
+      addEvent(news);
+      refreshState();
+    } else refreshState();
+  };
+  addEventListener("pagehide", () => stream.close());
+}

@@ -1,0 +1,140 @@
+// Travel through time: the slider, the arrow keys and the numbers of events show the state at an event.
+"use strict";
+
+const bar = document.querySelector("#travel");
+const slider = document.querySelector("#slider");
+
+function view() {
+  return new URLSearchParams(location.search);
+}
+
+function lastSeq() {
+  return Number(bar?.dataset.last ?? 0);
+}
+
+function currentSeq() {
+  return view().has("at") ? Number(view().get("at")) : lastSeq();
+}
+
+function partAddress(name, query) {
+  return `${bar.dataset.page}/${name}?${query}`;
+}
+
+// Marks the chosen event, and fetches its surroundings if they are not on the page.
+let settling;
+function markEvent(seq) {
+  for (const old of document.querySelectorAll("article.event[aria-current]")) old.removeAttribute("aria-current");
+  const event = document.getElementById(`e${seq}`);
+  clearTimeout(settling);
+  if (event) {
+    event.setAttribute("aria-current", "true");
+    scrollToEvent(event);
+  } else if (seq > 0) {
+    settling = setTimeout(async () => {
+      await replacePart(partAddress("events", new URLSearchParams({ at: seq })), "#conversation");
+      const shown = document.getElementById(`e${seq}`);
+      if (shown) scrollToEvent(shown);
+    }, 120);
+  }
+}
+
+function scrollToEvent(event) {
+  const list = event.closest(".left");
+  if (list && list.scrollHeight > list.clientHeight && getComputedStyle(list).overflowY !== "visible") {
+    const top = event.offsetTop - list.offsetTop;
+    if (top < list.scrollTop || top + event.offsetHeight > list.scrollTop + list.clientHeight) {
+      list.scrollTop = top - list.clientHeight / 3;
+    }
+  }
+}
+
+function showBar(seq, isNow) {
+  slider.value = seq;
+  document.querySelector("#place").textContent = `${seq.toLocaleString("en")} / ${lastSeq().toLocaleString("en")}`;
+  const now = bar.querySelector("a.now");
+  if (isNow) now.setAttribute("aria-current", "true");
+  else now.removeAttribute("aria-current");
+  for (const step of bar.querySelectorAll("a.step")) {
+    const query = view();
+    query.set("at", Math.max(0, Math.min(lastSeq(), seq + Number(step.dataset.step))));
+    step.href = `${bar.dataset.page}?${query}`;
+  }
+}
+
+// Shows the state at an event, or now; what the address says besides stays.
+async function travelTo(seq, { key, push = true } = {}) {
+  const query = view();
+  query.delete("with");
+  query.delete("before");
+  query.delete("after");
+  if (seq === null) query.delete("at");
+  else query.set("at", seq);
+  if (key !== undefined) key === null ? query.delete("key") : query.set("key", key);
+  const text = query.toString();
+  history[push ? "pushState" : "replaceState"](null, "", text ? `${bar.dataset.page}?${text}` : bar.dataset.page);
+  const at = seq ?? lastSeq();
+  showBar(at, seq === null);
+  if (seq !== null || !document.getElementById(`e${at}`)) markEvent(at);
+  await replacePart(partAddress("state", query), "#state");
+}
+
+async function showHistory(key) {
+  const query = view();
+  query.set("key", key);
+  query.delete("before");
+  const box = document.querySelector("#key");
+  if (!document.querySelector("#history")) {
+    const place = document.createElement("section");
+    place.id = "history";
+    box.replaceChildren(place);
+  }
+  await replacePart(partAddress("history", query), "#history");
+}
+
+function clampSeq(seq) {
+  return Math.max(0, Math.min(lastSeq(), seq));
+}
+
+if (bar) {
+  slider.addEventListener("input", () => travelTo(Number(slider.value), { push: false }));
+  document.addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey || event.button > 0) return;
+    const link = event.target.closest?.("a[data-at], a[data-key], a[data-step], a.now, a[data-close]");
+    if (!link) return;
+    event.preventDefault();
+    if (link.dataset.close) {
+      document.querySelector("#key").replaceChildren();
+      const query = view();
+      query.delete("key");
+      history.pushState(null, "", `${bar.dataset.page}?${query}`);
+    } else if (link.dataset.step) travelTo(clampSeq(currentSeq() + Number(link.dataset.step)));
+    else if (link.classList.contains("now")) travelTo(null);
+    else {
+      const { at, key } = link.dataset;
+      if (at !== undefined) travelTo(Number(at), { key });
+      else {
+        const query = view();
+        query.set("key", key);
+        history.pushState(null, "", `${bar.dataset.page}?${query}`);
+      }
+      if (key !== undefined) showHistory(key);
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.matches?.("input:not([type=range]), textarea, select")) return;
+    const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
+    const step = steps[event.key];
+    if (step && (event.key.startsWith("Arrow") || event.target === slider)) {
+      event.preventDefault();
+      travelTo(clampSeq(currentSeq() + step), { push: false });
+    }
+  });
+  addEventListener("popstate", () => location.reload());
+  const chosen = document.querySelector("article.event[aria-current]");
+  if (chosen && view().has("at")) scrollToEvent(chosen);
+  else {
+    const list = document.querySelector(".left");
+    list.scrollTop = list.scrollHeight;
+  }
+}

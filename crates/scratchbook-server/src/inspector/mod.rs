@@ -1,0 +1,58 @@
+//! The inspector: pages on which people look at sessions and their state, at any event.
+//!
+//! A room of its own: it knows [`SessionService`](scratchbook::SessionService) and the server's access, and nothing of the
+//! APIs. Each page is a link that can be shared and works without a script; scripts fetch parts of the same pages.
+//!
+//! - `address.rs`: the addresses of all pages. `page.rs`: the frame of each page, its headers, and errors as pages.
+//! - `start.rs`: the apps. `sessions.rs`, `search.rs`: the sessions of an app or a user. `users.rs`: the users of an app.
+//! - `session/`: one session: its conversation beside its state at an event.
+//! - `value.rs`: values, times and sizes as text, cut to what fits. `masks.rs`: what is shown to nobody.
+//! - `form.rs`: forms, which are taken from the pages of this server alone.
+//! - `assets.rs`, `assets/`: the style, and a script for each behaviour.
+
+mod address;
+mod assets;
+mod form;
+mod masks;
+mod page;
+mod search;
+mod session;
+mod sessions;
+mod start;
+mod users;
+mod value;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::get;
+
+use crate::app_state::AppState;
+use crate::scope;
+
+pub(crate) use address::ROOT;
+
+// What handlers take: places in the store with their caller. They are refused by a page.
+type AppPart = scope::AppPart<AppState, page::PageError>;
+type AppScope = scope::AppScope<AppState, page::PageError>;
+type UserScope = scope::UserScope<AppState, page::PageError>;
+type SessionScope = scope::SessionScope<AppState, page::PageError>;
+type Needs<N> = scope::Needs<N, page::PageError>;
+type Answer = Result<Response, page::PageError>;
+
+/// The routes of the inspector.
+pub(crate) fn routes() -> Router<AppState> {
+    let pages = Router::new()
+        .route("/", get(start::page))
+        .route("/assets/{file}", get(assets::file))
+        .route("/apps/{app}", get(sessions::of_app))
+        .route("/apps/{app}/users", get(users::page))
+        .route("/apps/{app}/users/{user}", get(sessions::of_user))
+        .nest("/apps/{app}/users/{user}/sessions/{session}", session::routes())
+        .fallback(page::not_found);
+    Router::new().route(&format!("{ROOT}/"), get(start::page)).nest(ROOT, pages)
+}
+
+/// Whether a path belongs to the inspector.
+pub(crate) fn is_its_path(path: &str) -> bool {
+    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,145 @@
+//! The frame of every page, the headers of every answer, and errors as pages.
+
+use axum::extract::Request;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, html};
+use scratchbook::Error;
+
+use super::value::visible;
+use super::{ROOT, assets};
+use crate::access::{Caller, LOGOUT};
+use crate::public_error::PublicError;
+use crate::scope::SurfaceError;
+
+/// A page loads its own style and scripts and speaks to this server, and to nobody else. It has no script and no style
+/// within it.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
+     frame-ancestors 'none'; base-uri 'none'",
+);
+
+/// A page to be put into the frame.
+#[derive(Debug)]
+pub(super) struct Page<'a> {
+    pub(super) title: &'a str,
+    /// The pages above this one: their names and addresses.
+    pub(super) above: Vec<(String, String)>,
+    pub(super) caller: Option<&'a Caller>,
+    /// The scripts of the page, by their files.
+    pub(super) scripts: &'static [&'static str],
+    pub(super) body: Markup,
+}
+
+impl Page<'_> {
+    pub(super) fn answer(&self) -> Response {
+        self.with_status(StatusCode::OK)
+    }
+
+    pub(super) fn with_status(&self, status: StatusCode) -> Response {
+        let name = self.caller.and_then(|caller| caller.name());
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (visible(self.title)) " · scratchbook" }
+                    link rel="stylesheet" href=(assets::address("inspector.css"));
+                    link rel="icon" href=(assets::address("icon.svg"));
+                    @for script in self.scripts { script src=(assets::address(script)) defer {} }
+                }
+                body {
+                    a.skip href="#main" { "Skip to content" }
+                    header.top {
+                        nav aria-label="Breadcrumb" {
+                            a.home href=(ROOT) { "scratchbook" }
+                            @for (name, address) in &self.above {
+                                span.slash aria-hidden="true" { "/" }
+                                a href=(address) { bdi { (visible(name)) } }
+                            }
+                        }
+                        div.who {
+                            a href="/docs" { "API" }
+                            @if let Some(name) = name {
+                                span { bdi { (visible(name)) } }
+                                form method="post" action=(LOGOUT) { button.plain { "Log out" } }
+                            }
+                        }
+                    }
+                    main id="main" { (self.body) }
+                }
+            }
+        };
+        (status, headers(), page.into_string()).into_response()
+    }
+}
+
+/// A part of a page, for its script.
+pub(super) fn part(part: &Markup) -> Response {
+    (headers(), part.0.clone()).into_response()
+}
+
+/// A text to be read as it is.
+pub(super) fn plain(text: String) -> Response {
+    const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+    let mut headers = headers();
+    headers[0].1 = TEXT;
+    (headers, text).into_response()
+}
+
+fn headers() -> [(HeaderName, HeaderValue); 4] {
+    [
+        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        // Without it browsers would not name the page that a form is from.
+        (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ]
+}
+
+/// An error as a page.
+#[derive(Debug)]
+pub(crate) struct PageError(Error);
+
+impl From<Error> for PageError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl SurfaceError for PageError {}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let PublicError { status, message, .. } = PublicError::of(&self.0);
+        failure(status, message)
+    }
+}
+
+/// Answers if there is no such page.
+pub(super) async fn not_found(_: Request) -> Response {
+    failure(StatusCode::NOT_FOUND, "there is no such page")
+}
+
+fn failure(status: StatusCode, message: &str) -> Response {
+    let title = status.canonical_reason().unwrap_or("Error");
+    let body = html! {
+        section.error role="alert" {
+            h1 { (title) }
+            p { (visible(&sentence(message))) }
+            p { a href=(ROOT) { "All apps" } }
+        }
+    };
+    Page { title, above: Vec::new(), caller: None, scripts: &[], body }.with_status(status)
+}
+
+/// A message as a sentence.
+pub(super) fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    let end = if message.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}

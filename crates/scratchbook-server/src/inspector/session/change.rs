@@ -1,0 +1,193 @@
+//! Changes of a key: an event by the person who makes them. A value that others have changed is never overwritten unseen.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use ring::digest::{SHA256, digest};
+use scratchbook::error::KeyWriter;
+use scratchbook::session::AppendOptions;
+use scratchbook::state::{Operation, StateDelta};
+use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, json};
+use serde_json::Value;
+
+use super::super::address::{self, View};
+use super::super::form::{Form, see_other};
+use super::super::masks::Masks;
+use super::super::page::{Page, sentence};
+use super::super::value::{ago, as_escapes, block, visible};
+use super::super::{Answer, SessionScope};
+use super::frame;
+use super::read::Reader;
+use crate::access::{Caller, Right};
+
+/// The largest value that is edited in its field, in bytes.
+const EDITED: usize = 64 << 10;
+
+/// Stands for a key that is absent.
+const ABSENT: &str = "absent";
+
+/// The author of changes if nobody has to log in.
+const ANYONE: &str = "inspector";
+
+/// Carries out the change that a form asks for.
+pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
+    scope.caller.check(Right::Read)?;
+    let reader = Reader::new(&scope);
+    let head = reader.head().await?;
+    let (key, text) = (form.field("key"), form.field("value"));
+    if !may_change(&head, &scope.caller, &key) {
+        return Err(Error::new(ErrorKind::PermissionDenied, format!("'{key}' cannot be changed here")).into());
+    }
+    let operation = match operation(&form.field("operation"), &text) {
+        Ok(operation) => operation,
+        Err(why) => return Ok(again(&scope, &head, &key, &text, &form.field("seen"), &why)),
+    };
+    let found = value(&reader, &key).await?;
+    if print(found.as_ref()) != form.field("seen") {
+        return conflict(&scope, &reader, &head, &key, &text, found.as_ref()).await;
+    }
+    let guard = found.clone().map_or(Operation::ExpectAbsent, Operation::Expect);
+    let mut delta = StateDelta::new();
+    delta.apply(key.as_str(), guard)?;
+    delta.apply(key.as_str(), operation)?;
+    let author = scope.caller.name().map_or(ANYONE, |name| name);
+    let event = Event::new(author).with_state_delta(delta);
+    match reader.sessions.append(reader.key, event, AppendOptions::default()).await {
+        Ok(_) => Ok(see_other(&address::session(reader.key, &View::default().with_key(&key)))),
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            let found = value(&reader, &key).await?;
+            conflict(&scope, &reader, &head, &key, &text, found.as_ref()).await
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition) => {
+            Ok(again(&scope, &head, &key, &text, &form.field("seen"), error.public_message()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is done to the key; the error is for the person.
+fn operation(name: &str, text: &str) -> Result<Operation, String> {
+    let value = || json::from_str::<Value>(text).map_err(|error| format!("This is not JSON: {error}"));
+    match name {
+        "remove" => Ok(Operation::Remove),
+        "increment" => match value()? {
+            Value::Number(by) => Ok(Operation::Increment(by)),
+            _ => Err("A key is incremented by a number".to_owned()),
+        },
+        "append" => Ok(Operation::Append(value()?)),
+        _ => Ok(Operation::Set(value()?)),
+    }
+}
+
+/// Whether a caller may change a key on these pages. Secret values are not shown, so that they are not edited either.
+pub(super) fn may_change(head: &Session, caller: &Caller, key: &str) -> bool {
+    let has_right = match Scope::split(key).0 {
+        Scope::Temp => false,
+        Scope::App => caller.may(Right::App),
+        _ => true,
+    };
+    has_right && caller.may(Right::Write) && caller.may(Right::Read) && !Masks::of(head).hides(key)
+}
+
+/// The value of a key as it is now.
+///
+/// # Errors
+///
+/// Those of the store.
+pub(super) async fn value(reader: &Reader<'_>, key: &str) -> Result<Option<Value>> {
+    let config = GetSessionConfig::state_only().with_state_keys([key]);
+    let session = reader.sessions.get_session(reader.key, &config).await?;
+    Ok(session.and_then(|session| session.state().get(key).cloned()))
+}
+
+/// Stands for a value in a form: what the person has seen.
+fn print(value: Option<&Value>) -> String {
+    let Some(value) = value else { return ABSENT.to_owned() };
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The form that changes a key, with its value as it is now.
+pub(super) fn form(head: &Session, key: &str, value: Option<&Value>) -> Markup {
+    let shown = value.map(|value| Masks::of(head).of_key(key, value).into_owned());
+    if shown.as_ref() != value {
+        return html! { p.soft { "This value has secrets, which are not shown; it cannot be changed here." } };
+    }
+    let text = value.map(|value| serde_json::to_string_pretty(value).unwrap_or_default()).unwrap_or_default();
+    let text = as_escapes(&text);
+    if text.len() > EDITED {
+        return html! { p.soft { "This value is too large to be edited here." } };
+    }
+    html! {
+        details.edit {
+            summary { "Change" }
+            (fields(head, key, &text, &print(value), value))
+        }
+    }
+}
+
+fn fields(head: &Session, key: &str, text: &str, seen: &str, value: Option<&Value>) -> Markup {
+    html! {
+        form.change method="post" action=(address::part(head.key(), "change", &View::default())) {
+            input type="hidden" name="key" value=(key);
+            input type="hidden" name="seen" value=(seen);
+            label { "Value, as JSON" textarea name="value" rows="5" spellcheck="false" required { (text) } }
+            div.buttons {
+                button name="operation" value="set" { "Set" }
+                @if value.is_none_or(Value::is_number) { button name="operation" value="increment" { "Increment by" } }
+                @if value.is_none_or(Value::is_array) { button name="operation" value="append" { "Append" } }
+                @if seen != ABSENT { button.danger name="operation" value="remove" formnovalidate { "Remove" } }
+            }
+        }
+    }
+}
+
+/// The form once more, with what was wrong.
+fn again(scope: &SessionScope, head: &Session, key: &str, text: &str, seen: &str, why: &str) -> Response {
+    let body = html! {
+        section.ask {
+            h1 { "Change " code { bdi { (visible(key)) } } }
+            p.failure role="alert" { (visible(&sentence(why))) }
+            (fields(head, key, text, seen, None))
+            p { a href=(address::session(head.key(), &View::default().with_key(key))) { "Back" } }
+        }
+    };
+    let page = Page { title: "Change", above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
+    page.with_status(StatusCode::BAD_REQUEST)
+}
+
+/// Both values, and who wrote the one that is stored.
+async fn conflict(
+    scope: &SessionScope,
+    reader: &Reader<'_>,
+    head: &Session,
+    key: &str,
+    text: &str,
+    found: Option<&Value>,
+) -> Answer {
+    let writer = writer(reader, key).await?;
+    let masks = Masks::of(head);
+    let body = html! {
+        section.ask {
+            h1 { "Somebody else has changed " code { bdi { (visible(key)) } } }
+            p { "Nothing was overwritten. This is stored now"
+                @if let Some(writer) = &writer { ", by " b { bdi { (visible(&writer.author)) } } " " (ago(writer.time, reader.now)) }
+                ":" }
+            pre { @match found { Some(value) => (block(&masks.of_key(key, value), EDITED).text), None => "(removed)" } }
+            p { "This is your value. Send it again to replace the one above." }
+            (fields(head, key, text, &print(found), found))
+            p { a href=(address::session(head.key(), &View::default().with_key(key))) { "Keep the stored value" } }
+        }
+    };
+    let page = Page { title: "Conflict", above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
+    Ok(page.with_status(StatusCode::CONFLICT))
+}
+
+async fn writer(reader: &Reader<'_>, key: &str) -> Result<Option<KeyWriter>> {
+    let writer = match reader.sessions.blame(reader.key).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => None,
+        writers => writers?.remove(key),
+    };
+    let writer = writer.map(|writer| reader.caller.known_writer(writer, reader.key.app_name()));
+    Ok(writer.filter(|writer| !writer.author.is_empty()))
+}

@@ -1,0 +1,95 @@
+//! The page of a session around its parts: what the session is, and the way through time.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use scratchbook::{Event, Session};
+
+use super::super::SessionScope;
+use super::super::address::{self, View};
+use super::super::value::{ago, number, size, visible};
+use super::history::{self, History};
+use super::read::{Moment, Reader};
+use super::{branch, conversation, state, talk};
+use crate::access::Right;
+
+/// The pages above.
+pub(super) fn above(head: &Session) -> Vec<(String, String)> {
+    let key = head.key();
+    vec![
+        (key.app_name().to_owned(), address::app(key.app_name())),
+        (key.user_id().to_owned(), address::user(key.app_name(), key.user_id())),
+        (key.session_id().to_owned(), address::session(key, &View::default())),
+    ]
+}
+
+pub(super) fn body(
+    scope: &SessionScope,
+    reader: &Reader<'_>,
+    head: &Session,
+    view: &View,
+    events: &[Arc<Event>],
+    moment: &Moment,
+    history: Option<&History>,
+) -> Markup {
+    html! {
+        (about(head, view, reader))
+        @if let Some(last) = head.known_seq().filter(|last| *last > 0) { (travel(head, view, moment.at, last)) }
+        div.split {
+            section.left aria-label="Conversation" {
+                (conversation::markup(reader, head, view, events))
+                (talk::markup(scope, head))
+            }
+            aside.right aria-label="State" tabindex="-1" {
+                div #key { @if let Some(history) = history { (history::markup(head, view, history)) } }
+                (state::markup(head, view, moment))
+            }
+        }
+    }
+}
+
+fn about(head: &Session, view: &View, reader: &Reader<'_>) -> Markup {
+    let now = reader.now;
+    html! {
+        div.about {
+            h1 { bdi { (visible(head.title().unwrap_or(head.id()))) } }
+            p.facts {
+                @if head.title().is_some() { span { bdi { (visible(head.id())) } } }
+                @if let Some(last) = head.known_seq() { span { span #count { (number(last)) } " events" } }
+                @if let Some(bytes) = head.stored_bytes() { span { (size(bytes)) } }
+                span { "last change " (ago(head.last_update_time(), now)) }
+                @if let Some(time) = head.create_time() { span { "made " (ago(time, now)) } }
+                @if let Some(time) = head.expire_time() { span { "expires " (ago(time, now)) } }
+                @for (name, value) in head.labels() {
+                    span.label { bdi { (visible(name)) @if !value.is_empty() { "=" (visible(value)) } } }
+                }
+                span #live role="status" {}
+                @if reader.caller.may(Right::Write) { (branch::markup(head, view)) }
+            }
+        }
+    }
+}
+
+/// The slider, which is a form without scripts.
+fn travel(head: &Session, view: &View, at: u64, last: u64) -> Markup {
+    let key = head.key();
+    let here = View { at: None, with: None, before: None, after: None, ..view.clone() };
+    let to = |seq: u64| address::session(key, &view.moved_to(seq));
+    html! {
+        form.travel #travel method="get" action=(address::session(key, &View::default()))
+            data-page=(address::session(key, &View::default())) data-last=(last)
+            data-live=(address::part(key, "live", &View::default())) {
+            a.step href=(to(at.saturating_sub(1))) data-step="-1" rel="prev" aria-label="Event before" { "‹" }
+            input type="range" name="at" min="0" max=(last) value=(at) aria-label="Event" #slider;
+            a.step href=(to((at + 1).min(last))) data-step="1" rel="next" aria-label="Next event" { "›" }
+            output for="slider" #place { (number(at)) " / " (number(last)) }
+            @if let Some(name) = &view.key { input type="hidden" name="key" value=(name); }
+            a.now href=(address::session(key, &here)) aria-current=[view.at.is_none().then_some("true")] { "Now" }
+            label.compare {
+                "Compare with "
+                input type="number" name="with" min="0" max=(last) value=[view.with] inputmode="numeric";
+            }
+            button { "Show" }
+        }
+    }
+}

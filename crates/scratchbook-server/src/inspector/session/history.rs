@@ -1,0 +1,190 @@
+//! The writes to a key: what was written, when, and by whom.
+
+use std::sync::Arc;
+
+use maud::{Markup, html};
+use scratchbook::error::KeyWriter;
+use scratchbook::session::{ChangeQuery, KeyWrite, StateOwner};
+use scratchbook::{Error, ErrorKind, Event, Result, Scope, Session, SessionKey};
+use serde_json::Value;
+
+use super::super::address::{self, View};
+use super::super::masks::Masks;
+use super::super::value::{Cut, ago, line, number, visible};
+use super::change;
+use super::event::{author, tools};
+use super::read::Reader;
+
+/// How many writes are shown at once.
+const WRITES: usize = 30;
+/// How many events are read at a time in search of them, how often, and about how many bytes of them at a time.
+const EVENTS: usize = 500;
+const READS: usize = 4;
+const BYTES: u64 = 4 << 20;
+/// How much of a value is shown.
+const LINE: usize = 160;
+
+/// The writes to a key, the latest first.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    writes: Vec<Write>,
+    /// Where the search goes on.
+    next: Option<u64>,
+    /// How far it has come: the number of the first event that was looked at.
+    back_to: Option<u64>,
+    now: f64,
+    /// The form that changes the key, if the caller may do that.
+    change: Option<Markup>,
+}
+
+#[derive(Debug)]
+struct Write {
+    /// The value; `None` for a removal.
+    value: Option<Value>,
+    /// The tools whose answers are in its event.
+    tools: String,
+    writer: KeyWriter,
+}
+
+/// Reads the writes to a key up to the chosen event.
+///
+/// # Errors
+///
+/// Those of the store.
+pub(super) async fn read(reader: &Reader<'_>, head: &Session, key: &str, view: &View) -> Result<History> {
+    let history = match Scope::split(key) {
+        (Scope::Session, name) => of_session(reader, head, name, view).await,
+        (Scope::User, name) => of_owner(reader, &reader.key.user(), name, view).await,
+        (Scope::App, name) => of_owner(reader, &reader.key.app(), name, view).await,
+        (Scope::Temp, _) => Err(Error::invalid("temp: keys are never stored, so that they have no history")),
+    };
+    let change = match view.at {
+        None if change::may_change(head, reader.caller, key) => {
+            Some(change::form(head, key, change::value(reader, key).await?.as_ref()))
+        }
+        _ => None,
+    };
+    Ok(History { now: reader.now, change, ..history? })
+}
+
+async fn of_session(reader: &Reader<'_>, head: &Session, name: &str, view: &View) -> Result<History> {
+    let last = head.known_seq().unwrap_or_default();
+    let mut before = view.before.unwrap_or_else(|| view.at.unwrap_or(last).saturating_add(1));
+    let mut history = History::default();
+    for _ in 0..READS {
+        let events = reader.events_before(before, EVENTS, BYTES).await?;
+        for event in events.iter().rev() {
+            before = event.seq.unwrap_or_default();
+            history.writes.extend(write(reader.key, event, name));
+            if history.writes.len() >= WRITES {
+                break;
+            }
+        }
+        if events.is_empty() || before <= 1 {
+            history.writes.extend(initial(reader, name).await?);
+            return Ok(history);
+        }
+        if history.writes.len() >= WRITES {
+            break;
+        }
+    }
+    history.next = Some(before);
+    history.back_to = Some(before);
+    Ok(history)
+}
+
+fn write(key: &SessionKey, event: &Arc<Event>, name: &str) -> Option<Write> {
+    let change = event.actions.state_delta.get(name)?;
+    let writer = KeyWriter::new(author(event))
+        .with_event(key.user_id(), key.session_id(), event.seq.unwrap_or_default(), &event.id)
+        .with_time(event.timestamp.unwrap_or_default());
+    Some(Write { value: change.value().cloned(), tools: tools(event).into_owned(), writer })
+}
+
+/// What the session began with.
+async fn initial(reader: &Reader<'_>, name: &str) -> Result<Option<Write>> {
+    let initial = match reader.sessions.get_initial_state(reader.key).await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => None,
+        initial => initial?,
+    };
+    let writer = |seq| KeyWriter::default().with_event(reader.key.user_id(), reader.key.session_id(), seq, "");
+    Ok(initial.and_then(|initial| {
+        let value = initial.state.get(name)?.clone();
+        Some(Write { value: Some(value), tools: String::new(), writer: writer(initial.seq) })
+    }))
+}
+
+async fn of_owner(reader: &Reader<'_>, owner: &StateOwner, name: &str, view: &View) -> Result<History> {
+    let query = ChangeQuery::of_key(name, view.before.unwrap_or(u64::MAX));
+    let changes = reader.sessions.list_state_changes(owner, &query, WRITES).await?;
+    let next = changes.last().map(|change| change.position).filter(|_| changes.len() >= WRITES);
+    let writes = changes.into_iter().map(KeyWrite::from).map(|write| Write {
+        writer: reader.caller.known_writer(write.writer, reader.key.app_name()),
+        value: write.value,
+        tools: String::new(),
+    });
+    Ok(History { writes: writes.collect(), next, ..History::default() })
+}
+
+/// The writes, for a page or to replace those on it.
+pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
+    let (key, masks) = (head.key(), Masks::of(head));
+    let name = view.key.as_deref().unwrap_or_default();
+    let closed = View { key: None, before: None, ..view.clone() };
+    html! {
+        section #history aria-labelledby="history-head" {
+            div.bar {
+                h2 #history-head { "Writes to " code { bdi { (visible(name)) } } }
+                a.close href=(address::session(key, &closed)) data-close="#history" { "Close" }
+            }
+            @if let Some(change) = &history.change { (change) }
+            @if history.writes.is_empty() {
+                p.empty { @if history.next.is_some() { "Not written in the events searched so far." } @else { "Nothing was written to this key." } }
+            }
+            ol.writes { @for write in &history.writes { (item(key, view, name, &masks, write, history.now)) } }
+            @if let Some(next) = history.next {
+                @let next = View { before: Some(next), ..view.clone() };
+                p.pages {
+                    @if let Some(back_to) = history.back_to { span.soft { "Searched back to event " (number(back_to)) ". " } }
+                    a href=(address::session(key, &next)) data-part=(address::part(key, "history", &next)) data-into="#history" { "Earlier writes" }
+                }
+            }
+        }
+    }
+}
+
+fn item(key: &SessionKey, view: &View, name: &str, masks: &Masks, write: &Write, now: f64) -> Markup {
+    let writer = &write.writer;
+    let shown = write.value.as_ref().map(|value| line(&masks.of_key(name, value), LINE));
+    html! {
+        li {
+            @match shown {
+                Some(Cut { text, is_whole }) => code.value { (text) @if !is_whole { "…" } },
+                None => span.removed { "removed" },
+            }
+            p.by {
+                @if !write.tools.is_empty() { "tool " b { bdi { (write.tools) } } " of " }
+                @if writer.author.is_empty() { "at the start" } @else { bdi { (visible(&writer.author)) } }
+                (place(key, view, name, writer))
+                @if writer.time > 0.0 { " " (ago(writer.time, now)) }
+            }
+        }
+    }
+}
+
+/// The event that wrote it, which may be another session's.
+fn place(key: &SessionKey, view: &View, name: &str, writer: &KeyWriter) -> Markup {
+    let Some((user_id, session_id)) = &writer.session else { return html! {} };
+    let is_here = user_id == key.user_id() && session_id == key.session_id();
+    let there = if is_here { Some(key.clone()) } else { SessionKey::new(key.app_name(), user_id, session_id).ok() };
+    let Some(there) = there else { return html! {} };
+    let link = address::session(&there, &view.moved_to(writer.seq).with_key(name));
+    html! {
+        @if writer.seq > 0 || !is_here {
+            ", " a href=(link) data-at=[is_here.then_some(writer.seq)] {
+                "event " (number(writer.seq))
+                @if !is_here { " of " bdi { (visible(session_id)) } }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! One session: its conversation, beside its state at an event.
+//!
+//! - `read.rs`: what is read of the store for a view. `frame.rs`: the page around its parts, and the way through time.
+//! - `conversation.rs`, `event.rs`: the events as people read them. `state.rs`: the state, and what changed it.
+//! - `talk.rs`: messages to the agent. `change.rs`: changes of a key. `branch.rs`: forks, rewinds and deletions.
+//! - `history.rs`: the writes to a key. `raw.rs`: a whole value or event. `live.rs`: what is committed from now on.
+
+mod branch;
+mod change;
+mod conversation;
+mod event;
+mod frame;
+mod history;
+mod live;
+mod raw;
+mod read;
+mod state;
+mod talk;
+
+use axum::Router;
+use axum::extract::Query;
+use axum::routing::{get, post};
+
+use super::address::View;
+use super::page::{self, Page};
+use super::{Answer, SessionScope};
+use crate::app_state::AppState;
+use read::Reader;
+
+/// The page and its parts.
+pub(super) fn routes() -> Router<AppState> {
+    Router::new()
+        .route("/", get(session))
+        .route("/events", get(events))
+        .route("/state", get(state))
+        .route("/history", get(history))
+        .route("/live", get(live::follow))
+        .route("/value", get(raw::value))
+        .route("/event", get(raw::event))
+        // As for every route with this name, the head of the answer may take as long as the agent.
+        .route("/runs", post(talk::start))
+        .route("/stop", post(talk::stop))
+        .route("/change", post(change::change))
+        .route("/fork", post(branch::fork))
+        .route("/rewind", get(branch::ask_to_rewind).post(branch::rewind))
+        .route("/delete", get(branch::ask_to_delete).post(branch::delete))
+}
+
+async fn session(scope: SessionScope, Query(view): Query<View>) -> Answer {
+    let view = view.cleaned();
+    let reader = Reader::new(&scope);
+    let (head, events) = reader.opening(&view).await?;
+    let moment = reader.moment(&head, &view).await?;
+    let history = match &view.key {
+        Some(key) => Some(history::read(&reader, &head, key, &view).await?),
+        None => None,
+    };
+    let body = frame::body(&scope, &reader, &head, &view, &events, &moment, history.as_ref());
+    let title = head.title().unwrap_or(head.id()).to_owned();
+    let above = frame::above(&head);
+    let scripts = &["parts.js", "travel.js", "live.js", "talk.js", "time.js"];
+    Ok(Page { title: &title, above, caller: Some(&scope.caller), scripts, body }.answer())
+}
+
+async fn events(scope: SessionScope, Query(view): Query<View>) -> Answer {
+    let reader = Reader::new(&scope);
+    let (head, events) = reader.opening(&view).await?;
+    Ok(page::part(&conversation::markup(&reader, &head, &view, &events)))
+}
+
+async fn state(scope: SessionScope, Query(view): Query<View>) -> Answer {
+    let view = view.cleaned();
+    let reader = Reader::new(&scope);
+    let head = reader.head().await?;
+    let moment = reader.moment(&head, &view).await?;
+    Ok(page::part(&state::markup(&head, &view, &moment)))
+}
+
+async fn history(scope: SessionScope, Query(view): Query<View>) -> Answer {
+    let view = view.cleaned();
+    let reader = Reader::new(&scope);
+    let head = reader.head().await?;
+    let key = view.key.clone().unwrap_or_default();
+    let history = history::read(&reader, &head, &key, &view).await?;
+    Ok(page::part(&history::markup(&head, &view, &history)))
+}

@@ -1,0 +1,145 @@
+//! Talk: a message to the agent of the app, answers to what it asks, and an end to its runs.
+
+use async_stream::stream;
+use axum::body::Bytes;
+use futures_util::Stream;
+use maud::{Markup, html};
+use scratchbook::agent::{RunConfig, ToolConfirmation};
+use scratchbook::content::{Content, Part};
+use scratchbook::{Error, Result, RunRequest, Session};
+use serde_json::{Value, json};
+
+use super::super::address::{self, View};
+use super::super::form::{Form, see_other};
+use super::super::{Answer, SessionScope};
+use super::read::Reader;
+use crate::access::Right;
+use crate::bodies::Held;
+use crate::public_error::PublicError;
+use crate::runs::{Follow, Outcome};
+use crate::sse;
+
+/// Starts a run with a message or an answer. A script is answered by the stream of its text, a form by the page.
+pub(super) async fn start(scope: SessionScope, held: Held, form: Form) -> Answer {
+    scope.caller.check(Right::Read)?;
+    let app_name = scope.key.app_name();
+    let app = scope.app_state.apps.get(app_name);
+    let app = app.ok_or_else(|| Error::not_found(format!("no agent is hosted as the app '{app_name}'")))?;
+    let mut config = RunConfig::default();
+    config.streaming = true;
+    let mut request = RunRequest::default().with_config(config);
+    request.message = Some(message(&form)?);
+    let account = scope.caller.account(Some(scope.key.user_id()));
+    let (run, reader) = scope.app_state.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
+    if form.find("stream").is_some() {
+        return Ok(sse::response(&run.invocation_id, pieces(run.invocation_id.clone(), Follow::live(reader))));
+    }
+    Ok(see_other(&address::session(&scope.key, &View::default())))
+}
+
+/// Ends a run of this server.
+pub(super) async fn stop(scope: SessionScope, form: Form) -> Answer {
+    scope.caller.check(Right::Read)?;
+    if let Some(run) = scope.app_state.runs.find(&scope.key, &form.field("run")) {
+        run.cancel();
+        run.ended().await;
+    }
+    Ok(see_other(&address::session(&scope.key, &View::default())))
+}
+
+/// What a form says to the agent: a text, or the answer to a call.
+fn message(form: &Form) -> Result<Content> {
+    let Some(call) = form.find("call") else {
+        let text = form.find("message").ok_or_else(|| Error::invalid("the message is empty; write something"))?;
+        return Ok(Content::user(text));
+    };
+    let name = form.field("name");
+    let answer = match form.find("confirmed") {
+        Some(confirmed) => json!(ToolConfirmation { confirmed: confirmed == "yes", ..ToolConfirmation::default() }),
+        None => {
+            let text = form.field("response");
+            // What is no JSON is text.
+            match scratchbook::json::from_str::<Value>(&text) {
+                Ok(value @ Value::Object(_)) => value,
+                Ok(value) => json!({"result": value}),
+                Err(_) => json!({"result": text}),
+            }
+        }
+    };
+    Ok(Content::new("user", vec![Part::function_response(call, name, answer)]))
+}
+
+/// The text of a run as it comes. Whole events reach the page by its own stream.
+fn pieces(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes> + Send + 'static {
+    stream! {
+        yield sse::frame("run", &json!({"run": invocation_id}));
+        loop {
+            match tokio::time::timeout(sse::HEARTBEAT, events.next()).await {
+                Ok(Ok(Some(event))) if event.is_partial() => {
+                    let text = event.content.as_ref().map(Content::text).unwrap_or_default();
+                    yield sse::frame("piece", &json!({"author": event.author, "text": text}));
+                }
+                Ok(Ok(Some(event))) => yield sse::frame("event", &json!({"seq": event.seq})),
+                Ok(Ok(None)) => {
+                    yield sse::frame("end", &end(events.outcome()));
+                    return;
+                }
+                Ok(Err(error)) => {
+                    yield sse::frame("end", &json!({"error": PublicError::of(&error).message}));
+                    return;
+                }
+                Err(_) => yield sse::SIGN_OF_LIFE,
+            }
+        }
+    }
+}
+
+fn end(outcome: Option<&Outcome>) -> Value {
+    match outcome {
+        Some(Outcome::Failed(error)) => json!({"error": PublicError::of(error).message}),
+        Some(outcome) => json!({"outcome": outcome.as_str()}),
+        None => json!({}),
+    }
+}
+
+/// The field for a message, if an agent is here and the caller may talk to it, and the runs that can be stopped.
+pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
+    let key = head.key();
+    let runs = scope.app_state.runs.list(key);
+    html! {
+        @if Reader::new(scope).can_talk {
+            div #talk {
+                @for run in &runs {
+                    form.stop method="post" action=(address::part(key, "stop", &View::default())) {
+                        input type="hidden" name="run" value=(run.invocation_id);
+                        span.soft { "A run is under way. " }
+                        button { "Stop" }
+                    }
+                }
+                form.say method="post" action=(address::part(key, "runs", &View::default()))
+                    data-stop=(address::part(key, "stop", &View::default())) {
+                    textarea name="message" rows="2" required aria-label="Message to the agent"
+                        placeholder="Message to the agent" {}
+                    button { "Send" }
+                }
+            }
+        }
+    }
+}
+
+/// The form that answers a call which waits for it.
+pub(super) fn question(key: &scratchbook::SessionKey, call: &str, name: &str) -> Markup {
+    html! {
+        form.question method="post" action=(address::part(key, "runs", &View::default())) {
+            input type="hidden" name="call" value=(call);
+            input type="hidden" name="name" value=(name);
+            @if name == ToolConfirmation::CALL_NAME {
+                button name="confirmed" value="yes" { "Approve" }
+                button name="confirmed" value="no" { "Reject" }
+            } @else {
+                input type="text" name="response" required aria-label="Answer of the tool" placeholder="Answer, as JSON or text";
+                button { "Answer" }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The rights of the pages are those of the token.
+
+use axum::Router;
+use axum::http::Method;
+use scratchbook::{CreateSessionConfig, Store, connect};
+use scratchbook_server::{Login, NewToken, Right, Server};
+
+use crate::support::Answer;
+
+const HTML: (&str, &str) = ("accept", "text/html");
+
+struct Guarded {
+    router: Router,
+    _folder: tempfile::TempDir,
+}
+
+/// A server with sessions of alice and bob in shop, and of alice in bank.
+async fn store() -> Store {
+    let store = connect("memory:").await.unwrap();
+    for (app, user, id) in [("shop", "alice", "a-1"), ("shop", "bob", "b-1"), ("bank", "alice", "a-2")] {
+        let config = CreateSessionConfig::default().with_session_id(id);
+        store.sessions.create_session(app, user, config).await.unwrap();
+    }
+    store
+}
+
+/// The server for the holder of one token, and that token.
+async fn guarded(token: NewToken) -> (Guarded, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let made = token.make().unwrap();
+    let path = folder.path().join("tokens.toml");
+    std::fs::write(&path, made.entry()).unwrap();
+    let server = Server::builder(store().await).login(Login::new().with_tokens(&path)).host("127.0.0.1");
+    (Guarded { router: server.build().unwrap().router(), _folder: folder }, made.secret().to_owned())
+}
+
+impl Guarded {
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut request = axum::http::Request::builder().method(Method::GET).uri(path).header("host", "127.0.0.1");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        crate::support::answer(&self.router, request.body(axum::body::Body::empty()).unwrap()).await
+    }
+
+    async fn page(&self, path: &str, token: &str) -> Answer {
+        self.get(path, &[HTML, ("authorization", &format!("Bearer {token}"))]).await
+    }
+}
+
+#[tokio::test]
+async fn a_person_without_a_login_is_led_to_it_and_back() {
+    let (guarded, _) = guarded(NewToken::new("any").with_rights([Right::Read])).await;
+    let path = "/inspector/apps/shop/users/alice/sessions/a-1?at=0&key=x";
+    let answer = guarded.get(path, &[HTML, ("sec-fetch-site", "none")]).await;
+    assert_eq!(answer.status, 303);
+    assert!(answer.header("location").unwrap().starts_with("/login?next=%2Finspector%2Fapps%2Fshop"));
+    assert_eq!(guarded.get(path, &[]).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_token_of_a_user_sees_nothing_of_others() {
+    let (guarded, token) =
+        guarded(NewToken::new("alice").with_rights([Right::Read]).with_app("shop").with_user("alice")).await;
+    let apps = guarded.page("/inspector", &token).await;
+    assert!(apps.text().contains("/inspector/apps/shop") && !apps.text().contains("bank"), "{}", apps.text());
+    let sessions = guarded.page("/inspector/apps/shop", &token).await;
+    assert!(sessions.text().contains("a-1") && !sessions.text().contains("b-1"), "{}", sessions.text());
+    assert!(!sessions.text().contains("Users of this app"));
+    for hidden in [
+        "/inspector/apps/bank",
+        "/inspector/apps/nope",
+        "/inspector/apps/shop/users",
+        "/inspector/apps/shop/users/bob",
+        "/inspector/apps/shop/users/bob/sessions/b-1",
+        "/inspector/apps/shop/users/bob/sessions/b-1/state",
+        "/inspector/apps/shop/users/bob/sessions/b-1/live",
+        "/inspector/apps/shop/users/bob/sessions/b-1/value?key=x",
+        "/inspector/apps/bank/users/alice/sessions/a-2",
+    ] {
+        let answer = guarded.page(hidden, &token).await;
+        assert_eq!(answer.status, 404, "{hidden}");
+        assert!(!answer.text().contains("b-1") && !answer.text().contains("a-2"), "{hidden}");
+    }
+    let found = guarded.page("/inspector/apps/shop?find=b-1", &token).await;
+    assert!(!found.text().contains("/users/bob"), "{}", found.text());
+}
+
+#[tokio::test]
+async fn a_token_without_the_right_to_read_sees_no_page() {
+    let (guarded, token) = guarded(NewToken::new("writer").with_rights([Right::Write])).await;
+    for path in ["/inspector", "/inspector/apps/shop", "/inspector/apps/shop/users/alice/sessions/a-1"] {
+        assert_eq!(guarded.page(path, &token).await.status, 403, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn users_are_listed_for_those_who_administer() {
+    let (guarded, token) = guarded(NewToken::new("reader").with_rights([Right::Read])).await;
+    assert_eq!(guarded.page("/inspector/apps/shop/users", &token).await.status, 403);
+    assert!(!guarded.page("/inspector/apps/shop", &token).await.text().contains("Users of this app"));
+}
+
+#[tokio::test]
+async fn a_reader_sees_no_button_that_would_fail() {
+    let (guarded, token) = guarded(NewToken::new("reader").with_rights([Right::Read])).await;
+    let session = "/inspector/apps/shop/users/alice/sessions/a-1";
+    for view in ["", "?key=step"] {
+        let page = guarded.page(&format!("{session}{view}"), &token).await;
+        assert_eq!(page.status, 200);
+        // The search and the way through time read alone; the login's own button stays.
+        let posts: Vec<_> = page.text().split("method=\"post\" action=\"").skip(1).collect();
+        assert!(posts.iter().all(|form| form.starts_with("/logout\"")), "{posts:?}");
+    }
+    for asked in ["delete", "rewind?run=x"] {
+        assert_eq!(guarded.page(&format!("{session}/{asked}"), &token).await.status, 403);
+    }
+}
