@@ -45,7 +45,7 @@ function scrollToEvent(event) {
     if (top < list.scrollTop || top + event.offsetHeight > list.scrollTop + list.clientHeight) {
       list.scrollTop = top - list.clientHeight / 3;
     }
-  }
+  } else event.scrollIntoView({ block: "center" });
 }
 
 function showBar(seq, isNow) {
@@ -54,6 +54,13 @@ function showBar(seq, isNow) {
   const now = bar.querySelector("a.now");
   if (isNow) now.setAttribute("aria-current", "true");
   else now.removeAttribute("aria-current");
+  // A fork is of what is shown.
+  const fork = document.querySelector("form.tools");
+  if (fork) {
+    fork.querySelector("input[name=at]").disabled = isNow;
+    fork.querySelector("input[name=at]").value = seq;
+    fork.querySelector("button").textContent = isNow ? "Fork" : `Fork at event ${seq.toLocaleString("en")}`;
+  }
   for (const step of bar.querySelectorAll("a.step")) {
     const query = view();
     query.set("at", Math.max(0, Math.min(lastSeq(), seq + Number(step.dataset.step))));
@@ -75,6 +82,7 @@ async function travelTo(seq, { key, push = true } = {}) {
   const at = seq ?? lastSeq();
   showBar(at, seq === null);
   if (seq !== null || !document.getElementById(`e${at}`)) markEvent(at);
+  if (query.has("key") && key === undefined && document.querySelector("#history")) showHistory(query.get("key"));
   await replacePart(partAddress("state", query), "#state");
 }
 

@@ -90,7 +90,7 @@ pub(super) fn markup(head: &Session, view: &View) -> Markup {
     let key = head.key();
     html! {
         form.tools method="post" action=(address::part(key, "fork", &View::default())) {
-            @if let Some(at) = view.at { input type="hidden" name="at" value=(at); }
+            input type="hidden" name="at" value=[view.at] disabled[view.at.is_none()];
             button.plain { @if let Some(at) = view.at { "Fork at event " (number(at)) } @else { "Fork" } }
             a.danger href=(address::part(key, "delete", &View::default())) { "Delete" }
         }

@@ -205,7 +205,10 @@ impl Shown<'_> {
             li {
                 a.key href=(address::session(self.key, &view)) data-key=(key) data-at=(seq) { bdi { (visible(key)) } }
                 @match change.value() {
-                    Some(value) => { " = " code { (line(&self.masks.of_key(key, value), LINE).text) } }
+                    Some(value) => {
+                        @let cut = line(&self.masks.of_key(key, value), LINE);
+                        " = " code { (cut.text) @if !cut.is_whole { "…" } }
+                    }
                     None => { " " span.removed { "removed" } }
                 }
             }
