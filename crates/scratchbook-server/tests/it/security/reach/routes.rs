@@ -231,6 +231,31 @@ const LIKE_OTHERS: &[(&str, &str)] = &[
     ("ANY", "/v1/reasoningEngines/"),
 ];
 
+/// Routes of the inspector. Its own tests try them with tokens (`inspector/rights.rs`).
+const OF_INSPECTOR: &[(&str, &str)] = &[
+    ("GET", "/inspector"),
+    ("GET", "/inspector/"),
+    ("GET", "/inspector/assets/{file}"),
+    ("GET", "/inspector/apps/{app}"),
+    ("GET", "/inspector/apps/{app}/users"),
+    ("GET", "/inspector/apps/{app}/users/{user}"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/delete"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/event"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/events"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/history"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/live"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/rewind"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/state"),
+    ("GET", "/inspector/apps/{app}/users/{user}/sessions/{session}/value"),
+    ("POST", "/inspector/apps/{app}/users/{user}/sessions/{session}/change"),
+    ("POST", "/inspector/apps/{app}/users/{user}/sessions/{session}/delete"),
+    ("POST", "/inspector/apps/{app}/users/{user}/sessions/{session}/fork"),
+    ("POST", "/inspector/apps/{app}/users/{user}/sessions/{session}/rewind"),
+    ("POST", "/inspector/apps/{app}/users/{user}/sessions/{session}/runs"),
+    ("POST", "/inspector/apps/{app}/users/{user}/sessions/{session}/stop"),
+];
+
 /// The path of a route for something of a user.
 pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String {
     [
@@ -306,7 +331,8 @@ fn of_router(world: &World) -> BTreeSet<(String, String)> {
 /// Routes that are for no program: pages and what they ask for, and what ADK's own document does not have either.
 fn is_for_programs(route: &str) -> bool {
     let pages = ["/", "/docs", "/openapi.json", "/login", "/logout", "/dev-ui", "/metrics", "/run_live"];
-    !pages.contains(&route) && !["/dev-ui/", "/dev/", "/config/"].iter().any(|folder| route.starts_with(folder))
+    !pages.contains(&route)
+        && !["/dev-ui/", "/dev/", "/config/", "/inspector"].iter().any(|folder| route.starts_with(folder))
 }
 
 /// Whether a route of Vertex AI leaves project and location out: the document says of these that they are the same.
@@ -353,7 +379,7 @@ async fn every_route_there_is_is_tried() {
     let plain = |route: &str| route.replace("{new}", "{session}").replace("{append}", "{session}");
     let owned = OWNED.iter().map(|owned| (owned.method, plain(owned.route)));
     let common = COMMON.iter().map(|(method, route, ..)| (*method, route.split('?').next().unwrap().to_owned()));
-    let like_others = LIKE_OTHERS.iter().map(|(method, route)| (*method, (*route).to_owned()));
+    let like_others = LIKE_OTHERS.iter().chain(OF_INSPECTOR).map(|(method, route)| (*method, (*route).to_owned()));
     let mut tried: Vec<_> = owned.chain(common).chain(like_others).map(|(m, route)| (m.to_owned(), route)).collect();
     let [first, others @ ..] = ENGINES;
     let of_first = tried.iter().filter_map(|(method, route)| Some((method.clone(), route.strip_prefix(first)?)));
