@@ -15,7 +15,7 @@ use super::read::Reader;
 use crate::access::Right;
 
 /// About how many bytes of HTML the events may have. Those around the chosen one come first.
-const BYTES: usize = 56 << 10;
+const BYTES: usize = 46 << 10;
 /// The part of them that events after the chosen one may have.
 const LATER_BYTES: usize = 14 << 10;
 

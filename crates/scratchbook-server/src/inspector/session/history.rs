@@ -16,13 +16,13 @@ use super::event::{author, tools};
 use super::read::Reader;
 
 /// How many writes are shown at once.
-const WRITES: usize = 30;
+const WRITES: usize = 20;
 /// How many events are read at a time in search of them, how often, and about how many bytes of them at a time.
 const EVENTS: usize = 500;
 const READS: usize = 4;
 const BYTES: u64 = 4 << 20;
 /// How much of a value is shown.
-const LINE: usize = 160;
+const LINE: usize = 120;
 
 /// The writes to a key, the latest first.
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@ use super::read::Moment;
 const KEYS: usize = 200;
 const LINE: usize = 120;
 const BLOCK: usize = 1500;
-const BYTES: usize = 40 << 10;
+const BYTES: usize = 34 << 10;
 /// How many changes are shown.
 const CHANGES: usize = 40;
 

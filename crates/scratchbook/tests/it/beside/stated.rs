@@ -76,7 +76,7 @@ const STATED: [Stated; 25] = [
         ours: &["a: a is done", "a: escalates"],
     },
     Stated {
-        row: "`after_agent` callbacks of an agent that hands over, below a root `LlmAgent`",
+        row: "`after_agent` callbacks of an agent that transfers to another, below a root `LlmAgent`",
         case: r#"{"agent": {"kind": "llm", "name": "root",
             "script": [{"calls": [["transfer_to_agent", {"agent_name": "sub"}]]}],
             "callbacks": {"after_agent": [{"set": {"after": 1}}]},
@@ -140,7 +140,7 @@ const STATED: [Stated; 25] = [
         ],
     },
     Stated {
-        row: "an agent within a workflow agent that handed over, if the last event after that is not a final response",
+        row: "an agent in a workflow agent that has transferred to another agent, if the last event afterwards is not a final response",
         case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [{"kind": "llm", "name": "a",
             "script": [{"calls": [["transfer_to_agent", {"agent_name": "par"}]]}],
             "sub_agents": [{"kind": "parallel", "name": "par", "sub_agents": [
@@ -267,7 +267,7 @@ const STATED: [Stated; 25] = [
         ours: &["root: act? act?", r#"root: act={"done":true} act={"done":true} {"m":{"b":2}}"#, "root: root is done"],
     },
     Stated {
-        row: "writes of a long-running tool before it has an answer",
+        row: "state written by a long-running tool that has no answer yet",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["later", {"set": {"k": 1}}]]}]}}"#,
         theirs: &["root: later?"],
         ours: &["root: later?", r#"root: {"k":1}"#],
