@@ -5,6 +5,7 @@
 #![cfg(unix)]
 
 use std::env;
+use std::ffi::OsString;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -29,10 +30,21 @@ enum Build {
     New,
 }
 
+impl Build {
+    fn old() -> Option<OsString> {
+        env::var_os("SCRATCHBOOK_OLD_BINARY").filter(|old| !old.is_empty())
+    }
+
+    /// What a deletion takes without a terminal. Builds before this one asked nobody.
+    fn yes(self) -> &'static [&'static str] {
+        if self == Self::Old && Self::old().is_some() { &[] } else { &["--yes"] }
+    }
+}
+
 impl Builds {
     fn command(&self, build: Build, args: &[&str]) -> Command {
-        let mut command = match (build, env::var_os("SCRATCHBOOK_OLD_BINARY")) {
-            (Build::Old, Some(old)) if !old.is_empty() => Command::new(old),
+        let mut command = match (build, Build::old()) {
+            (Build::Old, Some(old)) => Command::new(old),
             _ => scratchbook(),
         };
         command.env("SCRATCHBOOK_DATABASE", &self.uri).env_remove("SCRATCHBOOK_KEYRING");
@@ -149,7 +161,7 @@ fn in_turns(builds: &Builds, old: &Served, new: &Served) {
         builds.of(second, ["sessions", "update"], &fork, &["--title", "A fork", "--label", "kind=test"]);
         builds.of(first, ["state", "unset"], &fork, &["step"]);
         builds.of(second, ["sessions", "create"], "gone", &["x=1"]);
-        builds.of(first, ["sessions", "delete"], "gone", &[]);
+        builds.of(first, ["sessions", "delete"], "gone", first.yes());
         let (adk, v1) = (format!("/apps/{}/users/alice/sessions", builds.app), format!("/v1/apps/{}", builds.app));
         for path in [
             format!("{adk}/s1"),

@@ -23,7 +23,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use self::http::Connection;
-use crate::{Fixture, fails, scratchbook, text};
+use crate::{Fixture, scratchbook, text};
 
 /// A running server.
 pub(crate) struct Served {
@@ -180,12 +180,6 @@ fn where_it_cannot_listen_it_says_why() {
     assert!(said.contains("'no such host' is no address of this machine"), "{said}");
     let said = fixture.fails(2, &["serve", "--port", "70000"]);
     assert!(said.contains("70000 is not in 0..=65535"), "{said}");
-    let said = fails(2, {
-        let mut c = scratchbook();
-        c.args(["serve", "--port", "0", "-d", "agents.db"]);
-        c
-    });
-    assert!(said.contains("--database sqlite://agents.db"), "{said}");
     let said = fixture.fails(2, &["serve", "--port", "0", "-d", "sqlite+aiosqlite:///./agents.db"]);
     assert!(said.contains("written as sqlite://PATH"), "{said}");
     assert!(
