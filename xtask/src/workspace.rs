@@ -20,6 +20,8 @@ pub(crate) struct Package {
     pub(crate) examples: Vec<String>,
     /// Whether others can depend on it.
     pub(crate) is_library: bool,
+    /// Whether it has a library that programs in other languages load.
+    is_loaded: bool,
     /// The packages it depends on, also for its build and its tests.
     dependencies: Vec<String>,
 }
@@ -27,7 +29,7 @@ pub(crate) struct Package {
 impl Package {
     /// What is built of it, as an argument of Cargo.
     pub(crate) fn target(&self) -> &'static str {
-        if self.is_library { "--lib" } else { "--bins" }
+        if self.is_library || self.is_loaded { "--lib" } else { "--bins" }
     }
 }
 
@@ -64,6 +66,7 @@ fn package(value: &Value) -> Package {
         features: own.map(|(name, _)| name.clone()).collect(),
         examples: examples.map(|target| text(&target["name"])).collect(),
         is_library: items(&value["targets"]).any(|target| is(target, "lib")),
+        is_loaded: items(&value["targets"]).any(|target| is(target, "cdylib")),
         dependencies: items(&value["dependencies"]).map(|dependency| text(&dependency["name"])).collect(),
     }
 }
