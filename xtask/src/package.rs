@@ -1,5 +1,6 @@
 //! The Python package: built as users get it, and tested in the Python environment of the tests.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -31,15 +32,27 @@ const OLDER: [&str; 3] = ["2.1.0", "1.39.1", "1.28.0"];
 /// The environment variable with the path of a checkout of google-adk's repository.
 const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
 
-/// The step `package`.
+/// The step `package`: the package's tests on the library that the build of all has made, so that nothing is built again
+/// for them with fewer features.
 pub(crate) fn test() -> Result<(), Stop> {
     python::install()?;
     for words in [["format", "--check"], ["check", "--quiet"]] {
         run(program(python::interpreter()).args(["-m", "ruff"]).args(words).arg("bindings/python"))?;
     }
-    install("dev")?;
+    place()?;
     run(&mut of_package(&["-m", "mypy", "--config-file", "bindings/python/pyproject.toml", "-p", "scratchbook"]))?;
     run(&mut of_package(&["-m", "mypy.stubtest", "scratchbook._scratchbook"]))?;
+    tests()
+}
+
+/// The step `wheel`: the same tests on a wheel, as maturin builds it.
+pub(crate) fn wheel_test() -> Result<(), Stop> {
+    python::install()?;
+    install("dev")?;
+    tests()
+}
+
+fn tests() -> Result<(), Stop> {
     // Without a server its tests are skipped, and the step says so at its end.
     let installed = servers::install();
     let mut tests = with_servers()?;
@@ -48,6 +61,46 @@ pub(crate) fn test() -> Result<(), Stop> {
     let python = python::with_google_adk(OLDEST)?;
     import_by(program(python))?;
     installed
+}
+
+/// Puts the package together by hand: its Python files, and the library beside them.
+fn place() -> Result<(), Stop> {
+    run(&mut cargo(&[
+        "build",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--all-features",
+        "--lib",
+        "--bin",
+        "with-servers",
+    ]))?;
+    empty(&[SITE])?;
+    let package = site().join("scratchbook");
+    copy_files(&root().join("bindings/python/python/scratchbook"), &package)?;
+    let library = steps::built(&[]).join(format!("{DLL_PREFIX}_scratchbook{DLL_SUFFIX}"));
+    let module = if cfg!(windows) { "_scratchbook.pyd" } else { "_scratchbook.abi3.so" };
+    fs::copy(&library, package.join(module)).map_err(|error| failed(&library, &error))?;
+    Ok(())
+}
+
+/// Copies the files of a folder and of those in it.
+fn copy_files(from: &Path, to: &Path) -> Result<(), Stop> {
+    fs::create_dir_all(to).map_err(|error| failed(to, &error))?;
+    for entry in fs::read_dir(from).map_err(|error| failed(from, &error))? {
+        let path = entry.map_err(|error| failed(from, &error))?.path();
+        let Some(name) = path.file_name().filter(|name| *name != "__pycache__") else { continue };
+        if path.is_dir() {
+            copy_files(&path, &to.join(name))?;
+        } else {
+            fs::copy(&path, to.join(name)).map_err(|error| failed(&path, &error))?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Stop {
+    Stop::Failed(format!("{}: {error}", path.display()))
 }
 
 /// The step `old-adk`.

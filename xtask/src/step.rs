@@ -1,14 +1,28 @@
-//! Running named steps one after the other, all of them whatever happens, and saying at the end how each went.
+//! Running named steps in order, all of them whatever happens, and saying at the end how each went.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+/// What a step checks.
+pub(crate) type Check = Box<dyn FnOnce() -> Result<(), Stop> + Send>;
 
 /// One check, by name.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    run: Box<dyn Fn() -> Result<(), Stop>>,
+    run: Run,
+}
+
+/// What a step does.
+enum Run {
+    /// One thing; the next step begins after it.
+    Wholly(Check),
+    /// A preparation, and then a check that waits more than it computes: the next steps run beside it.
+    Beside(Box<dyn FnOnce() -> Result<Check, Stop>>),
+    /// One thing, after all that runs beside other steps has ended.
+    Alone(Check),
 }
 
 /// Why a step did not pass.
@@ -21,8 +35,29 @@ pub(crate) enum Stop {
 }
 
 impl Step {
-    pub(crate) fn new(name: &'static str, what: &'static str, run: impl Fn() -> Result<(), Stop> + 'static) -> Self {
-        Self { name, what, run: Box::new(run) }
+    pub(crate) fn new(
+        name: &'static str,
+        what: &'static str,
+        run: impl FnOnce() -> Result<(), Stop> + Send + 'static,
+    ) -> Self {
+        Self { name, what, run: Run::Wholly(Box::new(run)) }
+    }
+
+    /// A step whose preparation returns what then runs beside the steps after it.
+    pub(crate) fn beside(
+        name: &'static str,
+        what: &'static str,
+        prepare: impl FnOnce() -> Result<Check, Stop> + 'static,
+    ) -> Self {
+        Self { name, what, run: Run::Beside(Box::new(prepare)) }
+    }
+
+    /// A step that has the machine to itself.
+    pub(crate) fn alone(self) -> Self {
+        match self.run {
+            Run::Wholly(check) => Self { run: Run::Alone(check), ..self },
+            run => Self { run, ..self },
+        }
     }
 }
 
@@ -35,22 +70,47 @@ struct Done {
 
 /// Runs every step and reports. Where `CI=true`, a step left out is a failure too.
 pub(crate) fn run(steps: Vec<Step>) -> ExitCode {
-    let done: Vec<Done> = steps.into_iter().map(run_one).collect();
+    let started = Instant::now();
+    let done = run_all(steps);
     let strict = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    print!("{}", report(&done, strict));
+    print!("{}", report(&done, started.elapsed(), strict));
     if passed(&done, strict) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run_one(step: Step) -> Done {
-    println!("\n==> {}: {}", step.name, step.what);
-    let start = Instant::now();
-    let result = (step.run)();
-    match &result {
-        Ok(()) => {}
-        Err(Stop::Failed(why)) => println!("FAILED: {}: {why}", step.name),
-        Err(Stop::LeftOut(why)) => println!("LEFT OUT: {}: {why}", step.name),
+fn run_all(steps: Vec<Step>) -> Vec<Done> {
+    let (mut done, mut beside) = (Vec::new(), Vec::new());
+    for Step { name, what, run } in steps {
+        if matches!(run, Run::Alone(_)) {
+            done.extend(beside.drain(..).map(ended));
+        }
+        println!("\n==> {name}: {what}");
+        let start = Instant::now();
+        match run {
+            Run::Wholly(check) | Run::Alone(check) => done.push(Done::of(name, check(), start)),
+            Run::Beside(prepare) => match prepare() {
+                Ok(check) => beside.push((name, start, thread::spawn(move || Done::of(name, check(), start)))),
+                Err(stop) => done.push(Done::of(name, Err(stop), start)),
+            },
+        }
     }
-    Done { name: step.name, result, time: start.elapsed() }
+    done.extend(beside.into_iter().map(ended));
+    done
+}
+
+/// Waits for a step that runs beside others.
+fn ended((name, start, thread): (&'static str, Instant, JoinHandle<Done>)) -> Done {
+    thread.join().unwrap_or_else(|_| Done::of(name, Err(Stop::Failed("the step panicked".to_owned())), start))
+}
+
+impl Done {
+    fn of(name: &'static str, result: Result<(), Stop>, start: Instant) -> Self {
+        match &result {
+            Ok(()) => {}
+            Err(Stop::Failed(why)) => println!("FAILED: {name}: {why}"),
+            Err(Stop::LeftOut(why)) => println!("LEFT OUT: {name}: {why}"),
+        }
+        Self { name, result, time: start.elapsed() }
+    }
 }
 
 fn passed(done: &[Done], strict: bool) -> bool {
@@ -62,7 +122,7 @@ fn passed(done: &[Done], strict: bool) -> bool {
 }
 
 /// A table of times, what was left out, what failed, and one closing line.
-fn report(done: &[Done], strict: bool) -> String {
+fn report(done: &[Done], together: Duration, strict: bool) -> String {
     let mut text = String::from("\n");
     let mut line = |words: std::fmt::Arguments<'_>| {
         // Writing to a string cannot fail.
@@ -76,7 +136,7 @@ fn report(done: &[Done], strict: bool) -> String {
         };
         line(format_args!("{:13} {:>8.1} s  {mark}", step.name, step.time.as_secs_f64()));
     }
-    line(format_args!("{:13} {:>8.1} s", "together", done.iter().map(|d| d.time.as_secs_f64()).sum::<f64>()));
+    line(format_args!("{:13} {:>8.1} s", "together", together.as_secs_f64()));
     let (mut failed, mut left_out) = (0, 0);
     for step in done {
         match &step.result {
@@ -102,6 +162,8 @@ fn report(done: &[Done], strict: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     fn done(name: &'static str, result: Result<(), Stop>) -> Done {
@@ -112,7 +174,7 @@ mod tests {
     fn a_good_run_ends_with_one_plain_line() {
         let steps = [done("format", Ok(())), done("tests", Ok(()))];
         assert!(passed(&steps, true));
-        let text = report(&steps, true);
+        let text = report(&steps, Duration::ZERO, true);
         assert!(text.contains("format             1.5 s  ok"), "{text}");
         assert!(text.ends_with("steps: 2 passed, 0 failed\n"), "{text}");
     }
@@ -121,7 +183,7 @@ mod tests {
     fn a_failed_step_fails_the_run_and_is_named_at_the_end() {
         let steps = [done("format", Err(Stop::Failed("exit 1".into()))), done("tests", Ok(()))];
         assert!(!passed(&steps, false));
-        let text = report(&steps, false);
+        let text = report(&steps, Duration::ZERO, false);
         assert!(text.ends_with("FAILED: format: exit 1\nsteps: 1 passed, 1 failed\n"), "{text}");
     }
 
@@ -130,7 +192,7 @@ mod tests {
         let steps = [done("fuzz", Err(Stop::LeftOut("no tool".into())))];
         assert!(passed(&steps, false));
         assert!(!passed(&steps, true));
-        let text = report(&steps, true);
+        let text = report(&steps, Duration::ZERO, true);
         assert!(text.contains("LEFT OUT: fuzz: no tool\nCI=true"), "{text}");
         assert!(text.ends_with("steps: 0 passed, 0 failed, 1 skipped\n"), "{text}");
     }
@@ -140,6 +202,27 @@ mod tests {
         let fail = || Step::new("a", "", || Err(Stop::Failed(String::new())));
         assert_eq!(run(vec![fail(), Step::new("b", "", || Ok(()))]), ExitCode::FAILURE);
         assert_eq!(run(vec![Step::new("b", "", || Ok(()))]), ExitCode::SUCCESS);
-        assert_eq!(run_one(fail()).result, Err(Stop::Failed(String::new())));
+    }
+
+    #[test]
+    fn a_step_beside_others_is_waited_for_before_one_that_runs_alone() {
+        let (send, receive) = mpsc::channel();
+        let long = Step::beside("long", "", move || {
+            Ok(Box::new(move || receive.recv().map_err(|error| Stop::Failed(error.to_string()))))
+        });
+        let meanwhile =
+            Step::new("meanwhile", "", move || send.send(()).map_err(|error| Stop::Failed(error.to_string())));
+        let steps = vec![long, meanwhile, Step::new("last", "", || Ok(())).alone()];
+        let done = run_all(steps);
+        assert_eq!(done.iter().map(|step| step.name).collect::<Vec<_>>(), ["meanwhile", "long", "last"]);
+        assert!(passed(&done, true));
+    }
+
+    #[test]
+    fn what_fails_beside_others_fails_the_run() {
+        let unprepared = Step::beside("a", "", || Err(Stop::Failed("no build".into())));
+        assert_eq!(run(vec![unprepared]), ExitCode::FAILURE);
+        let failing = Step::beside("a", "", || Ok(Box::new(|| Err(Stop::Failed("a test".into())))));
+        assert_eq!(run(vec![failing, Step::new("b", "", || Ok(()))]), ExitCode::FAILURE);
     }
 }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::changed::Changed;
 use crate::command::{cargo, program, root, run, run_all};
-use crate::step::{Step, Stop};
-use crate::suite::{self, Scope};
+use crate::step::{Check, Step, Stop};
+use crate::suite::{Scope, Tests};
 use crate::{
     browser, deploy, dist, documents, features, house, node, package, packages, python, release, servers, tools,
     versions, workspace,
@@ -21,18 +21,24 @@ pub(crate) fn test() -> Vec<Step> {
             house::check().and(release::check())
         }),
         Step::new("clippy", "no warning, with all features", || clippy(&Scope::All)),
-        Step::new("features", "no warning, with each feature of a package alone and with none", features::check),
+    ];
+    steps.extend(needed());
+    // The tests wait more than they compute, so the steps after them run meanwhile.
+    steps.extend([
+        Step::beside("tests", "unit, integration, property, conformance, crash and doc tests", || {
+            tests_beside(&Scope::All)
+        }),
         Step::new("deny", "licences, sources and duplicates of the dependencies", || {
             deny(&["bans", "licenses", "sources"])
         }),
-    ];
-    steps.extend(needed());
-    steps.extend([
-        Step::new("tests", "unit, integration, property, conformance, crash and doc tests", || tests(&Scope::All)),
-        Step::new("package", "the Python package, built and tested, and its types checked", package::test),
+        Step::new("package", "the Python package, tested, and its types checked", package::test),
         Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
+        Step::new("timed-tests", "tests that hold an answer to a time, one after the other", || {
+            Tests::build(&Scope::All, missing())?.run_timed()
+        })
+        .alone(),
     ]);
     steps
 }
@@ -96,6 +102,8 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
 pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
+        Step::new("features", "no warning, with each feature of a package alone and with none", features::check),
+        Step::new("wheel", "the Python package, built as users get it, and tested", package::wheel_test),
         Step::new(
             "long",
             "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests, \
@@ -230,7 +238,13 @@ fn demo(profile: &[&str]) -> Result<(), Stop> {
 }
 
 fn tests(scope: &Scope) -> Result<(), Stop> {
-    suite::test(scope, &missing())
+    Tests::build(scope, missing())?.run()
+}
+
+/// Builds the tests; what it returns runs those that are not timed.
+fn tests_beside(scope: &Scope) -> Result<Check, Stop> {
+    let tests = Tests::build(scope, missing())?;
+    Ok(Box::new(move || tests.run_together()))
 }
 
 fn long_tests() -> Result<(), Stop> {
@@ -321,8 +335,11 @@ mod tests {
     fn the_workflow_runs_every_step() {
         let workflow = fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
         let words: Vec<&str> = workflow.split(|c: char| c.is_whitespace() || "[],".contains(c)).collect();
-        for step in test().into_iter().filter(|step| step.name != "tests").chain(parts()) {
-            assert!(words.contains(&step.name), "no job runs the step '{}'", step.name);
+        // The parts run the timed tests too.
+        let in_parts = ["tests", "timed-tests"];
+        let names = test().into_iter().chain(parts()).map(|step| step.name).filter(|name| !in_parts.contains(name));
+        for name in names.chain(["features"]) {
+            assert!(words.contains(&name), "no job runs the step '{name}'");
         }
     }
 

@@ -19,7 +19,7 @@ use crate::step::Stop;
 use crate::workspace::{Package, items, packages, text};
 
 /// What the names of tests contain that fail if something takes a second longer than it does on an idle machine.
-const ALONE: [&str; 6] =
+const TIMED: [&str; 6] =
     ["availability::", "leaving::", "mariadb::feed::", "postgres::feed::", "shutdown::", "waiting::"];
 
 /// How many test programs run at once at least; as many as there are cores otherwise.
@@ -77,29 +77,65 @@ struct TestProgram {
 }
 
 /// Something to run, whose output goes to a file of this name.
+#[derive(Debug)]
 struct Job {
     name: String,
     command: Command,
 }
 
-/// Builds the tests of a scope and runs those whose names contain none of the words to skip.
-pub(crate) fn test(scope: &Scope, skip: &[String]) -> Result<(), Stop> {
-    let programs = build(scope)?;
-    let timed: Vec<_> =
-        programs.iter().map(|program| Ok((program, timed_tests(program)?))).collect::<Result<_, _>>()?;
-    if matches!(scope, Scope::All) {
-        check_words(&timed)?;
+/// The tests of a scope, built.
+#[derive(Debug)]
+pub(crate) struct Tests {
+    programs: Vec<TestProgram>,
+    doc_tests: Option<Job>,
+    /// Tests whose names contain one of these words are left out.
+    skip: Vec<String>,
+}
+
+impl Tests {
+    /// Builds the tests of a scope, of which those whose names contain a word of `skip` are not run.
+    pub(crate) fn build(scope: &Scope, skip: Vec<String>) -> Result<Self, Stop> {
+        let doc_tests = doc_tests(scope, &skip)?;
+        Ok(Self { programs: build(scope)?, doc_tests, skip })
     }
-    // Integration tests first, which wait the most, then the examples in the documentation.
-    let (long, short) = programs.split_at(programs.partition_point(|program| program.has_integration_tests));
-    let mut jobs: Vec<Job> = long.iter().map(|program| together(program, skip)).collect();
-    jobs.extend(doc_tests(scope, skip)?);
-    jobs.extend(short.iter().map(|program| together(program, skip)));
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let mut failed = run_side_by_side(jobs, cores.max(FEWEST_AT_ONCE))?;
-    let alone = timed.iter().filter(|(_, tests)| !tests.is_empty()).map(|(program, _)| alone(program, skip));
-    failed.extend(run_side_by_side(alone.collect(), 1)?);
-    if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(failed.join(", "))) }
+
+    /// Runs all tests but the timed ones side by side, and then the timed ones.
+    pub(crate) fn run(self) -> Result<(), Stop> {
+        let timed = self.timed()?;
+        self.run_together().and(run_side_by_side(timed, 1))
+    }
+
+    /// Runs the tests that do not mind the others, side by side.
+    pub(crate) fn run_together(self) -> Result<(), Stop> {
+        // Integration tests first, which wait the most, then the examples in the documentation.
+        let (long, short) = self.programs.split_at(self.programs.partition_point(|test| test.has_integration_tests));
+        let mut jobs: Vec<Job> = long.iter().map(|test| together(test, &self.skip)).collect();
+        jobs.extend(self.doc_tests);
+        jobs.extend(short.iter().map(|test| together(test, &self.skip)));
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        run_side_by_side(jobs, cores.max(FEWEST_AT_ONCE))
+    }
+
+    /// Runs the timed tests, one after the other. Each word of `TIMED` has to be in the name of one of them, since they
+    /// would run beside others otherwise.
+    pub(crate) fn run_timed(&self) -> Result<(), Stop> {
+        let mut names = Vec::new();
+        for test in &self.programs {
+            names.extend(timed_tests(test)?);
+        }
+        check_words(&names)?;
+        run_side_by_side(self.timed()?, 1)
+    }
+
+    fn timed(&self) -> Result<Vec<Job>, Stop> {
+        let mut jobs = Vec::new();
+        for test in &self.programs {
+            if !timed_tests(test)?.is_empty() {
+                jobs.push(timed(test, &self.skip));
+            }
+        }
+        Ok(jobs)
+    }
 }
 
 fn build(scope: &Scope) -> Result<Vec<TestProgram>, Stop> {
@@ -151,27 +187,27 @@ fn start(test: &TestProgram) -> Command {
 
 fn together(test: &TestProgram, skip: &[String]) -> Job {
     let mut command = start(test);
-    command.args(skip.iter().map(String::as_str).chain(ALONE).flat_map(|word| ["--skip", word]));
+    command.args(skip.iter().map(String::as_str).chain(TIMED).flat_map(|word| ["--skip", word]));
     Job { name: test.name.clone(), command }
 }
 
-fn alone(test: &TestProgram, skip: &[String]) -> Job {
+fn timed(test: &TestProgram, skip: &[String]) -> Job {
     let mut command = start(test);
-    command.args(ALONE).arg("--test-threads=1").args(skip.iter().flat_map(|word| ["--skip", word]));
-    Job { name: format!("{} alone", test.name), command }
+    command.args(TIMED).arg("--test-threads=1").args(skip.iter().flat_map(|word| ["--skip", word]));
+    Job { name: format!("{} timed", test.name), command }
 }
 
 /// The tests of a program that run alone.
 fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
-    let listed = output(start(test).args(ALONE).args(["--list", "--format", "terse"]))?;
+    let listed = output(start(test).args(TIMED).args(["--list", "--format", "terse"]))?;
     Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
 /// A word that is in no name any more would let its tests run beside others.
-fn check_words(timed: &[(&TestProgram, Vec<String>)]) -> Result<(), Stop> {
-    let is_used = |word: &&str| timed.iter().any(|(_, tests)| tests.iter().any(|test| test.contains(*word)));
-    match ALONE.iter().find(|word| !is_used(word)) {
-        Some(word) => Err(Stop::Failed(format!("no test has '{word}' in its name; see ALONE in xtask/src/suite.rs"))),
+fn check_words(timed: &[String]) -> Result<(), Stop> {
+    let is_used = |word: &&str| timed.iter().any(|test| test.contains(*word));
+    match TIMED.iter().find(|word| !is_used(word)) {
+        Some(word) => Err(Stop::Failed(format!("no test has '{word}' in its name; see TIMED in xtask/src/suite.rs"))),
         None => Ok(()),
     }
 }
@@ -198,8 +234,8 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     Ok(Some(Job { name: "doc tests".to_owned(), command }))
 }
 
-/// Runs that number at once, says how each went, shows the output of those that failed, and gives their names.
-fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<Vec<String>, Stop> {
+/// Runs that number at once, says how each went, and shows the output of those that failed, which the error names.
+fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<(), Stop> {
     let folder = root().join("target/tests");
     fs::create_dir_all(&folder).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
     let lanes = at_once.clamp(1, jobs.len().max(1));
@@ -216,7 +252,8 @@ fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<Vec<String>, Stop>
             });
         }
     });
-    Ok(failed.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(failed.join(", "))) }
 }
 
 fn run_job(mut job: Job, folder: &Path) -> Result<(), String> {
@@ -311,9 +348,8 @@ mod tests {
     fn every_job_is_run_and_those_that_fail_are_named() {
         let job = |name: &str, words: &[&str]| Job { name: name.to_owned(), command: cargo(words) };
         let jobs = vec![job("a good one", &["--version"]), job("a bad one", &["no-such"]), job("b", &["--version"])];
-        let failed = run_side_by_side(jobs, 2).unwrap();
-        assert_eq!(failed.len(), 1);
-        assert!(failed[0].starts_with("a bad one: exit status"), "{failed:?}");
+        let Err(Stop::Failed(why)) = run_side_by_side(jobs, 2) else { panic!("one of them fails") };
+        assert!(why.starts_with("a bad one: exit status") && !why.contains(','), "{why}");
     }
 
     #[test]
