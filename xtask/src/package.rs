@@ -81,7 +81,10 @@ fn place() -> Result<(), Stop> {
     let library = steps::built(&[]).join(format!("{DLL_PREFIX}_scratchbook{DLL_SUFFIX}"));
     let module = if cfg!(windows) { "_scratchbook.pyd" } else { "_scratchbook.abi3.so" };
     fs::copy(&library, package.join(module)).map_err(|error| failed(&library, &error))?;
-    Ok(())
+    // What an installed package says of itself.
+    let mut metadata = program(python::interpreter());
+    metadata.args(["-m", "maturin", "pep517", "write-dist-info", "--metadata-directory"]).arg(site());
+    run(metadata.arg("--interpreter").arg(python::interpreter()).current_dir(root().join("bindings/python")))
 }
 
 /// Copies the files of a folder and of those in it.

@@ -101,7 +101,7 @@ impl Tests {
 
     /// Runs all tests but the timed ones side by side, and then the timed ones.
     pub(crate) fn run(self) -> Result<(), Stop> {
-        let timed = self.timed()?;
+        let timed = self.timed()?.into_iter().map(|(_, job)| job).collect();
         self.run_together().and(run_side_by_side(timed, 1))
     }
 
@@ -119,22 +119,21 @@ impl Tests {
     /// Runs the timed tests, one after the other. Each word of `TIMED` has to be in the name of one of them, since they
     /// would run beside others otherwise.
     pub(crate) fn run_timed(&self) -> Result<(), Stop> {
-        let mut names = Vec::new();
-        for test in &self.programs {
-            names.extend(timed_tests(test)?);
-        }
-        check_words(&names)?;
-        run_side_by_side(self.timed()?, 1)
+        let (names, jobs): (Vec<_>, Vec<_>) = self.timed()?.into_iter().unzip();
+        check_words(&names.concat())?;
+        run_side_by_side(jobs, 1)
     }
 
-    fn timed(&self) -> Result<Vec<Job>, Stop> {
-        let mut jobs = Vec::new();
+    /// The programs that have timed tests, each with the names of these tests.
+    fn timed(&self) -> Result<Vec<(Vec<String>, Job)>, Stop> {
+        let mut found = Vec::new();
         for test in &self.programs {
-            if !timed_tests(test)?.is_empty() {
-                jobs.push(timed(test, &self.skip));
+            let names = timed_tests(test)?;
+            if !names.is_empty() {
+                found.push((names, timed(test, &self.skip)));
             }
         }
-        Ok(jobs)
+        Ok(found)
     }
 }
 

@@ -46,3 +46,4 @@ pub mod instruction;
 pub mod model;
 pub mod runner;
 pub mod tool;
+pub mod trace;

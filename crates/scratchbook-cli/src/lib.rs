@@ -17,7 +17,6 @@ mod demo;
 mod encryption;
 mod environment;
 mod export;
-mod export_format;
 mod failure;
 #[cfg(feature = "serve")]
 mod health;

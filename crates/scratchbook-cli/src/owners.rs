@@ -1,7 +1,7 @@
 //! The apps and users of a database, and the newest session of each.
 
 use scratchbook::session::{Capability, ListSessionsConfig, StateOwner};
-use scratchbook::{Error, ErrorKind, Session};
+use scratchbook::{Error, ErrorKind, Session, SessionKey};
 
 use crate::database::Database;
 use crate::failure::Failure;
@@ -66,4 +66,9 @@ fn check(database: &Database) -> Result<(), Error> {
     }
     let message = "this store does not list its apps and users; name the app with --app";
     Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Returns a session key for access to a user's artifacts, which every session sees. The session need not exist.
+pub(crate) fn any_session(app: &str, user: &str) -> Result<SessionKey, Error> {
+    SessionKey::new(app, user, "-")
 }

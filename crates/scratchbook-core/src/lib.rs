@@ -60,6 +60,7 @@ pub mod content;
 pub mod environment;
 pub mod error;
 pub mod event;
+pub mod export;
 pub mod extra;
 pub mod json;
 pub mod layer;

@@ -13,9 +13,11 @@ use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
 use crate::bodies::{BodyState, Room};
 use crate::heavy::Heavy;
+use crate::inspector::Ring;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
 use crate::runs::Runs;
+use crate::spans::Spans;
 use crate::store_probe::StoreProbe;
 use crate::surface::Surface;
 
@@ -48,6 +50,10 @@ pub(crate) struct Parts {
     pub(crate) environment: Arc<dyn Environment>,
     /// The surfaces that are served.
     pub(crate) surfaces: Arc<[Surface]>,
+    /// The spans of runs.
+    pub(crate) spans: Arc<Spans>,
+    /// What the inspector shows of the last half hour.
+    pub(crate) activity: Arc<Ring>,
     /// The memory for answers.
     pub(crate) answers: Budget,
 }

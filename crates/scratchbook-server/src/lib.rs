@@ -61,6 +61,7 @@ mod runs;
 mod scope;
 
 mod server;
+mod spans;
 mod sse;
 mod store_probe;
 mod surface;

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::routing::any;
+use scratchbook::agent::{TraceConfig, TraceSink};
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::Watches;
 use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
@@ -28,6 +29,7 @@ use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{self, Closing, ListenState, Tls};
 use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
+use crate::spans::Spans;
 use crate::store_probe::StoreProbe;
 use crate::surface::Surface;
 use crate::{adk, browser, document, inspector, layers, operations, v1, vertex};
@@ -62,6 +64,7 @@ pub struct ServerBuilder {
     max_runs: usize,
     max_waiting_runs: usize,
     resumable: bool,
+    tracing: TraceConfig,
     surfaces: Vec<Surface>,
     has_inspector: bool,
 }
@@ -175,6 +178,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Sets what exported spans of runs say: session ids and texts only if the configuration has them. The server keeps
+    /// the spans itself, so a sink of the configuration is replaced.
+    #[must_use]
+    pub fn tracing(mut self, tracing: TraceConfig) -> Self {
+        self.tracing = tracing;
+        self
+    }
+
     /// Serves only these surfaces; by default all. Paths of the others answer 404; `/health`, `/health/ready` and
     /// `/metrics` belong to none.
     #[must_use]
@@ -200,11 +211,20 @@ impl ServerBuilder {
     pub fn build(self) -> Result<Server> {
         check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
         let surfaces = self.surfaces;
-        let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, .. } = self;
+        let Self { mut store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, .. } = self;
+        let spans = Arc::new(Spans::default());
+        let sink: Arc<dyn TraceSink> = Arc::<Spans>::clone(&spans);
+        let tracing = self.tracing.with_sink(sink);
+        let activity = Arc::new(inspector::Ring::default());
+        if self.has_inspector {
+            let counted = inspector::Counted::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
+            store.sessions = Arc::new(counted);
+        }
         let apps = Apps::new(agents, |name, agent| {
             let runner = Runner::builder(name, Arc::clone(agent), Arc::clone(&store.sessions))
                 .artifacts(Arc::clone(&store.artifacts))
-                .environment(Arc::clone(&environment));
+                .environment(Arc::clone(&environment))
+                .tracing(tracing.clone());
             if self.resumable { runner.resumable() } else { runner }
         })?;
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
@@ -229,6 +249,8 @@ impl ServerBuilder {
             answers: Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS)),
             limits: Arc::new(limits),
             access,
+            activity,
+            spans,
             certificates,
             closing: Closing::default(),
             runs,
@@ -269,6 +291,7 @@ impl Server {
             max_runs: MAX_RUNS,
             max_waiting_runs: MAX_WAITING_RUNS,
             resumable: false,
+            tracing: TraceConfig::default(),
             surfaces: Surface::ALL.to_vec(),
             has_inspector: true,
         }

@@ -71,6 +71,7 @@ pub mod agent {
     pub use scratchbook_agent::instruction::InstructionTemplate;
     pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
     pub use scratchbook_agent::tool::{FunctionTool, Tool, ToolConfirmation};
+    pub use scratchbook_agent::trace::{TARGET as TRACE_TARGET, TraceConfig, TraceSink, TraceSpan};
 }
 
 /// Layers: services around a service.
@@ -104,6 +105,7 @@ pub mod model {
 /// Stores, and opening them.
 pub mod store {
     pub use crate::connect::{connect, connect_with_limits, migrate};
+    pub use scratchbook_core::export;
     pub use scratchbook_core::memory::InMemorySessionService;
     pub use scratchbook_core::plan::limits::Limits;
     pub use scratchbook_core::plan::migrate::{Migration, MigrationRun};

@@ -8,6 +8,7 @@ use futures_util::{FutureExt, Stream, StreamExt, stream};
 use super::callback::AgentCallbacks;
 use super::resume::{AwaitedCalls, TurnStatus};
 use super::{EventStream, InvocationContext, failure_event};
+use crate::trace::OpenSpan;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 
@@ -17,6 +18,8 @@ pub(super) struct AgentTurn {
     /// The run, for this agent.
     pub(super) context: InvocationContext,
     pub(super) events: EventStream,
+    /// The span of a turn that the conversation was handed to; the first turn's is around all.
+    pub(super) span: Option<OpenSpan>,
 }
 
 /// Runs a turn. If the agent hands over, the next agent's turn follows in the same loop and not inside the first, so
@@ -26,7 +29,7 @@ pub(super) fn drive(first: AgentTurn) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let mut finished = Vec::new();
         let mut next = resume_turn(first, &mut finished);
-        while let Some(AgentTurn { callbacks, context, mut events }) = next.take() {
+        while let Some(AgentTurn { callbacks, context, mut events, span: _span }) = next.take() {
             let mut before = callbacks.run_before(&context).await;
             if let Some(event) = before.event.take() {
                 yield event;
@@ -133,13 +136,13 @@ fn resume_turn(first: AgentTurn, finished: &mut Vec<(AgentCallbacks, InvocationC
         finished.push((turn.callbacks, turn.context));
         turn = next;
     }
-    let AgentTurn { callbacks, context, events } = turn;
+    let AgentTurn { callbacks, context, events, span } = turn;
     let asks_model = context.tree().find(context.agent_name()).is_some_and(|agent| agent.as_llm_agent().is_some());
     let past = context.past().cloned().unwrap_or_default();
     match past.status(context.agent_name(), context.branch(), asks_model) {
-        TurnStatus::Continues => Some(AgentTurn { callbacks, context, events }),
+        TurnStatus::Continues => Some(AgentTurn { callbacks, context, events, span }),
         TurnStatus::Answered => {
-            Some(AgentTurn { callbacks: callbacks.after_only(), context, events: Box::pin(stream::empty()) })
+            Some(AgentTurn { callbacks: callbacks.after_only(), context, events: Box::pin(stream::empty()), span })
         }
         TurnStatus::Waiting | TurnStatus::Ended => {
             finished.clear();
@@ -150,14 +153,18 @@ fn resume_turn(first: AgentTurn, finished: &mut Vec<(AgentCallbacks, InvocationC
 
 /// The turn of an agent that receives the conversation.
 fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> AgentTurn {
-    match agent.as_llm_agent() {
-        Some(agent) => agent.turn(context),
+    let span = OpenSpan::of_agent(agent, context);
+    let context = context.within(&span);
+    let turn = match agent.as_llm_agent() {
+        Some(agent) => agent.turn(&context),
         None => AgentTurn {
             callbacks: AgentCallbacks::default(),
             events: agent.run(context.clone()),
-            context: context.clone(),
+            context,
+            span: None,
         },
-    }
+    };
+    AgentTurn { span: Some(span), ..turn }
 }
 
 /// The same events, with a panic turned into an error.

@@ -13,6 +13,7 @@ use super::pending_event::PendingEvent;
 use super::resume::PastEvents;
 use crate::instruction::InstructionTemplate;
 use crate::runner::RunConfig;
+use crate::trace::{OpenSpan, RunTrace, SpanParent};
 use scratchbook_core::artifact::ArtifactService;
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::environment::Environment;
@@ -38,6 +39,7 @@ pub(crate) struct Invocation {
     pub(crate) turn_counts: TurnCounts,
     /// Whether the run records checkpoints, so that it can be resumed.
     pub(crate) resumable: bool,
+    pub(crate) trace: RunTrace,
 }
 
 /// A run as passed to one agent: cheap to clone, and shared with every other agent of the run.
@@ -52,11 +54,13 @@ pub struct InvocationContext {
     layer_group: Option<Arc<LayerGroup>>,
     /// In a resumed run, the events from which this agent continues.
     pub(super) past: Option<Arc<PastEvents>>,
+    /// The span of the agent above, or of this agent once its turn has begun.
+    span: Option<Arc<SpanParent>>,
 }
 
 impl InvocationContext {
     pub(crate) fn new(invocation: Arc<Invocation>, agent_name: &str) -> Self {
-        Self { invocation, agent_name: agent_name.into(), branch: None, node: None, layer_group: None, past: None }
+        Self { invocation, agent_name: agent_name.into(), branch: None, node: None, layer_group: None, past: None, span: None }
     }
 
     /// The same run for another agent.
@@ -179,6 +183,23 @@ impl InvocationContext {
 
     pub(crate) fn environment(&self) -> &dyn Environment {
         self.invocation.environment.as_ref()
+    }
+
+    pub(crate) fn shared_environment(&self) -> Arc<dyn Environment> {
+        Arc::clone(&self.invocation.environment)
+    }
+
+    pub(crate) fn trace(&self) -> &RunTrace {
+        &self.invocation.trace
+    }
+
+    pub(crate) fn span_parent(&self) -> Option<&SpanParent> {
+        self.span.as_deref()
+    }
+
+    /// The same run, with what follows as a part of a span.
+    pub(crate) fn within(&self, span: &OpenSpan) -> Self {
+        Self { span: Some(Arc::new(span.as_parent())), ..self.clone() }
     }
 
     pub(crate) fn tree(&self) -> &AgentTree {

@@ -62,7 +62,7 @@ impl Agent for FunctionAgent {
     fn run(&self, context: InvocationContext) -> EventStream {
         let context = context.for_turn(&self.name);
         let events = (self.function)(context.clone());
-        drive(AgentTurn { callbacks: AgentCallbacks::default(), context, events })
+        drive(AgentTurn { callbacks: AgentCallbacks::default(), context, events, span: None })
     }
 }
 

@@ -22,6 +22,7 @@ use super::write_context::CallbackContext;
 use super::{EventStream, failure_event, request};
 use crate::model::{Llm, LlmRequest, LlmResponse, LlmStream};
 use crate::tool::Tool;
+use crate::trace::OpenSpan;
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
@@ -165,16 +166,17 @@ impl LlmAgentDefinition {
                 ControlFlow::Continue(next) => request = next,
                 ControlFlow::Break(response) => {
                     let responses = Box::pin(stream::iter([Ok(response)]));
-                    return Ok(ModelOutput { responses, after_model: &[] });
+                    return Ok(ModelOutput { responses, after_model: &[], span: None });
                 }
             }
         }
         context.count_llm_call()?;
         tracing::debug!(agent = self.name, model = request.model, contents = request.contents.len(), "model call");
+        let span = Some(OpenSpan::of_model(context, &request));
         let name = model.name().to_owned();
         let blame = move |error: Error| error.context(format!("the model '{name}'"));
         let responses = Box::pin(model.generate(request).map(move |response| response.map_err(&blame)));
-        Ok(ModelOutput { responses, after_model: &self.callbacks.after_model })
+        Ok(ModelOutput { responses, after_model: &self.callbacks.after_model, span })
     }
 
     /// The event of a model's response, with the changes of callbacks and of `output_key`.
@@ -255,11 +257,13 @@ struct ModelOutput<'a> {
     responses: LlmStream,
     /// The callbacks after the model. They do not see another callback's answer.
     after_model: &'a [AfterModel],
+    /// The span of the call, until the event of the whole answer.
+    span: Option<OpenSpan>,
 }
 
 impl ModelOutput<'_> {
     fn failed(error: Error) -> Self {
-        Self { responses: Box::pin(stream::iter([Err(error)])), after_model: &[] }
+        Self { responses: Box::pin(stream::iter([Err(error)])), after_model: &[], span: None }
     }
 }
 
@@ -276,13 +280,24 @@ fn model_step(
         let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut pending = context.pending_event();
         let said = agent.ask(model.as_ref(), request, &pending, &context).await;
-        let ModelOutput { mut responses, after_model } = said.unwrap_or_else(ModelOutput::failed);
+        let ModelOutput { mut responses, after_model, mut span } = said.unwrap_or_else(ModelOutput::failed);
         let mut answered = false;
         while let Some(response) = responses.next().await {
             let event = match response {
-                Ok(response) => agent.event(response, after_model, &pending, &context).await,
+                Ok(response) => {
+                    if let Some(span) = span.as_mut().filter(|_| response.partial != Some(true)) {
+                        span.answered(&response);
+                    }
+                    agent.event(response, after_model, &pending, &context).await
+                }
                 Err(error) => Err(error),
             };
+            if let Some(mut span) = span.take_if(|_| !event.as_ref().is_ok_and(Event::is_partial)) {
+                match &event {
+                    Ok(event) => span.told_by(event),
+                    Err(error) => span.failed(error),
+                }
+            }
             match event {
                 Ok(event) if event.is_partial() => yield event,
                 Ok(event) => {

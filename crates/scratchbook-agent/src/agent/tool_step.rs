@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, ready};
 use serde_json::{Map, Value, json};
+use tracing::Instrument;
 
 use super::agent_turn::catch_panic;
 use super::callback::ToolCall;
@@ -17,6 +18,7 @@ use super::llm_agent::LlmAgentDefinition;
 use super::pending_event::{EventLayer, PendingEvent};
 use super::write_context::ToolContext;
 use crate::tool::{Tool, ToolConfirmation};
+use crate::trace::OpenSpan;
 use scratchbook_core::content::{Content, FunctionCall, Part};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::{Event, EventActions};
@@ -80,6 +82,7 @@ struct CallResult<'a> {
     is_long_running: bool,
     layer: Arc<EventLayer>,
     answer: Result<Value>,
+    span: OpenSpan,
 }
 
 /// Runs calls concurrently, each with a layer of its own.
@@ -97,18 +100,25 @@ async fn run_calls<'a>(
         let id = call.id.as_deref().unwrap_or_default();
         let tool_context =
             ToolContext::new(Arc::clone(&layer), context, id).with_confirmation(calls.confirmations.get(id).cloned());
+        let name = call.name.as_deref().unwrap_or_default();
+        let description = tool.map(|tool| tool.declaration().description.clone());
         async move {
+            let mut span = OpenSpan::of_tool(context, name, description.as_deref(), id);
             let work = match tool {
-                Some(tool) => run_call(agent, tool.as_ref(), tool_context, call).boxed(),
+                Some(tool) => run_call(agent, tool.as_ref(), tool_context, call).instrument(span.span()).boxed(),
                 None => ready(Err(unknown_tool(call, tools))).boxed(),
             };
-            let answer = catch_panic(&format!("the tool '{}'", call.name.as_deref().unwrap_or_default()), work).await;
+            let answer = catch_panic(&format!("the tool '{name}'"), work).await;
+            if let Err(error) = &answer {
+                span.failed(error);
+            }
+            span.end();
             match &answer {
                 // The changes of a successful call become visible, those of a failed one are dropped.
                 Ok(_) => context.invocation_state().publish(layer.id),
                 Err(_) => pending.drop_layer(&layer),
             }
-            CallResult { call, is_long_running: tool.is_some_and(|tool| tool.is_long_running()), layer, answer }
+            CallResult { call, is_long_running: tool.is_some_and(|tool| tool.is_long_running()), layer, answer, span }
         }
     });
     join_all(running).await
@@ -124,12 +134,15 @@ struct Responses {
     unanswered: Vec<Arc<EventLayer>>,
     /// Whether any call will answer later.
     waits: bool,
+    /// The spans of the calls, until their event is there.
+    spans: Vec<OpenSpan>,
 }
 
 impl Responses {
     fn of(results: Vec<CallResult<'_>>, calls: &ToolCalls) -> Self {
         let mut responses = Self::default();
-        for CallResult { call, is_long_running, layer, answer } in results {
+        for CallResult { call, is_long_running, layer, answer, span } in results {
+            responses.spans.push(span);
             // A request for the user's consent is a response for the model.
             let has_answered = !is_long_running
                 || !matches!(answer, Ok(Value::Null))
@@ -186,10 +199,13 @@ fn response_events(
     if responses.is_empty() {
         return Ok(Vec::new());
     }
-    let Responses { mut parts, started, .. } = responses;
+    let Responses { mut parts, started, spans, .. } = responses;
     let has_answers = !parts.is_empty();
     parts.extend(started);
     let mut event = pending.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
+    for mut span in spans {
+        span.told_by(&event);
+    }
     if !has_answers {
         // The model has nothing to summarize yet.
         event.actions.skip_summarization = Some(true);

@@ -17,6 +17,7 @@ use super::resume::{AwaitedCalls, PastEvents};
 use super::tree::check_agent_name;
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::runner::inherit_run;
+use crate::trace;
 use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
@@ -112,7 +113,7 @@ macro_rules! workflow_agent {
             fn run(&self, context: InvocationContext) -> EventStream {
                 let context = context.for_turn(&self.name);
                 let events = self.turn(context.clone());
-                drive(AgentTurn { callbacks: self.callbacks.clone(), context, events })
+                drive(AgentTurn { callbacks: self.callbacks.clone(), context, events, span: None })
             }
         }
     };
@@ -158,7 +159,7 @@ impl SequentialAgent {
                 }
                 let past = checkpoint.take_past();
                 let mut awaited = AwaitedCalls::of(past.as_deref());
-                let mut events = agent.run(context.with_past(past));
+                let mut events = trace::run(agent, &context.with_past(past));
                 while let Some(event) = events.next().await {
                     let event = event?;
                     awaited.update(&event);
@@ -198,7 +199,7 @@ impl LoopAgent {
                     let past = checkpoint.take_past();
                     let mut awaited = AwaitedCalls::of(past.as_deref());
                     let mut escalated = past.as_ref().is_some_and(|past| past.escalated(|_| true));
-                    let mut events = agent.run(context.with_past(past));
+                    let mut events = trace::run(agent, &context.with_past(past));
                     while let Some(event) = events.next().await {
                         let event = event?;
                         escalated |= event.actions.escalate == Some(true);
@@ -291,7 +292,7 @@ impl ParallelAgent {
                 if past.as_ref().is_some_and(|past| past.has_ended(agent.name(), child.branch())) {
                     continue;
                 }
-                let events = agent.run(child.with_past(past));
+                let events = trace::run(&agent, &child.with_past(past));
                 children.tasks.spawn(inherit_run(hand_over(children.layers.group().begin(), events, sender.clone())));
             }
             drop(sender);

@@ -10,6 +10,7 @@ use super::{RunRequest, RunnerCore};
 use crate::agent::{
     Agent, Invocation, InvocationContext, InvocationState, PastEvents, RunCompaction, TurnCounts, live_backward,
 };
+use crate::trace::RunTrace;
 use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
@@ -87,6 +88,7 @@ impl RunnerCore {
             compacting: self.compactor.clone().map(RunCompaction::new),
             turn_counts: TurnCounts::default(),
             resumable: self.resumable,
+            trace: RunTrace::new(self.tracing.clone()),
             state: InvocationState::new(session),
         };
         let context = InvocationContext::new(Arc::new(invocation), "user");

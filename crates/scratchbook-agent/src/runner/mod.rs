@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::agent::{
     Agent, AgentTree, Compactor, EventStream, EventsCompactionConfig, InvocationContext, catch_panics, failure_event,
 };
+use crate::trace::{self, TraceConfig};
 use scratchbook_core::artifact::ArtifactService;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{Error, Result};
@@ -74,6 +75,7 @@ struct RunnerCore {
     auto_create_session: bool,
     compactor: Option<Arc<Compactor>>,
     resumable: bool,
+    tracing: TraceConfig,
     locks: SessionLocks,
 }
 
@@ -88,6 +90,7 @@ pub struct RunnerBuilder {
     auto_create_session: bool,
     events_compaction: Option<EventsCompactionConfig>,
     resumable: bool,
+    tracing: TraceConfig,
 }
 
 impl RunnerBuilder {
@@ -137,6 +140,13 @@ impl RunnerBuilder {
         self
     }
 
+    /// Sets where the spans of runs go, and what exported spans say.
+    #[must_use]
+    pub fn tracing(mut self, tracing: TraceConfig) -> Self {
+        self.tracing = tracing;
+        self
+    }
+
     /// Sets the clock and the source of ids.
     #[must_use]
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
@@ -162,6 +172,7 @@ impl RunnerBuilder {
             auto_create_session: self.auto_create_session,
             compactor: compactor.map(Arc::new),
             resumable: self.resumable,
+            tracing: self.tracing,
             locks: SessionLocks::default(),
         };
         Ok(Runner { inner: Arc::new(inner) })
@@ -181,6 +192,7 @@ impl Runner {
             auto_create_session: false,
             events_compaction: None,
             resumable: false,
+            tracing: TraceConfig::default(),
         }
     }
 
@@ -240,7 +252,7 @@ impl Runner {
             let begun = inner.start(key, request, &permit).await?;
             let last = begun.last().map(|(_, context)| context.clone());
             for (agent, context) in begun {
-                let events = in_run(Arc::clone(&permit), agent.run(context.clone()));
+                let events = in_run(Arc::clone(&permit), trace::run(&agent, &context));
                 let mut events = pin!(catch_panics(events));
                 while let Some(item) = events.next().await {
                     let (event, failure) = match item {

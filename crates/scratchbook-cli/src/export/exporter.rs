@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
+use scratchbook::store::export::ExportLine;
 use scratchbook::session::{ChangeQuery, ListSessionsConfig, StateChange, StateOwner};
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
 use super::writer::LineWriter;
 use crate::database::Database;
-use crate::export_format::{ExportLine, any_session};
 use crate::failure::Failure;
+use crate::owners::any_session;
 use crate::walk::Selection;
 
 /// The page size for owners, changes, sessions and events.

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use scratchbook::store::export::{Counts, ExportLine, FORMAT, VERSION};
 use scratchbook::{Error, ErrorKind};
 
-use crate::export_format::{Counts, ExportLine, FORMAT, VERSION};
 use crate::failure::Failure;
 use crate::progress::Progress;
 

@@ -1,5 +1,5 @@
-//! What the interface asks a server for besides ADK's API: the agents as a graph, and what ADK's own server has for
-//! tests, evaluation, editing and traces, which this server does not have. Requests that would create such data are
+//! What the interface asks a server for besides ADK's API: the agents as a graph, traces, and what ADK's own server has for
+//! tests, evaluation and editing, which this server does not have. Requests that would create such data are
 //! refused with the reason; reads are answered as by an ADK server that has none.
 
 use axum::extract::{Path, Query, State};
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
+use super::traces;
 use super::graph::{Theme, as_dot, as_json};
 use crate::access::{Caller, Right};
 use crate::adk::{AdkError, no_app};
@@ -27,8 +28,8 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/graph", get(app_graph))
         .route("/builder", get(no_agent_file))
         .route("/builder/save", post(no_editing))
-        .route("/debug/trace/session/{session}", get(nothing))
-        .route("/debug/trace/{event}", get(no_trace))
+        .route("/debug/trace/session/{session}", get(traces::of_session))
+        .route("/debug/trace/{event}", get(traces::of_event))
         .route("/eval_sets", get(nothing))
         .route("/eval_sets/{set}", post(no_evaluation))
         .route("/eval-sets", get(no_eval_sets).post(no_evaluation))
@@ -42,7 +43,11 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/tests/rebuild", post(no_tests))
         .route("/tests/run", post(no_tests))
         .route("/tests/{test}", get(no_test).put(no_tests).delete(no_tests));
-    Router::new().route("/config/telemetry", get(telemetry).post(set_telemetry)).nest("/dev/apps/{app}", app)
+    // Older versions of the interface ask without the app.
+    let older = Router::new()
+        .route("/debug/trace/session/{session}", get(traces::of_session))
+        .route("/debug/trace/{event}", get(traces::of_event));
+    older.route("/config/telemetry", get(telemetry).post(set_telemetry)).nest("/dev/apps/{app}", app)
 }
 
 /// The colours of the requested graph.
@@ -120,10 +125,6 @@ async fn no_agent_file() -> impl IntoResponse {
 
 async fn nothing() -> Json<Value> {
     Json(json!([]))
-}
-
-async fn no_trace() -> AdkError {
-    AdkError::new(StatusCode::NOT_FOUND, json!("Trace not found"))
 }
 
 async fn no_eval_sets() -> Json<Value> {

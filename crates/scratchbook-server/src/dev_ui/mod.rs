@@ -6,6 +6,7 @@
 
 mod graph;
 mod handlers;
+mod traces;
 
 use axum::Json;
 use axum::Router;

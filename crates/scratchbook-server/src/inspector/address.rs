@@ -85,6 +85,11 @@ pub(super) fn session(key: &SessionKey, view: &View) -> String {
     format!("{}{}", folder(key), view.query())
 }
 
+/// The timeline of a run, near one of its events.
+pub(super) fn run(key: &SessionKey, run: &str, at: u64) -> String {
+    format!("{}/runs?run={}&at={at}", folder(key), encoded(run))
+}
+
 /// A part of a session's page.
 pub(super) fn part(key: &SessionKey, part: &str, view: &View) -> String {
     format!("{}/{part}{}", folder(key), view.query())

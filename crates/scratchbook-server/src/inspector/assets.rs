@@ -11,10 +11,11 @@ use ring::digest::{SHA256, digest};
 use super::ROOT;
 
 /// The files: their names, types and contents.
-const FILES: [(&str, &str, &str); 7] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("inspector.css", CSS, include_str!("assets/inspector.css")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
     ("live.js", SCRIPT, include_str!("assets/live.js")),
+    ("overview.js", SCRIPT, include_str!("assets/overview.js")),
     ("parts.js", SCRIPT, include_str!("assets/parts.js")),
     ("talk.js", SCRIPT, include_str!("assets/talk.js")),
     ("time.js", SCRIPT, include_str!("assets/time.js")),

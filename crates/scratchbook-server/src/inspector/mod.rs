@@ -5,6 +5,8 @@
 //!
 //! - `address.rs`: the addresses of all pages. `page.rs`: the frame of each page, its headers, and errors as pages.
 //! - `start.rs`: the apps. `sessions.rs`, `search.rs`: the sessions of an app or a user. `users.rs`: the users of an app.
+//!   `erase.rs`: all data of a user.
+//! - `overview/`: what the store has done in the last half hour.
 //! - `session/`: one session: its conversation beside its state at an event.
 //! - `value.rs`: values, times and sizes as text, cut to what fits. `masks.rs`: what is shown to nobody.
 //! - `form.rs`: forms, which are taken from the pages of this server alone.
@@ -12,8 +14,10 @@
 
 mod address;
 mod assets;
+mod erase;
 mod form;
 mod masks;
+mod overview;
 mod page;
 mod search;
 mod session;
@@ -30,6 +34,7 @@ use crate::app_state::AppState;
 use crate::scope;
 
 pub(crate) use address::ROOT;
+pub(crate) use overview::{Counted, Ring};
 
 // What handlers take: places in the store with their caller. They are refused by a page.
 type AppPart = scope::AppPart<AppState, page::PageError>;
@@ -44,9 +49,11 @@ pub(crate) fn routes() -> Router<AppState> {
     let pages = Router::new()
         .route("/", get(start::page))
         .route("/assets/{file}", get(assets::file))
+        .route("/overview", get(overview::page))
         .route("/apps/{app}", get(sessions::of_app))
         .route("/apps/{app}/users", get(users::page))
         .route("/apps/{app}/users/{user}", get(sessions::of_user))
+        .route("/apps/{app}/users/{user}/erase", get(erase::ask).post(erase::erase))
         .nest("/apps/{app}/users/{user}/sessions/{session}", session::routes())
         .fallback(page::not_found);
     Router::new().route(&format!("{ROOT}/"), get(start::page)).nest(ROOT, pages)

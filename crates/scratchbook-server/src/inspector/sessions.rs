@@ -45,7 +45,10 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>)
     let UserScope { app_name, user_id, caller, app_state, .. } = &scope;
     let listed = Listed { app_name, user_id: Some(user_id) };
     let own = address::user(app_name, user_id);
-    let body = list(app_state, caller, &listed, &query, &own).await?;
+    let mut body = list(app_state, caller, &listed, &query, &own).await?;
+    if caller.may(Right::Write) && caller.may(Right::Admin) {
+        body = html! { (body) p.pages { a.danger href={ (own) "/erase" } { "Erase this user" } } };
+    }
     let above = vec![(app_name.clone(), address::app(app_name)), (user_id.clone(), own)];
     Ok(Page { title: user_id, above, caller: Some(caller), scripts: &["time.js"], body }.answer())
 }

@@ -96,7 +96,10 @@ async fn latest(app_state: &AppState, caller: &Caller, app_name: &str) -> Result
 fn body(app_state: &AppState, rows: &[Row], more: Option<&str>) -> Markup {
     let now = app_state.environment.now();
     html! {
-        h1 { "Apps" }
+        div.bar {
+            h1 { "Apps" }
+            a href={ (ROOT) "/overview" } { "Overview" }
+        }
         @if rows.is_empty() {
             p.empty { "Nothing is stored yet. A session that an agent or a program makes appears here." }
         } @else {

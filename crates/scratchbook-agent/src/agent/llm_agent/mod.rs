@@ -124,7 +124,7 @@ impl LlmAgent {
     pub(super) fn turn(&self, context: &InvocationContext) -> AgentTurn {
         let context = context.for_turn(&self.inner.name);
         let events = step::turn(Arc::clone(&self.inner), context.clone());
-        AgentTurn { callbacks: self.inner.agent_callbacks.clone(), context, events }
+        AgentTurn { callbacks: self.inner.agent_callbacks.clone(), context, events, span: None }
     }
 }
 

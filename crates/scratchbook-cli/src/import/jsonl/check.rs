@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::store::export::Counts;
 use scratchbook::{Error, ErrorKind, Event, Scope, SessionKey, StateDelta};
 
 use super::record::Record;
-use crate::export_format::Counts;
 
 /// The contents of a checked file.
 #[derive(Debug, Default)]

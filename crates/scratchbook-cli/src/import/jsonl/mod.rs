@@ -1,4 +1,4 @@
-//! Imports files written by `scratchbook export`, whose format is in `export_format.rs`.
+//! Imports files written by `scratchbook export`, whose format is in `scratchbook::store::export`.
 //!
 //! A file is read twice: first to check it, then to import it. Piped input is copied to a temporary file.
 
@@ -22,7 +22,7 @@ use super::report::{ImportReport, Refusal};
 use super::session::{SessionWriter, same_value};
 use super::source::PAGE;
 use crate::database::Database;
-use crate::export_format::any_session;
+use crate::owners::any_session;
 use crate::failure::Failure;
 use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
 use record::{Artifact, Record};

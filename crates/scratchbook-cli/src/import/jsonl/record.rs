@@ -7,13 +7,13 @@ use scratchbook::environment::SystemEnvironment;
 use scratchbook::plan::{prepare_artifact, prepare_event, prepare_session, prepare_state};
 use scratchbook::session::{Expiry, PutStateOptions, StateOwner};
 use scratchbook::store::Limits;
+use scratchbook::store::export::{Counts, FORMAT, VERSION};
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey, StateDelta, json};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::super::source::{IMPORTER, not_an_object};
-use crate::export_format::{Counts, FORMAT, VERSION};
 
 /// A line of an export.
 #[derive(Debug)]

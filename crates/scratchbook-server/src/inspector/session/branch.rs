@@ -1,8 +1,8 @@
-//! Forks, rewinds and deletions. What destroys something asks first, and says what is lost.
+//! Forks, rewinds, pruning and deletions. What destroys something asks first, and says what is lost.
 
 use axum::extract::Query;
 use maud::{Markup, html};
-use scratchbook::session::ForkConfig;
+use scratchbook::session::{ForkConfig, Prune};
 use scratchbook::{Error, Session};
 use serde::Deserialize;
 
@@ -10,10 +10,17 @@ use super::super::address::{self, View};
 use super::super::form::{Form, see_other};
 use super::super::page::Page;
 use super::super::value::{number, visible};
-use super::super::{Answer, SessionScope};
+use super::super::{Answer, Needs, SessionScope};
 use super::frame;
 use super::read::Reader;
-use crate::access::Right;
+use crate::access::{Caller, Right};
+use crate::scope::Admin;
+
+/// How many events are kept unless somebody says otherwise.
+const KEPT: u64 = 1_000;
+/// How many events one commit removes, and how many commits one request makes.
+const PRUNED_AT_ONCE: usize = 1_000;
+const PRUNED_STEPS: usize = 50;
 
 /// A run, before which a session is rewound.
 #[derive(Debug, Deserialize)]
@@ -65,6 +72,35 @@ pub(super) async fn delete(scope: SessionScope, _: Form) -> Answer {
     Ok(see_other(&address::user(scope.key.app_name(), scope.key.user_id())))
 }
 
+/// Asks which events are to go.
+pub(super) async fn ask_to_prune(scope: SessionScope, Query(view): Query<View>, _: Needs<Admin>) -> Answer {
+    let head = Reader::new(&scope).head().await?;
+    let last = head.known_seq().unwrap_or_default();
+    let before = view.before.or(view.at).unwrap_or(last.saturating_sub(KEPT) + 1);
+    let words = html! {
+        p { "The events before this one are lost for good, and with them what the state was then and who wrote it." }
+        p { "The state stays as it is, and so do the numbers of the later events." }
+    };
+    let fields = html! {
+        label { "First event to keep" input type="number" name="before" min="2" max=(last) value=(before) required; }
+    };
+    ask(&scope, &head, "prune", "Prune", &words, &fields)
+}
+
+pub(super) async fn prune(scope: SessionScope, _: Needs<Admin>, form: Form) -> Answer {
+    scope.caller.check(Right::Read)?;
+    let before = form.field("before");
+    let before = before.parse().map_err(|_| Error::invalid(format!("the first event to keep is '{before}', not a number")))?;
+    // As much as fits into one request; what is left over is removed by the next.
+    for _ in 0..PRUNED_STEPS {
+        let pruned = scope.app_state.store.sessions.prune(Prune::events(&scope.key, before), PRUNED_AT_ONCE).await?;
+        if pruned < PRUNED_AT_ONCE as u64 {
+            return Ok(see_other(&address::session(&scope.key, &View::default())));
+        }
+    }
+    Ok(see_other(&address::part(&scope.key, "prune", &View { before: Some(before), ..View::default() })))
+}
+
 /// A page that asks before something is lost.
 fn ask(scope: &SessionScope, head: &Session, part: &str, word: &str, words: &Markup, fields: &Markup) -> Answer {
     scope.caller.check(Right::Write)?;
@@ -85,14 +121,23 @@ fn ask(scope: &SessionScope, head: &Session, part: &str, word: &str, words: &Mar
     Ok(page.answer())
 }
 
-/// The buttons for the whole session.
-pub(super) fn markup(head: &Session, view: &View) -> Markup {
+/// The buttons for the whole session that the caller may use.
+pub(super) fn markup(head: &Session, view: &View, caller: &Caller) -> Markup {
     let key = head.key();
+    let part = |part: &str| address::part(key, part, &View::default());
+    let may_write = caller.may(Right::Write);
     html! {
+        span.tools {
+            a href=(part("export")) download { "Export" }
+            @if may_write { a href=(part("details")) { "Title and labels" } }
+            @if may_write && caller.may(Right::Admin) { a.danger href=(part("prune")) { "Prune" } }
+            @if may_write { a.danger href=(part("delete")) { "Delete" } }
+        }
+        @if may_write {
         form.tools method="post" action=(address::part(key, "fork", &View::default())) {
             input type="hidden" name="at" value=[view.at] disabled[view.at.is_none()];
             button.plain { @if let Some(at) = view.at { "Fork at event " (number(at)) } @else { "Fork" } }
-            a.danger href=(address::part(key, "delete", &View::default())) { "Delete" }
+        }
         }
     }
 }

@@ -106,6 +106,7 @@ fn runs(reader: &Reader<'_>, shown: &[(&Event, String)]) -> Markup {
             section.run {
                 @if let Some((event, _)) = run.first().filter(|(event, _)| !event.invocation_id.is_empty()) {
                     h2.run-head { "run " bdi { (visible(&event.invocation_id)) } @if let Some(facts) = facts(run) { span.soft { (facts) } }
+                        a.timeline href=(address::run(reader.key, &event.invocation_id, event.seq.unwrap_or_default())) { "Timeline" }
                         @if can_rewind { a.rewind href={ (rewind) "?run=" (encoded(&event.invocation_id)) } { "Rewind to before" } } }
                 }
                 @for (_, text) in run { (PreEscaped(text)) }

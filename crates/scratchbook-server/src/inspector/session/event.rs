@@ -40,8 +40,8 @@ pub(super) struct Shown<'a> {
 /// The tokens that a model call has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tokens {
-    prompt: u64,
-    answer: u64,
+    pub(super) prompt: u64,
+    pub(super) answer: u64,
     pub(super) total: u64,
 }
 

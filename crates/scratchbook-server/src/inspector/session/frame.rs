@@ -11,7 +11,6 @@ use super::super::value::{ago, number, size, visible};
 use super::history::{self, History};
 use super::read::{Moment, Reader};
 use super::{branch, conversation, state, talk};
-use crate::access::Right;
 
 /// The pages above.
 pub(super) fn above(head: &Session) -> Vec<(String, String)> {
@@ -64,7 +63,7 @@ fn about(head: &Session, view: &View, reader: &Reader<'_>) -> Markup {
                     span.label { bdi { (visible(name)) @if !value.is_empty() { "=" (visible(value)) } } }
                 }
                 span #live role="status" {}
-                @if reader.caller.may(Right::Write) { (branch::markup(head, view)) }
+                (branch::markup(head, view, reader.caller))
             }
         }
     }

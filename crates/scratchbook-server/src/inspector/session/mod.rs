@@ -2,13 +2,16 @@
 //!
 //! - `read.rs`: what is read of the store for a view. `frame.rs`: the page around its parts, and the way through time.
 //! - `conversation.rs`, `event.rs`: the events as people read them. `state.rs`: the state, and what changed it.
-//! - `talk.rs`: messages to the agent. `change.rs`: changes of a key. `branch.rs`: forks, rewinds and deletions.
-//! - `history.rs`: the writes to a key. `raw.rs`: a whole value or event. `live.rs`: what is committed from now on.
+//! - `talk.rs`: messages to the agent. `change.rs`: changes of a key. `describe.rs`: title and
+//!   labels. `branch.rs`: forks, rewinds, pruning and deletions. `export.rs`: the session as a file.
+//! - `timeline.rs`: a run with its times. `history.rs`: the writes to a key. `raw.rs`: a whole value or event. `live.rs`: what is committed from now on.
 
 mod branch;
 mod change;
 mod conversation;
+mod describe;
 mod event;
+mod export;
 mod frame;
 mod history;
 mod live;
@@ -16,6 +19,7 @@ mod raw;
 mod read;
 mod state;
 mod talk;
+mod timeline;
 
 use axum::Router;
 use axum::extract::Query;
@@ -38,11 +42,14 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/value", get(raw::value))
         .route("/event", get(raw::event))
         // As for every route with this name, the head of the answer may take as long as the agent.
-        .route("/runs", post(talk::start))
+        .route("/runs", get(timeline::page).post(talk::start))
         .route("/stop", post(talk::stop))
         .route("/change", post(change::change))
         .route("/fork", post(branch::fork))
         .route("/rewind", get(branch::ask_to_rewind).post(branch::rewind))
+        .route("/details", get(describe::ask).post(describe::update))
+        .route("/export", get(export::download))
+        .route("/prune", get(branch::ask_to_prune).post(branch::prune))
         .route("/delete", get(branch::ask_to_delete).post(branch::delete))
 }
 

@@ -9,7 +9,6 @@ use super::super::masks::Masks;
 use super::super::page::plain;
 use super::super::{Answer, SessionScope};
 use super::read::Reader;
-use crate::answers::without_secrets;
 use crate::heavy::off_worker;
 
 /// The value of a key at an event, or now.
@@ -45,16 +44,8 @@ pub(super) async fn event(scope: SessionScope, Query(view): Query<View>) -> Answ
 }
 
 fn whole(event: &scratchbook::Event, masks: &Masks) -> Result<String> {
-    let wrong = |e| Error::internal("an event cannot be written as JSON").with_source(e);
-    let text = serde_json::to_vec(event).map_err(wrong)?;
-    let text = without_secrets(&text).map_err(wrong)?.unwrap_or(text);
-    let mut value: Value = serde_json::from_slice(&text).map_err(wrong)?;
-    if let Some(delta) = value.pointer_mut("/actions/stateDelta").and_then(Value::as_object_mut) {
-        for (key, value) in delta.iter_mut().filter(|(key, _)| masks.hides(key)) {
-            *value = masks.of_key(key, value).into_owned();
-        }
-    }
-    Ok(pretty(&value))
+    let value = serde_json::to_value(masks.of_event(event)?);
+    Ok(pretty(&value.map_err(|e| Error::internal("an event cannot be written as JSON").with_source(e))?))
 }
 
 fn pretty(value: &Value) -> String {

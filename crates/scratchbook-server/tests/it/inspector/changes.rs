@@ -29,7 +29,11 @@ fn encoded(text: &str) -> String {
 
 /// What a page's form for a key has as the value that was seen.
 async fn seen(client: &Client, key: &str) -> String {
-    let page = text(client, &format!("{S1}/history?key={}", encoded(key))).await;
+    seen_on(client, &format!("{S1}/history?key={}", encoded(key))).await
+}
+
+async fn seen_on(client: &Client, path: &str) -> String {
+    let page = text(client, path).await;
     let (_, rest) = page.split_once("name=\"seen\" value=\"").unwrap_or_else(|| panic!("no form in {page}"));
     rest.split('"').next().unwrap().to_owned()
 }
@@ -104,6 +108,9 @@ async fn no_form_of_another_page_changes_anything() {
     for (part, fields) in [
         ("change", &[("key", "a"), ("operation", "set"), ("value", "1"), ("seen", "absent")][..]),
         ("delete", &[]),
+        ("details", &[("title", "t"), ("seen", "x")]),
+        ("prune", &[("before", "2")]),
+        ("../../erase", &[]),
         ("fork", &[]),
         ("rewind", &[("run", "run-1")]),
         ("runs", &[("message", "hello")]),
@@ -111,7 +118,11 @@ async fn no_form_of_another_page_changes_anything() {
     ] {
         // Pages of allowed origins may call the APIs, and may not use these forms.
         for origin in ["https://shop.example", "http://127.0.0.1:1", "null", "https://evil.example"] {
-            let answer = send_from(&client, &format!("{S1}/{part}"), fields, origin).await;
+            let path = match part.strip_prefix("../../") {
+                Some(of_user) => format!("/inspector/apps/shop/users/alice/{of_user}"),
+                None => format!("{S1}/{part}"),
+            };
+            let answer = send_from(&client, &path, fields, origin).await;
             assert_eq!(answer.status, 403, "{part} from {origin}");
         }
     }
@@ -152,4 +163,59 @@ async fn a_message_starts_a_run_and_its_text_streams() {
     let unhosted = shop().await;
     assert!(!text(&unhosted, S1).await.contains("<textarea name=\"message\""));
     assert_eq!(send(&unhosted, &format!("{S1}/runs"), &[("message", "Hi")]).await.status, 404);
+}
+
+#[tokio::test]
+async fn title_and_labels_are_edited_and_what_others_wrote_is_not_overwritten() {
+    let client = shop().await;
+    let path = format!("{S1}/details");
+    let seen = seen_on(&client, &path).await;
+    let fields = [("title", "Weekly shop"), ("labels", "team=red\r\nopen\r\n"), ("seen", &seen)];
+    assert_eq!(send(&client, &path, &fields).await.status, 303);
+    let page = text(&client, S1).await;
+    assert!(page.contains("Weekly shop") && page.contains("team=red"), "{page}");
+    let again = [("title", "Mine"), ("labels", "team=blue"), ("seen", seen.as_str())];
+    let refused = send(&client, &path, &again).await;
+    assert_eq!(refused.status, 409);
+    let page = refused.text();
+    assert!(page.contains("Weekly shop") && page.contains("value=\"Mine\"") && page.contains("team=red"), "{page}");
+    let seen = seen_on(&client, &path).await;
+    assert_eq!(send(&client, &path, &[("title", ""), ("labels", ""), ("seen", &seen)]).await.status, 303);
+    let page = text(&client, S1).await;
+    assert!(!page.contains("Weekly shop") && !page.contains("team"), "{page}");
+    let seen = seen_on(&client, &path).await;
+    let wrong = send(&client, &path, &[("title", &"x".repeat(10_000)), ("labels", ""), ("seen", &seen)]).await;
+    assert_eq!((wrong.status, wrong.text().contains("role=\"alert\"")), (400, true), "{}", wrong.text());
+}
+
+#[tokio::test]
+async fn events_are_pruned_and_a_user_is_erased_after_a_question() {
+    let client = shop().await;
+    let asked = text(&client, &format!("{S1}/prune?before=3")).await;
+    assert!(asked.contains("value=\"3\"") && asked.contains("for good"), "{asked}");
+    assert_eq!(send(&client, &format!("{S1}/prune"), &[("before", "3")]).await.status, 303);
+    let page = text(&client, S1).await;
+    assert!(page.contains("id=\"e3\"") && !page.contains("id=\"e2\""), "{page}");
+    assert_eq!(state(&client).await, json!({"step": 2, "user:tier": "gold"}));
+    assert_eq!(send(&client, &format!("{S1}/prune"), &[("before", "x")]).await.status, 400);
+    let user = "/inspector/apps/shop/users/alice";
+    assert!(text(&client, user).await.contains("/erase"));
+    let asked = text(&client, &format!("{user}/erase")).await;
+    assert!(asked.contains("1 sessions") && asked.contains("1 keys of the user"), "{asked}");
+    assert_eq!(send(&client, &format!("{user}/erase"), &[]).await.status, 303);
+    assert_eq!(super::page(&client, S1).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_session_is_downloaded_as_lines_that_can_be_imported() {
+    let client = shop().await;
+    let answer = super::page(&client, &format!("{S1}/export")).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"s1.jsonl\""));
+    let lines: Vec<Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["header", "user", "session", "event", "event", "event", "end"]);
+    assert_eq!(lines[2]["state"], json!({"step": 0, "draft": true}));
+    assert_eq!(lines[5]["event"]["actions"]["stateDelta"], json!({"user:tier": "gold"}));
+    assert_eq!((&lines[6]["events"], &lines[6]["sessions"]), (&json!(3), &json!(1)));
 }

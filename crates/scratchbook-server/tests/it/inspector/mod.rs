@@ -3,6 +3,7 @@
 mod changes;
 mod live;
 mod rights;
+mod runs;
 mod safety;
 mod speed;
 mod views;

@@ -1,95 +1,138 @@
 //! The format of an export: JSON Lines, each an object with a `type`.
 //!
+//! `scratchbook export` writes it and `scratchbook import --from jsonl` reads it.
+//!
 //! A file begins with `header` and ends with `end`, which has counts. Between them are a line `app` for each app and a line
 //! `user` for each user, in byte order, an app before its users. Each is followed by `put` lines, the writes to its state
 //! that no event in the file contains. A user's lines continue with the user's sessions, each a line `session` with its
 //! `event` lines and `artifact` lines, and then the user's own artifacts.
+//!
+//! ```
+//! use scratchbook_core::export::{Counts, ExportLine, FORMAT, VERSION};
+//!
+//! let header = serde_json::to_string(&ExportLine::Header { format: FORMAT, version: VERSION })?;
+//! assert_eq!(header, r#"{"type":"header","format":"scratchbook-export","version":1}"#);
+//! let mut counts = Counts::default();
+//! counts.count("event");
+//! assert_eq!(counts.events, 1);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::collections::BTreeMap;
 
-use scratchbook::content::Part;
-use scratchbook::{Event, SessionKey, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::content::Part;
+use crate::event::Event;
+use crate::state::StateDelta;
+
 /// The `format` in the header.
-pub(crate) const FORMAT: &str = "scratchbook-export";
+pub const FORMAT: &str = "scratchbook-export";
 /// The version of these lines.
-pub(crate) const VERSION: u64 = 1;
+pub const VERSION: u64 = 1;
 
 /// A line to write.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum ExportLine<'a> {
+pub enum ExportLine<'a> {
+    /// The first line.
     Header {
+        /// [`FORMAT`].
         format: &'a str,
+        /// [`VERSION`].
         version: u64,
     },
     /// An app and its state, with names without prefix.
     App {
+        /// The app's name.
         app_name: &'a str,
+        /// Its keys.
         state: &'a Map<String, Value>,
     },
     /// A user and their state, with names without prefix.
     User {
+        /// The app's name.
         app_name: &'a str,
+        /// The user's id.
         user_id: &'a str,
+        /// The user's keys.
         state: &'a Map<String, Value>,
     },
     /// A change to the state of the last owner that is in no event of the file: it was made outside of sessions, when a
     /// session was created, or by an event of a session that was deleted.
     Put {
+        /// Who made the change.
         author: &'a str,
+        /// When, in seconds since 1970.
         time: f64,
+        /// The change.
         state_delta: &'a StateDelta,
     },
     /// A session of the last user, with its initial state.
     Session {
+        /// The session's id.
         id: &'a str,
-        /// Present if the session has no event, whose time would be the session's.
+        /// When it was created, in seconds since 1970. Only given for a session without events.
         #[serde(skip_serializing_if = "Option::is_none")]
         create_time: Option<f64>,
-        /// When the session expires, if it does.
+        /// When the session expires, in seconds since 1970, if it does.
         #[serde(skip_serializing_if = "Option::is_none")]
         expire_time: Option<f64>,
+        /// The title, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<&'a str>,
+        /// The labels, by name.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         labels: &'a BTreeMap<String, String>,
+        /// The session's own keys before its first event.
         state: &'a Map<String, Value>,
         /// How many events follow.
         events: u64,
     },
     /// An event of the last session.
     Event {
+        /// Its number, from 1.
         seq: u64,
+        /// The event, as ADK writes it.
         event: &'a Event,
     },
     /// A version of an artifact of the last session or, if its name begins with `user:`, of the user.
     Artifact {
+        /// The artifact's name.
         filename: &'a str,
+        /// The version, from 0.
         version: u64,
+        /// The custom metadata of the version.
         custom_metadata: &'a Map<String, Value>,
+        /// The content.
         artifact: &'a Part,
     },
+    /// The last line: how many lines of each type came before.
     End(Counts),
 }
 
 /// The number of lines of each type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Counts {
-    pub(crate) apps: u64,
-    pub(crate) users: u64,
-    pub(crate) puts: u64,
-    pub(crate) sessions: u64,
-    pub(crate) events: u64,
-    pub(crate) artifacts: u64,
+pub struct Counts {
+    /// Apps.
+    pub apps: u64,
+    /// Users.
+    pub users: u64,
+    /// Writes outside of events.
+    pub puts: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// Events.
+    pub events: u64,
+    /// Versions of artifacts.
+    pub artifacts: u64,
 }
 
 impl Counts {
-    /// Counts a line.
-    pub(crate) fn count(&mut self, kind: &str) {
+    /// Counts a line by its type, as [`ExportLine::kind`] gives it.
+    pub fn count(&mut self, kind: &str) {
         *match kind {
             "app" => &mut self.apps,
             "user" => &mut self.users,
@@ -104,7 +147,7 @@ impl Counts {
 
 impl ExportLine<'_> {
     /// The line's `type`.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Header { .. } => "header",
             Self::App { .. } => "app",
@@ -116,9 +159,4 @@ impl ExportLine<'_> {
             Self::End(_) => "end",
         }
     }
-}
-
-/// Returns a session key for access to a user's artifacts, which every session sees. The session need not exist.
-pub(crate) fn any_session(app: &str, user: &str) -> Result<SessionKey, scratchbook::Error> {
-    SessionKey::new(app, user, "-")
 }

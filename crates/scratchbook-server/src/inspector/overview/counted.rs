@@ -1,0 +1,84 @@
+//! A layer around the store that counts what is written, and keeps the slowest calls.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use scratchbook::environment::Environment;
+use scratchbook::session::{
+    AppendOptions, Committed, ListSessionsConfig, ListSessionsResponse, PutStateOptions, StateOwner, forward_sessions,
+};
+use scratchbook::{
+    CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, Session, SessionKey, SessionService, StateDelta,
+};
+
+use super::ring::{Outcome, Ring, SlowCall};
+
+/// A service whose calls are counted.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    service: Arc<dyn SessionService>,
+    ring: Arc<Ring>,
+    environment: Arc<dyn Environment>,
+}
+
+impl Counted {
+    pub(crate) fn new(service: Arc<dyn SessionService>, ring: Arc<Ring>, environment: Arc<dyn Environment>) -> Self {
+        Self { service, ring, environment }
+    }
+
+    async fn counted<T>(
+        &self,
+        app_name: &str,
+        method: &'static str,
+        success: Outcome,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let begun = Instant::now();
+        let result = call.await;
+        let outcome = match &result {
+            Ok(_) => success,
+            Err(error) if error.kind() == ErrorKind::Conflict => Outcome::Conflict,
+            Err(error) if error.is_for_operator() => Outcome::Error,
+            // A request that is wrong says nothing about the app, which may not even exist.
+            Err(_) => return result,
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        let call = SlowCall { app_name: app_name.to_owned(), method, time: self.environment.now(), seconds };
+        self.ring.count(&call, outcome);
+        result
+    }
+}
+
+#[async_trait]
+impl SessionService for Counted {
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        self.counted(key.app_name(), "append", Outcome::Appended, self.service.append(key, event, options)).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let call = self.service.put_state(owner, delta, options);
+        self.counted(owner.app_name(), "put_state", Outcome::Appended, call).await
+    }
+
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let call = self.service.create_session(app_name, user_id, config);
+        self.counted(app_name, "create_session", Outcome::Appended, call).await
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        let call = self.service.get_session(key, config);
+        self.counted(key.app_name(), "get_session", Outcome::Read, call).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        let call = self.service.list_sessions(app_name, config);
+        self.counted(app_name, "list_sessions", Outcome::Read, call).await
+    }
+
+    forward_sessions!(self.service =>
+        capabilities, get_initial_state, get_state_at, blame, fork_session, locate_session, delete_session, get_state,
+        list_state, list_state_changes, list_feed, commits, update_session, prune, list_owners, delete_user,
+        check_writable, close);
+}

@@ -1,0 +1,60 @@
+//! A plot as SVG: a line over time, readable without colour and without a script.
+
+use maud::{Markup, html};
+
+/// The size of a plot, in units of its own. The page scales it.
+const WIDTH: f64 = 300.0;
+const HEIGHT: f64 = 60.0;
+
+/// A plot with its figures in words.
+pub(super) struct Plot<'a> {
+    pub(super) title: &'a str,
+    /// The figures as a sentence: it stands below the plot, and says the same.
+    pub(super) words: String,
+    /// The values, the earliest first; those that are not known are left out of the line.
+    pub(super) values: &'a [Option<f64>],
+    /// The greatest value, as text.
+    pub(super) top: String,
+}
+
+impl Plot<'_> {
+    pub(super) fn markup(&self) -> Markup {
+        let greatest = self.values.iter().flatten().copied().fold(0.0, f64::max);
+        html! {
+            figure.plot {
+                figcaption { b { (self.title) } span.soft { (self.words) } }
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label={ (self.title) ": " (self.words) } {
+                    line.axis x1="0" y1=(HEIGHT) x2=(WIDTH) y2=(HEIGHT) {}
+                    @for points in lines(self.values, greatest) {
+                        polyline.line points=(points) {}
+                    }
+                }
+                p.scale aria-hidden="true" { span { "30 minutes ago" } span { "highest " (self.top) } span { "now" } }
+            }
+        }
+    }
+}
+
+/// The points of the line; a gap ends one line and begins another.
+fn lines(values: &[Option<f64>], greatest: f64) -> Vec<String> {
+    let step = WIDTH / (values.len().max(2) - 1) as f64;
+    // A line at the upper edge would be cut in half.
+    let height = |value: f64| if greatest > 0.0 { HEIGHT - 2.0 - value / greatest * (HEIGHT - 4.0) } else { HEIGHT - 2.0 };
+    let point = |(place, value): (usize, f64)| format!("{:.1},{:.1}", place as f64 * step, height(value));
+    let places: Vec<_> = values.iter().enumerate().map(|(place, value)| value.map(|value| (place, value))).collect();
+    let known = places.split(Option::is_none).filter(|part| !part.is_empty());
+    known.map(|part| part.iter().flatten().copied().map(point).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reaches_from_edge_to_edge_and_has_gaps() {
+        let values = [Some(0.0), Some(4.0), None, Some(2.0), Some(2.0)];
+        assert_eq!(lines(&values, 4.0), ["0.0,58.0 75.0,2.0", "225.0,30.0 300.0,30.0"]);
+        assert_eq!(lines(&[Some(0.0); 3], 0.0), ["0.0,58.0 150.0,58.0 300.0,58.0"]);
+        assert!(lines(&[], 0.0).is_empty());
+    }
+}

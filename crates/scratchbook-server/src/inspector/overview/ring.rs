@@ -1,0 +1,192 @@
+//! The counts of the last half hour, interval by interval, in bounded memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The length of an interval, in seconds.
+pub(super) const SECONDS: u64 = 15;
+/// How many intervals are kept: half an hour.
+pub(super) const INTERVALS: usize = 120;
+/// How many apps an interval counts. A name has at most some hundred bytes, so that the ring stays below 2 MB.
+const APPS: usize = 64;
+/// How many slow calls an interval keeps.
+const SLOW: usize = 8;
+
+/// The counts of the last intervals.
+#[derive(Debug, Default)]
+pub(crate) struct Ring(Mutex<VecDeque<Interval>>);
+
+/// What happened within an interval.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Interval {
+    /// Its number, in intervals since 1970.
+    pub(super) number: u64,
+    /// The counts of each app.
+    pub(super) apps: BTreeMap<String, Counts>,
+    /// The slowest calls, the slowest first.
+    pub(super) slow: Vec<SlowCall>,
+}
+
+/// The counts of an app.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    /// Commits of events and of state.
+    pub(super) appends: u64,
+    /// Writes that were refused because others had written.
+    pub(super) conflicts: u64,
+    /// Calls that failed by a fault of the store or the server.
+    pub(super) errors: u64,
+    /// The stored bytes of its sessions, if they were looked at.
+    pub(super) bytes: Option<u64>,
+}
+
+/// A call of the store.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SlowCall {
+    pub(super) app_name: String,
+    /// The method of the store.
+    pub(super) method: &'static str,
+    /// When it ended, in seconds since 1970.
+    pub(super) time: f64,
+    pub(super) seconds: f64,
+}
+
+/// What a call came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Read,
+    Appended,
+    Conflict,
+    Error,
+}
+
+impl Ring {
+    /// Counts a call.
+    pub(super) fn count(&self, call: &SlowCall, outcome: Outcome) {
+        let mut intervals = self.lock();
+        let interval = at(&mut intervals, call.time);
+        interval.keep_if_slow(call);
+        if let Some(counts) = interval.of_app(&call.app_name, outcome != Outcome::Read) {
+            match outcome {
+                Outcome::Read => {}
+                Outcome::Appended => counts.appends += 1,
+                Outcome::Conflict => counts.conflicts += 1,
+                Outcome::Error => counts.errors += 1,
+            }
+        }
+    }
+
+    /// Notes the stored bytes of an app's sessions.
+    pub(super) fn note_bytes(&self, app_name: &str, bytes: u64, now: f64) {
+        if let Some(counts) = at(&mut self.lock(), now).of_app(app_name, true) {
+            counts.bytes = Some(bytes);
+        }
+    }
+
+    /// Whether the bytes of an app were noted in the present interval.
+    pub(super) fn has_bytes(&self, app_name: &str, now: f64) -> bool {
+        at(&mut self.lock(), now).apps.get(app_name).is_some_and(|counts| counts.bytes.is_some())
+    }
+
+    /// The intervals up to now, the present one last. Those in which nothing happened are there too.
+    pub(super) fn intervals(&self, now: f64) -> Vec<Interval> {
+        let kept = self.lock();
+        let last = number(now);
+        let first = last.saturating_sub(INTERVALS as u64 - 1);
+        let found = |number: u64| kept.iter().find(|interval| interval.number == number).cloned();
+        (first..=last).map(|number| found(number).unwrap_or(Interval { number, ..Interval::default() })).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Interval>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Interval {
+    fn of_app(&mut self, app_name: &str, makes_room: bool) -> Option<&mut Counts> {
+        if !self.apps.contains_key(app_name) && (!makes_room || self.apps.len() >= APPS) {
+            return None;
+        }
+        Some(self.apps.entry(app_name.to_owned()).or_default())
+    }
+
+    fn keep_if_slow(&mut self, call: &SlowCall) {
+        let place = self.slow.partition_point(|kept| kept.seconds >= call.seconds);
+        if place < SLOW {
+            self.slow.insert(place, call.clone());
+            self.slow.truncate(SLOW);
+        }
+    }
+}
+
+/// The interval of a moment. A clock that has gone back counts into the last interval.
+fn at(intervals: &mut VecDeque<Interval>, time: f64) -> &mut Interval {
+    let number = number(time);
+    if intervals.back().is_none_or(|last| last.number < number) {
+        intervals.push_back(Interval { number, ..Interval::default() });
+        while intervals.len() > INTERVALS {
+            intervals.pop_front();
+        }
+    }
+    let last = intervals.len() - 1;
+    &mut intervals[last]
+}
+
+fn number(time: f64) -> u64 {
+    // A time before 1970 counts as 1970.
+    (time.max(0.0) as u64) / SECONDS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(app_name: &str, time: f64, seconds: f64) -> SlowCall {
+        SlowCall { app_name: app_name.to_owned(), method: "append", time, seconds }
+    }
+
+    #[test]
+    fn calls_are_counted_in_their_interval_for_half_an_hour() {
+        let ring = Ring::default();
+        ring.count(&call("shop", 1_000.0, 0.1), Outcome::Appended);
+        ring.count(&call("shop", 1_001.0, 0.1), Outcome::Conflict);
+        ring.count(&call("shop", 1_060.0, 0.1), Outcome::Error);
+        let intervals = ring.intervals(1_060.0);
+        assert_eq!(intervals.len(), INTERVALS);
+        let of = |place: usize| intervals[place].apps.get("shop").copied().unwrap_or_default();
+        assert_eq!(of(INTERVALS - 5), Counts { appends: 1, conflicts: 1, ..Counts::default() });
+        assert_eq!(of(INTERVALS - 1), Counts { errors: 1, ..Counts::default() });
+        assert!(ring.intervals(1_000.0 + 3_600.0).iter().all(|interval| interval.apps.is_empty()));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_however_many_apps_and_calls_there_are() {
+        let ring = Ring::default();
+        for second in 0..4_000 {
+            for app in 0..100 {
+                let app = format!("app-{app}");
+                ring.count(&call(&app, f64::from(second), f64::from(second % 7)), Outcome::Appended);
+            }
+        }
+        let kept = ring.lock();
+        assert_eq!(kept.len(), INTERVALS);
+        assert!(kept.iter().all(|interval| interval.apps.len() <= APPS && interval.slow.len() <= SLOW));
+        assert!(kept.iter().all(|interval| interval.slow.is_sorted_by(|one, other| one.seconds >= other.seconds)));
+    }
+
+    #[test]
+    fn a_read_of_an_app_without_writes_makes_no_entry() {
+        let ring = Ring::default();
+        ring.count(&call("invented", 10.0, 0.1), Outcome::Read);
+        assert!(ring.intervals(10.0).iter().all(|interval| interval.apps.is_empty()));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_loses_nothing() {
+        let ring = Ring::default();
+        ring.count(&call("shop", 1_000.0, 0.1), Outcome::Appended);
+        ring.count(&call("shop", 10.0, 0.1), Outcome::Appended);
+        let appends: u64 = ring.intervals(1_000.0).iter().flat_map(|i| i.apps.values()).map(|c| c.appends).sum();
+        assert_eq!(appends, 2);
+    }
+}

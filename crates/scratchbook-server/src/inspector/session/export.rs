@@ -1,0 +1,121 @@
+//! A session as a file, in the lines that `scratchbook import --from jsonl` reads.
+
+use async_stream::try_stream;
+use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
+use scratchbook::session::InitialState;
+use scratchbook::store::Store;
+use scratchbook::store::export::{Counts, ExportLine, FORMAT, VERSION};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Session, SessionKey};
+use serde_json::{Map, Value};
+
+use super::super::masks::Masks;
+use super::super::{Answer, SessionScope};
+use super::read::Reader;
+use crate::access::Right;
+
+/// How many events are read at a time, and about how many bytes of them.
+const EVENTS: usize = 200;
+const BYTES: u64 = 1 << 20;
+
+/// Sends the session as a download, line by line, so that it costs the same memory however long it is.
+pub(super) async fn download(scope: SessionScope) -> Answer {
+    scope.caller.check(Right::Read)?;
+    let reader = Reader::new(&scope);
+    let head = reader.head().await?;
+    let Some(initial) = reader.sessions.get_initial_state(&scope.key).await? else {
+        return Err(scratchbook::session::no_session(&scope.key).into());
+    };
+    let lines = lines(scope.app_state.store.clone(), scope.key.clone(), head, initial);
+    Ok(file(scope.key.session_id(), Body::from_stream(lines)))
+}
+
+fn file(session_id: &str, body: Body) -> Response {
+    let letters = session_id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' });
+    let name: String = letters.take(80).collect();
+    let disposition = HeaderValue::from_str(&format!("attachment; filename=\"{name}.jsonl\""));
+    let disposition = disposition.unwrap_or(HeaderValue::from_static("attachment"));
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/jsonl")),
+        (CONTENT_DISPOSITION, disposition),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, body).into_response()
+}
+
+/// The lines: the user without keys, since they belong to all of the user's sessions, then the session, its events and
+/// its artifacts. Secrets are masked, as on the pages.
+fn lines(
+    store: Store,
+    key: SessionKey,
+    head: Session,
+    initial: InitialState,
+) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
+    try_stream! {
+        let (masks, mut counts) = (Masks::of(&head), Counts::default());
+        let none = Map::new();
+        yield line(&mut counts, &ExportLine::Header { format: FORMAT, version: VERSION })?;
+        yield line(&mut counts, &ExportLine::User { app_name: key.app_name(), user_id: key.user_id(), state: &none })?;
+        let (pruned, last) = (initial.seq, head.seq());
+        let state: Map<String, Value> =
+            initial.state.iter().map(|(name, value)| (name.to_owned(), masks.of_key(name, value).into_owned())).collect();
+        yield line(&mut counts, &ExportLine::Session {
+            id: key.session_id(),
+            create_time: (pruned == last).then(|| head.last_update_time()),
+            expire_time: head.expire_time(),
+            title: head.title(),
+            labels: head.labels(),
+            state: &state,
+            events: last.saturating_sub(pruned),
+        })?;
+        let mut seq = pruned;
+        while seq < last {
+            let limit = usize::try_from(last - seq).map_or(EVENTS, |rest| rest.min(EVENTS));
+            let config = GetSessionConfig::default().without_state().with_events_after(seq, limit).with_page_bytes(BYTES);
+            let page = store.sessions.get_session(&key, &config).await?;
+            let events = page.map(|session| session.events().clone()).unwrap_or_default();
+            if events.get(0).and_then(|event| event.seq) != Some(seq + 1) {
+                let message = "the session was deleted or pruned while it was exported; export it again";
+                Err(Error::new(ErrorKind::Conflict, message))?;
+            }
+            for event in events.iter() {
+                seq = event.seq.unwrap_or_default();
+                let event = masks.of_event(event)?;
+                yield line(&mut counts, &ExportLine::Event { seq: seq - pruned, event: &event })?;
+            }
+        }
+        for filename in store.artifacts.list_artifacts(&key).await? {
+            // The user's own belong to all sessions of the user.
+            if filename.starts_with("user:") {
+                continue;
+            }
+            for found in store.artifacts.list_artifact_versions(&key, &filename).await? {
+                let Some(artifact) = store.artifacts.load_artifact(&key, &filename, Some(found.version)).await? else {
+                    continue;
+                };
+                yield line(&mut counts, &ExportLine::Artifact {
+                    filename: &filename,
+                    version: found.version,
+                    custom_metadata: &found.custom_metadata,
+                    artifact: &artifact,
+                })?;
+            }
+        }
+        let end = ExportLine::End(counts);
+        yield line(&mut counts, &end)?;
+    }
+}
+
+fn line(counts: &mut Counts, line: &ExportLine<'_>) -> Result<Bytes> {
+    counts.count(line.kind());
+    let mut text = serde_json::to_vec(line).map_err(unwritable)?;
+    text.push(b'\n');
+    Ok(text.into())
+}
+
+fn unwritable(error: serde_json::Error) -> Error {
+    Error::internal("a line cannot be written as JSON").with_source(error)
+}
