@@ -22,7 +22,7 @@ enum Run {
     /// A preparation, and then a check that waits more than it computes: the next steps run beside it.
     Beside(Box<dyn FnOnce() -> Result<Check, Stop>>),
     /// One thing, after all that runs beside other steps has ended.
-    Alone(Check),
+    AfterOthers(Check),
 }
 
 /// Why a step did not pass.
@@ -52,10 +52,18 @@ impl Step {
         Self { name, what, run: Run::Beside(Box::new(prepare)) }
     }
 
-    /// A step that has the machine to itself.
-    pub(crate) fn alone(self) -> Self {
+    /// The same step, while the next steps run.
+    pub(crate) fn beside_others(self) -> Self {
         match self.run {
-            Run::Wholly(check) => Self { run: Run::Alone(check), ..self },
+            Run::Wholly(check) => Self { run: Run::Beside(Box::new(|| Ok(check))), ..self },
+            run => Self { run, ..self },
+        }
+    }
+
+    /// The same step, once all that runs beside others has ended.
+    pub(crate) fn after_others(self) -> Self {
+        match self.run {
+            Run::Wholly(check) => Self { run: Run::AfterOthers(check), ..self },
             run => Self { run, ..self },
         }
     }
@@ -80,13 +88,13 @@ pub(crate) fn run(steps: Vec<Step>) -> ExitCode {
 fn run_all(steps: Vec<Step>) -> Vec<Done> {
     let (mut done, mut beside) = (Vec::new(), Vec::new());
     for Step { name, what, run } in steps {
-        if matches!(run, Run::Alone(_)) {
+        if matches!(run, Run::AfterOthers(_)) {
             done.extend(beside.drain(..).map(ended));
         }
         println!("\n==> {name}: {what}");
         let start = Instant::now();
         match run {
-            Run::Wholly(check) | Run::Alone(check) => done.push(Done::of(name, check(), start)),
+            Run::Wholly(check) | Run::AfterOthers(check) => done.push(Done::of(name, check(), start)),
             Run::Beside(prepare) => match prepare() {
                 Ok(check) => beside.push((name, start, thread::spawn(move || Done::of(name, check(), start)))),
                 Err(stop) => done.push(Done::of(name, Err(stop), start)),
@@ -212,7 +220,7 @@ mod tests {
         });
         let meanwhile =
             Step::new("meanwhile", "", move || send.send(()).map_err(|error| Stop::Failed(error.to_string())));
-        let steps = vec![long, meanwhile, Step::new("last", "", || Ok(())).alone()];
+        let steps = vec![long, meanwhile, Step::new("last", "", || Ok(())).after_others()];
         let done = run_all(steps);
         assert_eq!(done.iter().map(|step| step.name).collect::<Vec<_>>(), ["meanwhile", "long", "last"]);
         assert!(passed(&done, true));

@@ -20,16 +20,18 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("rules", "the house rules: sizes, leftovers, machine paths, one version everywhere", || {
             house::check().and(release::check())
         }),
-        Step::new("clippy", "no warning, with all features", || clippy(&Scope::All)),
     ];
-    steps.extend(needed());
+    let [servers, python, node, browser] = needed();
+    steps.extend([servers, python.beside_others(), node.beside_others()]);
+    steps.extend([
+        Step::new("clippy", "no warning, with all features", || clippy(&Scope::All)),
+        // What is installed beside it has to be there for the tests.
+        browser.after_others(),
+    ]);
     // The tests wait more than they compute, so the steps after them run meanwhile.
     steps.extend([
         Step::beside("tests", "unit, integration, property, conformance, crash and doc tests", || {
             tests_beside(&Scope::All)
-        }),
-        Step::new("deny", "licences, sources and duplicates of the dependencies", || {
-            deny(&["bans", "licenses", "sources"])
         }),
         Step::new("package", "the Python package, tested, and its types checked", package::test),
         Step::new("docs", "the documentation builds without a warning", docs),
@@ -38,7 +40,7 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("timed-tests", "tests that hold an answer to a time, one after the other", || {
             Tests::build(&Scope::All, missing())?.run_timed()
         })
-        .alone(),
+        .after_others(),
     ]);
     steps
 }
@@ -103,6 +105,9 @@ pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
         Step::new("features", "no warning, with each feature of a package alone and with none", features::check),
+        Step::new("deny", "licences, sources and duplicates of the dependencies", || {
+            deny(&["bans", "licenses", "sources"])
+        }),
         Step::new("wheel", "the Python package, built as users get it, and tested", package::wheel_test),
         Step::new(
             "long",
@@ -338,7 +343,7 @@ mod tests {
         // The parts run the timed tests too.
         let in_parts = ["tests", "timed-tests"];
         let names = test().into_iter().chain(parts()).map(|step| step.name).filter(|name| !in_parts.contains(name));
-        for name in names.chain(["features"]) {
+        for name in names.chain(["features", "deny"]) {
             assert!(words.contains(&name), "no job runs the step '{name}'");
         }
     }

@@ -211,7 +211,8 @@ impl ServerBuilder {
     pub fn build(self) -> Result<Server> {
         check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
         let surfaces = self.surfaces;
-        let Self { mut store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, .. } = self;
+        let Self { mut store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, .. } =
+            self;
         let spans = Arc::new(Spans::default());
         let sink: Arc<dyn TraceSink> = Arc::<Spans>::clone(&spans);
         let tracing = self.tracing.with_sink(sink);

@@ -157,12 +157,9 @@ fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> AgentTurn {
     let context = context.within(&span);
     let turn = match agent.as_llm_agent() {
         Some(agent) => agent.turn(&context),
-        None => AgentTurn {
-            callbacks: AgentCallbacks::default(),
-            events: agent.run(context.clone()),
-            context,
-            span: None,
-        },
+        None => {
+            AgentTurn { callbacks: AgentCallbacks::default(), events: agent.run(context.clone()), context, span: None }
+        }
     };
     AgentTurn { span: Some(span), ..turn }
 }

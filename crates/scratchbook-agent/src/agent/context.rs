@@ -60,7 +60,15 @@ pub struct InvocationContext {
 
 impl InvocationContext {
     pub(crate) fn new(invocation: Arc<Invocation>, agent_name: &str) -> Self {
-        Self { invocation, agent_name: agent_name.into(), branch: None, node: None, layer_group: None, past: None, span: None }
+        Self {
+            invocation,
+            agent_name: agent_name.into(),
+            branch: None,
+            node: None,
+            layer_group: None,
+            past: None,
+            span: None,
+        }
     }
 
     /// The same run for another agent.

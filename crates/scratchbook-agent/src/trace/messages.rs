@@ -42,7 +42,8 @@ pub(super) fn of_request(request: &LlmRequest, has_secrets: bool) -> Map<String,
 /// What is kept of the whole answer.
 pub(super) fn of_response(response: &LlmResponse) -> Value {
     let mut left = BYTES;
-    let mut message = response.content.as_ref().map_or_else(|| json!({"parts": []}), |content| message(content, &mut left));
+    let mut message =
+        response.content.as_ref().map_or_else(|| json!({"parts": []}), |content| message(content, &mut left));
     if let Some(message) = message.as_object_mut() {
         message.insert("role".to_owned(), "assistant".into());
         let reason = response.finish_reason.as_deref().unwrap_or_default().to_lowercase();
@@ -113,11 +114,12 @@ mod tests {
 
     #[test]
     fn messages_are_written_as_google_adk_writes_them() {
-        let mut request = LlmRequest::default();
-        request.system_instruction = Some("Be brief.".to_owned());
-        request.contents = vec![Content::user("add"), Content::new("model", vec![Part::function_call("add_to_cart", {
-            Map::from_iter([("qty".to_owned(), json!(2))])
-        })])];
+        let call = Part::function_call("add_to_cart", Map::from_iter([("qty".to_owned(), json!(2))]));
+        let request = LlmRequest {
+            system_instruction: Some("Be brief.".to_owned()),
+            contents: vec![Content::user("add"), Content::new("model", vec![call])],
+            ..LlmRequest::default()
+        };
         let texts = Value::Object(of_request(&request, false));
         assert_eq!(texts["gen_ai.system_instructions"], json!([{"content": "Be brief.", "type": "text"}]));
         let messages = &texts["gen_ai.input.messages"];
@@ -133,8 +135,8 @@ mod tests {
 
     #[test]
     fn however_long_a_conversation_is_its_end_is_kept_within_the_bound() {
-        let mut request = LlmRequest::default();
-        request.contents = (0..10_000).map(|n| Content::user(format!("{n} {}", "é".repeat(500)))).collect();
+        let contents = (0..10_000).map(|n| Content::user(format!("{n} {}", "é".repeat(500)))).collect();
+        let mut request = LlmRequest { contents, ..LlmRequest::default() };
         request.contents.push(Content::user("x".repeat(1 << 20)));
         let texts = Value::Object(of_request(&request, false));
         let text = texts.to_string();

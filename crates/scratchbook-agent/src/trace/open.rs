@@ -52,17 +52,23 @@ pub(crate) struct SpanParent {
 pub(crate) struct OpenSpan {
     span: Span,
     /// What goes to the sink, if there is one.
-    recorded: Option<(Arc<dyn TraceSink>, Arc<dyn Environment>, Box<TraceSpan>)>,
+    recorded: Option<Recorded>,
     exports_texts: bool,
+}
+
+/// A span for a sink.
+#[derive(Debug)]
+struct Recorded {
+    sink: Arc<dyn TraceSink>,
+    environment: Arc<dyn Environment>,
+    span: Box<TraceSpan>,
     has_ended: bool,
 }
 
 impl Drop for OpenSpan {
     fn drop(&mut self) {
-        if let Some((sink, environment, mut span)) = self.recorded.take() {
-            if !self.has_ended {
-                span.end_time = environment.now();
-            }
+        self.end();
+        if let Some(Recorded { sink, span, .. }) = self.recorded.take() {
             sink.record(*span);
         }
     }
@@ -120,9 +126,10 @@ impl OpenSpan {
                 attributes,
                 texts: Map::new(),
             };
-            (Arc::clone(sink), context.shared_environment(), Box::new(span))
+            let environment = context.shared_environment();
+            Recorded { sink: Arc::clone(sink), environment, span: Box::new(span), has_ended: false }
         });
-        Self { span, recorded, exports_texts: trace.config.exported.texts, has_ended: false }
+        Self { span, recorded, exports_texts: trace.config.exported.texts }
     }
 
     /// Begins the span of an agent's turn.
@@ -140,11 +147,13 @@ impl OpenSpan {
         span.set("gen_ai.request.model", request.model.as_str().into());
         if span.recorded.is_some() || span.exports() {
             let texts = messages::of_request(request, context.run_config().secrets_in_templates);
-            if span.exports() && let Some(input) = texts.get("gen_ai.input.messages") {
+            if span.exports()
+                && let Some(input) = texts.get("gen_ai.input.messages")
+            {
                 span.span.record("gen_ai.input.messages", input.to_string());
             }
-            if let Some((.., recorded)) = &mut span.recorded {
-                recorded.texts = texts;
+            if let Some(recorded) = &mut span.recorded {
+                recorded.span.texts = texts;
             }
         }
         span
@@ -163,7 +172,7 @@ impl OpenSpan {
 
     /// What others are parts of.
     pub(crate) fn as_parent(&self) -> SpanParent {
-        let span_id = self.recorded.as_ref().map_or(0, |(.., span)| span.span_id);
+        let span_id = self.recorded.as_ref().map_or(0, |recorded| recorded.span.span_id);
         SpanParent { span_id, span: self.span.clone() }
     }
 
@@ -180,10 +189,9 @@ impl OpenSpan {
             self.keep("gen_ai.response.finish_reasons", Value::Array(vec![reason.into()]));
         }
         let tokens = |name: &str| response.usage_metadata.as_ref()?.get(name)?.as_u64();
-        for (name, of) in [
-            ("gen_ai.usage.input_tokens", "promptTokenCount"),
-            ("gen_ai.usage.output_tokens", "candidatesTokenCount"),
-        ] {
+        for (name, of) in
+            [("gen_ai.usage.input_tokens", "promptTokenCount"), ("gen_ai.usage.output_tokens", "candidatesTokenCount")]
+        {
             if let Some(count) = tokens(of) {
                 self.set(name, count.into());
             }
@@ -196,17 +204,17 @@ impl OpenSpan {
             if self.exports() {
                 self.span.record("gen_ai.output.messages", output.to_string());
             }
-            if let Some((.., recorded)) = &mut self.recorded {
-                recorded.texts.insert("gen_ai.output.messages".to_owned(), output);
+            if let Some(recorded) = &mut self.recorded {
+                recorded.span.texts.insert("gen_ai.output.messages".to_owned(), output);
             }
         }
     }
 
     /// Ends the span now, though more may be noted of it.
     pub(crate) fn end(&mut self) {
-        if let Some((_, environment, span)) = &mut self.recorded {
-            span.end_time = environment.now();
-            self.has_ended = true;
+        if let Some(recorded) = self.recorded.as_mut().filter(|recorded| !recorded.has_ended) {
+            recorded.span.end_time = recorded.environment.now();
+            recorded.has_ended = true;
         }
     }
 
@@ -236,8 +244,8 @@ impl OpenSpan {
     }
 
     fn keep(&mut self, name: &str, value: Value) {
-        if let Some((.., span)) = &mut self.recorded {
-            span.attributes.insert(name.to_owned(), value);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.span.attributes.insert(name.to_owned(), value);
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use scratchbook::store::export::ExportLine;
 use scratchbook::session::{ChangeQuery, ListSessionsConfig, StateChange, StateOwner};
+use scratchbook::store::export::ExportLine;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-use super::traces;
 use super::graph::{Theme, as_dot, as_json};
+use super::traces;
 use crate::access::{Caller, Right};
 use crate::adk::{AdkError, no_app};
 use crate::app_state::AppState;

@@ -37,9 +37,7 @@ impl WebSpan {
             }));
             // Spans have the tools as text, and without their arguments.
             if let Some(Value::Array(tools)) = span.texts.get("gen_ai.tool.definitions") {
-                let without = |tool: &Value| {
-                    json!({"name": tool["name"], "description": tool["description"], "parameters": null, "type": "function"})
-                };
+                let without = |tool: &Value| json!({"name": tool["name"], "description": tool["description"], "parameters": null, "type": "function"});
                 let tools: Vec<_> = tools.iter().map(without).collect();
                 attributes.insert("gen_ai.tool.definitions".to_owned(), json!(tools).to_string().into());
             }
@@ -110,7 +108,9 @@ fn reached(
     let app = path.get("app");
     let found = app_state.spans.matching(|span| {
         let key = &span.session;
-        app.is_none_or(|app| app == key.app_name()) && wanted(span) && caller.reaches(key.app_name(), Some(key.user_id()))
+        app.is_none_or(|app| app == key.app_name())
+            && wanted(span)
+            && caller.reaches(key.app_name(), Some(key.user_id()))
     });
     Ok(found.iter().map(|span| TraceSpan::clone(span)).collect())
 }

@@ -22,8 +22,8 @@ use super::report::{ImportReport, Refusal};
 use super::session::{SessionWriter, same_value};
 use super::source::PAGE;
 use crate::database::Database;
-use crate::owners::any_session;
 use crate::failure::Failure;
+use crate::owners::any_session;
 use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
 use record::{Artifact, Record};
 

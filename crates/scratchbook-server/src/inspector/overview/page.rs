@@ -144,7 +144,8 @@ fn counted(title: &str, counts: &[u64]) -> Markup {
 
 fn sizes(bytes: &[Option<f64>]) -> Markup {
     let text = |bytes: f64| size(bytes as u64);
-    let words = bytes.iter().rev().flatten().next().map_or("not known yet".to_owned(), |last| format!("{} now", text(*last)));
+    let words =
+        bytes.iter().rev().flatten().next().map_or("not known yet".to_owned(), |last| format!("{} now", text(*last)));
     let top = text(bytes.iter().flatten().copied().fold(0.0, f64::max));
     Plot { title: "Size", words, values: bytes, top }.markup()
 }

@@ -39,7 +39,8 @@ impl Plot<'_> {
 fn lines(values: &[Option<f64>], greatest: f64) -> Vec<String> {
     let step = WIDTH / (values.len().max(2) - 1) as f64;
     // A line at the upper edge would be cut in half.
-    let height = |value: f64| if greatest > 0.0 { HEIGHT - 2.0 - value / greatest * (HEIGHT - 4.0) } else { HEIGHT - 2.0 };
+    let height =
+        |value: f64| if greatest > 0.0 { HEIGHT - 2.0 - value / greatest * (HEIGHT - 4.0) } else { HEIGHT - 2.0 };
     let point = |(place, value): (usize, f64)| format!("{:.1},{:.1}", place as f64 * step, height(value));
     let places: Vec<_> = values.iter().enumerate().map(|(place, value)| value.map(|value| (place, value))).collect();
     let known = places.split(Option::is_none).filter(|part| !part.is_empty());

@@ -90,7 +90,8 @@ pub(super) async fn ask_to_prune(scope: SessionScope, Query(view): Query<View>, 
 pub(super) async fn prune(scope: SessionScope, _: Needs<Admin>, form: Form) -> Answer {
     scope.caller.check(Right::Read)?;
     let before = form.field("before");
-    let before = before.parse().map_err(|_| Error::invalid(format!("the first event to keep is '{before}', not a number")))?;
+    let before =
+        before.parse().map_err(|_| Error::invalid(format!("the first event to keep is '{before}', not a number")))?;
     // As much as fits into one request; what is left over is removed by the next.
     for _ in 0..PRUNED_STEPS {
         let pruned = scope.app_state.store.sessions.prune(Prune::events(&scope.key, before), PRUNED_AT_ONCE).await?;

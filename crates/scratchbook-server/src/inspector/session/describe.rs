@@ -56,7 +56,14 @@ pub(super) async fn update(scope: SessionScope, form: Form) -> Answer {
     }
 }
 
-fn answer(scope: &SessionScope, head: &Session, status: StatusCode, note: &Markup, title: &str, labels: &str) -> Response {
+fn answer(
+    scope: &SessionScope,
+    head: &Session,
+    status: StatusCode,
+    note: &Markup,
+    title: &str,
+    labels: &str,
+) -> Response {
     let body = html! {
         section.ask {
             h1 { "Title and labels" }

@@ -159,7 +159,9 @@ async fn the_overview_has_what_was_written_refused_and_slow() {
     assert!(answer.status < 300, "{}", answer.text());
     assert!(sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().is_some());
     let page = text(&client, "/inspector/overview").await;
-    for shown in ["Appends per second", "1 in all", "Conflicts", "Errors", "<polyline", "append", "/inspector/apps/shop"] {
+    for shown in
+        ["Appends per second", "1 in all", "Conflicts", "Errors", "<polyline", "append", "/inspector/apps/shop"]
+    {
         assert!(page.contains(shown), "{shown} is missing in {page}");
     }
     assert!(!page.contains(" style="), "{page}");

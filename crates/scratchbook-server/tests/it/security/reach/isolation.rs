@@ -78,6 +78,10 @@ async fn what_is_of_the_whole_app_is_for_who_reaches_it() {
                 assert_eq!(statuses, (well, well, well, well), "{route}");
                 assert_eq!(of_user.text, of_app.text, "{route}");
             }
+            Common::Reached => {
+                assert_eq!(statuses, (well, well, well, well), "{route}");
+                assert!(tells(&of_app), "{route}");
+            }
             Common::App => {
                 assert_eq!(statuses, (404, well, well, well), "{route}");
                 assert_eq!(of_user.text, of_app.text, "{route}");

@@ -25,6 +25,8 @@ pub(super) enum Common {
     Form,
     /// Everybody with a token, and all of them alike.
     Same,
+    /// Everybody with a token, each with what is within its reach.
+    Reached,
     /// Who has something of the app within reach, all of them alike.
     App,
     /// Who has something of the app within reach, each with what is its.
@@ -188,9 +190,9 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     // There is nothing, whichever app is named.
     ("GET", "/dev/apps/{app}/builder", "", Common::Same),
     ("POST", "/dev/apps/{app}/builder/save", "", Common::Same),
-    ("GET", "/debug/trace/session/{session}", "", Common::Same),
+    ("GET", "/debug/trace/session/{session}", "", Common::Reached),
     ("GET", "/debug/trace/{event}", "", Common::Same),
-    ("GET", "/dev/apps/{app}/debug/trace/session/{session}", "", Common::Same),
+    ("GET", "/dev/apps/{app}/debug/trace/session/{session}", "", Common::Reached),
     ("GET", "/dev/apps/{app}/debug/trace/{event}", "", Common::Same),
     ("GET", "/dev/apps/{app}/eval-sets", "", Common::Same),
     ("POST", "/dev/apps/{app}/eval-sets", "", Common::Same),
@@ -343,7 +345,7 @@ fn of_router(world: &World) -> BTreeSet<(String, String)> {
 fn is_for_programs(route: &str) -> bool {
     let pages = ["/", "/docs", "/openapi.json", "/login", "/logout", "/dev-ui", "/metrics", "/run_live"];
     !pages.contains(&route)
-        && !["/dev-ui/", "/dev/", "/config/", "/inspector"].iter().any(|folder| route.starts_with(folder))
+        && !["/dev-ui/", "/dev/", "/debug/", "/config/", "/inspector"].iter().any(|folder| route.starts_with(folder))
 }
 
 /// Whether a route of Vertex AI leaves project and location out: the document says of these that they are the same.
