@@ -67,6 +67,14 @@ pub(crate) struct ServeArgs {
     #[cfg(feature = "otel")]
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
+    /// Add the ids of sessions to the spans of runs that are sent
+    #[cfg(feature = "otel")]
+    #[arg(long, env = "SCRATCHBOOK_TRACE_SESSION_IDS")]
+    pub(crate) trace_session_ids: bool,
+    /// Add what models are asked and answer to the spans that are sent
+    #[cfg(feature = "otel")]
+    #[arg(long, env = "SCRATCHBOOK_TRACE_TEXTS")]
+    pub(crate) trace_texts: bool,
     /// A TOML file that sets these options
     #[arg(long, env = "SCRATCHBOOK_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

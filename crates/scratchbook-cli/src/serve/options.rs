@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use scratchbook::Error;
 use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Surface, Tls};
 
+use super::telemetry;
 use crate::args::{AccessArgs, LimitArgs, ServeArgs};
 
 /// Applies authentication, TLS and allowed origins.
@@ -55,8 +56,9 @@ pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usiz
         .max_waiting_runs_per_session(args.max_waiting_runs_per_session)
 }
 
-/// Applies whether there is an inspector.
+/// Applies whether there is an inspector, and what exported spans of runs say.
 pub(super) fn shown(server: ServerBuilder, args: &ServeArgs) -> ServerBuilder {
+    let server = server.tracing(telemetry::exported(args));
     if args.no_inspector { server.without_inspector() } else { server }
 }
 

@@ -72,7 +72,7 @@ pub(super) struct EventTrace {
     span_id: u64,
 }
 
-/// The spans of a session, for whoever reaches it.
+/// The spans of a session, for callers who reach it.
 pub(super) async fn of_session(
     State(app_state): State<AppState>,
     caller: Caller,

@@ -24,8 +24,12 @@ use log::{Flush, LogQueue};
 pub(super) use metrics::Metrics;
 #[cfg(not(feature = "otel"))]
 use no_traces::Traces;
+#[cfg(not(feature = "otel"))]
+pub(super) use no_traces::exported;
 #[cfg(feature = "otel")]
 use otlp::Traces;
+#[cfg(feature = "otel")]
+pub(super) use otlp::exported;
 
 /// The crates that are logged at the chosen level. Other crates log warnings and errors.
 const OURS: &str = "scratchbook";

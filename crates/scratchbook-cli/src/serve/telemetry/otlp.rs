@@ -12,6 +12,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use scratchbook::Error;
+use scratchbook::agent::{TRACE_TARGET, TraceConfig};
 use tokio::task::spawn_blocking;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -22,8 +23,16 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::args::ServeArgs;
 use client::Client;
 
-/// The spans in traces: requests as OpenTelemetry names them, runs, and the store calls in them.
-const SPANS: [&str; 3] = ["scratchbook_server::trace", "scratchbook_server::runs", "scratchbook_layers::metrics"];
+/// The spans in traces: requests as OpenTelemetry names them, runs, what agents do in them, and the store calls.
+const SPANS: [&str; 4] =
+    ["scratchbook_server::trace", "scratchbook_server::runs", TRACE_TARGET, "scratchbook_layers::metrics"];
+
+/// What exported spans of runs say.
+pub(in super::super) fn exported(args: &ServeArgs) -> TraceConfig {
+    let config = TraceConfig::default();
+    let config = if args.trace_session_ids { config.with_session_ids() } else { config };
+    if args.trace_texts { config.with_texts() } else { config }
+}
 
 /// The exporter of traces.
 #[derive(Debug)]

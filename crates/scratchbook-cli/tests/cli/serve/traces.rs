@@ -58,3 +58,24 @@ fn a_trace_of_the_client_goes_on_in_the_server() {
     assert!(has(&body, b"scratchbook") && has(&body, b"http.route"));
     assert!(!has(&body, b"alice"), "no names of users");
 }
+
+/// The spans of a run of the demo agent, as a collector receives them.
+fn spans_of_a_run(options: &[&str]) -> Vec<u8> {
+    let fixture = Fixture::empty();
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let received = thread::spawn(move || receive(&collector, &["invoke_agent ", "generate_content "]));
+    let served = Served::new(&fixture, &[&["--otlp-endpoint", &endpoint], options].concat());
+    served.talk("demo", "alice", "private-id", "private words");
+    assert_eq!(served.end("-TERM"), Some(0));
+    received.join().unwrap().1
+}
+
+#[test]
+fn spans_of_runs_have_ids_and_texts_only_if_somebody_says_so() {
+    let plain = spans_of_a_run(&[]);
+    assert!(has(&plain, b"gen_ai.operation.name") && has(&plain, b"gen_ai.request.model"));
+    assert!(!has(&plain, b"private-id") && !has(&plain, b"private words") && !has(&plain, b"alice"));
+    let told = spans_of_a_run(&["--trace-session-ids", "--trace-texts"]);
+    assert!(has(&told, b"private-id") && has(&told, b"private words"));
+}
