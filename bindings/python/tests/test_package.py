@@ -6,17 +6,25 @@ import subprocess
 import sys
 from importlib import metadata
 
+import pytest
+
 import scratchbook
 
 
-def test_it_has_types_a_licence_and_a_description_and_no_tests() -> None:
+def test_it_has_types_a_licence_and_no_tests() -> None:
     package = metadata.distribution("scratchbook")
-    files = [str(file) for file in package.files or []]
+    if package.files is None:
+        pytest.skip("only a wheel lists its files: `cargo xtask test --step wheel`")
+    files = [str(file) for file in package.files]
     assert {"scratchbook/py.typed", "scratchbook/_scratchbook.pyi", "scratchbook/adk.py"} <= set(files)
     assert any(file.endswith("licenses/LICENSE") for file in files)
     assert not any("test" in file or "bench" in file for file in files)
     # It would contain the name of the build folder.
     assert not any("sbom" in file for file in files)
+
+
+def test_it_describes_itself() -> None:
+    package = metadata.distribution("scratchbook")
     assert package.metadata["License-Expression"] == "Apache-2.0"
     description = package.metadata.get_payload()
     assert description.startswith("# scratchbook for Python")  # type: ignore[union-attr]
