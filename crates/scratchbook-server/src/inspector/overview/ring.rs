@@ -148,15 +148,15 @@ mod tests {
     #[test]
     fn calls_are_counted_in_their_interval_for_half_an_hour() {
         let ring = Ring::default();
-        ring.count(&call("shop", 1_000.0, 0.1), Outcome::Appended);
-        ring.count(&call("shop", 1_001.0, 0.1), Outcome::Conflict);
-        ring.count(&call("shop", 1_060.0, 0.1), Outcome::Error);
-        let intervals = ring.intervals(1_060.0);
+        ring.count(&call("shop", 10_000.0, 0.1), Outcome::Appended);
+        ring.count(&call("shop", 10_001.0, 0.1), Outcome::Conflict);
+        ring.count(&call("shop", 10_060.0, 0.1), Outcome::Error);
+        let intervals = ring.intervals(10_060.0);
         assert_eq!(intervals.len(), INTERVALS);
         let of = |place: usize| intervals[place].apps.get("shop").copied().unwrap_or_default();
         assert_eq!(of(INTERVALS - 5), Counts { appends: 1, conflicts: 1, ..Counts::default() });
         assert_eq!(of(INTERVALS - 1), Counts { errors: 1, ..Counts::default() });
-        assert!(ring.intervals(1_000.0 + 3_600.0).iter().all(|interval| interval.apps.is_empty()));
+        assert!(ring.intervals(13_600.0).iter().all(|interval| interval.apps.is_empty()));
     }
 
     #[test]
