@@ -50,7 +50,7 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   bench       the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
-  picture     writes the terminal of README, docs/images/chat.svg, from what the command prints
+  picture     writes the pictures in docs/images: the terminal, from what the command prints, and the inspector
   dist        what is shipped, into target/shipped, and each thing used as by somebody who has nothing else
 
   --list      say which steps there are

@@ -1,4 +1,4 @@
-//! ADK for TypeScript and a database driver of its, for the tests that run them by node.
+//! ADK for TypeScript and a database driver of its, for the tests that run them by node; and axe-core, which looks at pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const PACKAGES: &str = "crates/scratchbook-server/tests/node";
 const LIST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
 /// What the names of the tests contain that need it.
-const WORD: &str = "adk_js";
+const WORDS: [&str; 2] = ["adk_js", "axe_core"];
 /// The oldest node that the packages run on.
 const OLDEST: u32 = 20;
 
@@ -24,15 +24,16 @@ pub(crate) fn install() -> Result<(), Stop> {
     make(&folder(), &lock).map_err(|stop| match stop {
         Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
             "{why}. It takes node {OLDEST} or newer with npm in PATH, and npm's registry. Until then the tests with \
-             {WORD} in their names are not run"
+             {} in their names are not run",
+            WORDS.join(" or ")
         )),
     })
 }
 
-/// The word in the names of the tests that have no packages here.
-pub(crate) fn skips() -> Option<String> {
+/// The words in the names of the tests that have no packages here.
+pub(crate) fn skips() -> Vec<String> {
     let is_there = lock().is_ok_and(|lock| is_installed(&folder(), &lock));
-    (!is_there).then(|| WORD.to_owned())
+    if is_there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
 }
 
 fn lock() -> Result<String, Stop> {

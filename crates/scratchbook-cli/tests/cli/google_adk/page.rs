@@ -119,6 +119,11 @@ impl Page {
         }
     }
 
+    /// Presses a key at an element.
+    pub(crate) async fn press(&self, css: &str, key: Key) {
+        self.see(css, "").await.send_keys(key + "").await.unwrap();
+    }
+
     /// The whole text of the element that shows this text. One step reads both, because the page may redraw the element.
     async fn text(&self, css: &str, text: &str) -> Option<String> {
         let read = format!("const find = function() {{{FIND}}}; return find(...arguments)?.innerText ?? null;");
@@ -183,7 +188,11 @@ impl Page {
     }
 
     pub(crate) async fn picture(&self, name: &str) {
-        self.browser.screenshot(&self.pictures.join(format!("{}-{name}.png", self.name))).await.unwrap();
+        self.picture_at(&self.pictures.join(format!("{}-{name}.png", self.name))).await;
+    }
+
+    pub(crate) async fn picture_at(&self, path: &Path) {
+        self.browser.screenshot(path).await.unwrap();
     }
 
     /// Goes to another page.

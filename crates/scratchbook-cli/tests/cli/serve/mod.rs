@@ -11,7 +11,7 @@ mod health;
 mod http;
 mod load;
 mod login;
-mod models;
+pub(crate) mod models;
 mod operations;
 mod own_token;
 #[cfg(feature = "otel")]

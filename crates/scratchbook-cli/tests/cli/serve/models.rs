@@ -12,7 +12,7 @@ use crate::Fixture;
 use crate::models::{KEY, Model, gemini_error, gemini_text, gemini_whole};
 
 /// A server of one agent, `helper`, whose file names a model of Gemini's.
-fn serve(fixture: &Fixture, model: &Model, args: &[&str]) -> Served {
+pub(crate) fn serve(fixture: &Fixture, model: &Model, args: &[&str]) -> Served {
     let folder = fixture.path("agents");
     fs::create_dir_all(folder.join("helper")).unwrap();
     let text = "name: helper\nmodel: gemini-2.5-flash\ninstruction: Help {user:name?}.\n";

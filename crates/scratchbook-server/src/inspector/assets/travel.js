@@ -55,7 +55,7 @@ function showBar(seq, isNow) {
   if (isNow) now.setAttribute("aria-current", "true");
   else now.removeAttribute("aria-current");
   // A fork is of what is shown.
-  const fork = document.querySelector("form.tools");
+  const fork = document.querySelector("form.fork");
   if (fork) {
     fork.querySelector("input[name=at]").disabled = isNow;
     fork.querySelector("input[name=at]").value = seq;

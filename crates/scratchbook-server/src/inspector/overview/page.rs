@@ -129,10 +129,8 @@ fn rate(title: &str, counts: &[u64]) -> Markup {
     let per_second = |count: u64| count as f64 / SECONDS as f64;
     let values: Vec<_> = counts.iter().map(|count| Some(per_second(*count))).collect();
     let all: u64 = counts.iter().sum();
-    let last = counts.iter().rev().nth(1).copied().unwrap_or_default();
     let top = format!("{:.1}", per_second(counts.iter().copied().max().unwrap_or_default()));
-    let words = format!("{} in all, {:.1} per second in the last whole interval", number(all), per_second(last));
-    Plot { title, words, values: &values, top }.markup()
+    Plot { title, words: format!("{} in all", number(all)), values: &values, top }.markup()
 }
 
 fn counted(title: &str, counts: &[u64]) -> Markup {

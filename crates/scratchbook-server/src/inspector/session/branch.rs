@@ -128,17 +128,17 @@ pub(super) fn markup(head: &Session, view: &View, caller: &Caller) -> Markup {
     let part = |part: &str| address::part(key, part, &View::default());
     let may_write = caller.may(Right::Write);
     html! {
-        span.tools {
+        div.tools {
+            @if may_write {
+                form.fork method="post" action=(address::part(key, "fork", &View::default())) {
+                    input type="hidden" name="at" value=[view.at] disabled[view.at.is_none()];
+                    button.plain { @if let Some(at) = view.at { "Fork at event " (number(at)) } @else { "Fork" } }
+                }
+            }
             a href=(part("export")) download { "Export" }
             @if may_write { a href=(part("details")) { "Title and labels" } }
             @if may_write && caller.may(Right::Admin) { a.danger href=(part("prune")) { "Prune" } }
             @if may_write { a.danger href=(part("delete")) { "Delete" } }
-        }
-        @if may_write {
-        form.tools method="post" action=(address::part(key, "fork", &View::default())) {
-            input type="hidden" name="at" value=[view.at] disabled[view.at.is_none()];
-            button.plain { @if let Some(at) = view.at { "Fork at event " (number(at)) } @else { "Fork" } }
-        }
         }
     }
 }

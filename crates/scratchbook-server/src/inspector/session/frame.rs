@@ -52,18 +52,18 @@ fn about(head: &Session, view: &View, reader: &Reader<'_>) -> Markup {
     html! {
         div.about {
             h1 { bdi { (visible(head.title().unwrap_or(head.id()))) } }
+            (branch::markup(head, view, reader.caller))
             p.facts {
                 @if head.title().is_some() { span { bdi { (visible(head.id())) } } }
                 @if let Some(last) = head.known_seq() { span { span #count { (number(last)) } " events" } }
                 @if let Some(bytes) = head.stored_bytes() { span { (size(bytes)) } }
                 span { "last change " (ago(head.last_update_time(), now)) }
-                @if let Some(time) = head.create_time() { span { "made " (ago(time, now)) } }
+                @if let Some(time) = head.create_time() { span { "created " (ago(time, now)) } }
                 @if let Some(time) = head.expire_time() { span { "expires " (ago(time, now)) } }
                 @for (name, value) in head.labels() {
                     span.label { bdi { (visible(name)) @if !value.is_empty() { "=" (visible(value)) } } }
                 }
                 span #live role="status" {}
-                (branch::markup(head, view, reader.caller))
             }
         }
     }

@@ -142,8 +142,10 @@ fn body(head: &Session, of: &OfRun, rows: &[Row], has_spans: bool, left_out: usi
         } @else {
             p.facts {
                 span { (duration(to - from)) }
-                span { (number(sum(|(input, _)| input))) " tokens in" }
-                span { (number(sum(|(_, output)| output))) " tokens out" }
+                @if rows.iter().any(|row| row.tokens.is_some()) {
+                    span { (number(sum(|(input, _)| input))) " tokens in" }
+                    span { (number(sum(|(_, output)| output))) " tokens out" }
+                }
             }
             @if !has_spans {
                 p.soft {
