@@ -276,6 +276,7 @@ async fn calls_cost_what_they_touch_when_the_server_has_looked_at_some_tables() 
 }
 
 #[tokio::test]
+#[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_tables_were_vacuumed_early() {
     calls_cost_what_they_touch(&[(Moment::Long, "VACUUM ANALYZE events"), (Moment::Many, "VACUUM")]).await;
 }
