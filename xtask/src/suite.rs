@@ -23,7 +23,7 @@ const TIMED: [&str; 6] =
     ["availability::", "leaving::", "mariadb::feed::", "postgres::feed::", "shutdown::", "waiting::"];
 
 /// How many test programs run at once at least; as many as there are cores otherwise.
-const FEWEST_AT_ONCE: usize = 2;
+const FEWEST_AT_ONCE: usize = 3;
 
 /// Which tests are run.
 #[derive(Clone, Debug)]
