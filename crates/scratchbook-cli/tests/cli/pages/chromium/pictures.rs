@@ -13,7 +13,20 @@ async fn the_inspector_in_the_guide_is_what_the_server_shows() {
         if id != "s1" {
             served.talk("demo", "ann", id, &format!("Add a cake for the {title}"));
         }
-        fixture.text(&["sessions", "update", "-a", "demo", "-u", "ann", "-s", id, "--title", title, "--label", "team=food"]);
+        fixture.text(&[
+            "sessions",
+            "update",
+            "-a",
+            "demo",
+            "-u",
+            "ann",
+            "-s",
+            id,
+            "--title",
+            title,
+            "--label",
+            "team=food",
+        ]);
     }
     // What the guide shows is what a test run shows: the files are written only if somebody asks for them.
     let write = std::env::var_os("SCRATCHBOOK_WRITE_PICTURE").is_some();
