@@ -50,7 +50,7 @@ enum Segment {
 struct Placeholder {
     target: Target,
     optional: bool,
-    /// The placeholder as written, including its braces.
+    /// The placeholder as it is written in the template, including its braces.
     raw: String,
     line: usize,
     column: usize,
@@ -69,13 +69,13 @@ enum Step {
 }
 
 impl InstructionTemplate {
-    /// Parses a template. Every text is valid: anything that is not a placeholder is text.
+    /// Parses a template. Every text is a valid template: whatever is not a placeholder is plain text.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Parser::new(text).run()
     }
 
-    /// The template as it was written.
+    /// The text of the template.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
@@ -114,7 +114,8 @@ impl InstructionTemplate {
         Ok(())
     }
 
-    /// Renders with values from a lookup and texts of artifacts; `None` if there is no artifact service.
+    /// Renders the template with values from a lookup and texts of artifacts. `None` means that there is no artifact
+    /// service.
     pub(crate) fn render_with(
         &self,
         lookup: impl Fn(&str) -> Option<Value>,
@@ -190,23 +191,23 @@ impl Placeholder {
     }
 }
 
-/// Parses the text in one pass. Braces that might be a pair wait on a stack for their partner.
+/// Parses the text in one pass. Braces that may form a pair stay on a stack until their partner is found.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     segments: Vec<Segment>,
     open: Vec<Open>,
-    /// Line and column, in characters, of the position counted up to.
+    /// Line and column, in characters, of the position up to which the parser has counted.
     line: usize,
     column: usize,
     counted: usize,
 }
 
-/// A brace that is open.
+/// An open brace.
 enum Open {
     /// `{`, which is left unchanged.
     Single,
-    /// `{{`, at this place among the segments. It becomes `{` when its partner is found.
+    /// `{{`, at this index in the segments. It becomes `{` when its partner is found.
     Double(usize),
 }
 
@@ -231,7 +232,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Handles a whole run of `{`.
+    /// Handles a sequence of `{`.
     fn opening(&mut self) {
         let run = self.text[self.at..].bytes().take_while(|b| *b == b'{').count();
         let verbatim = matches!(self.text[..self.at].bytes().last(), Some(b'$' | b'\\'));
@@ -282,7 +283,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
     }
 
-    /// The placeholder that starts at a `{`, and where it ends.
+    /// The placeholder that starts at a `{`, and the position where it ends.
     fn placeholder(&mut self) -> Option<(Placeholder, usize)> {
         let rest = &self.text[self.at + 1..];
         let len = rest.find(['{', '}'])?;
@@ -296,7 +297,7 @@ impl<'a> Parser<'a> {
         Some((Placeholder { target, optional, raw, line, column }, end))
     }
 
-    /// Line and column of the parser's position, from 1, in characters. Continues from the last call.
+    /// Line and column of the parser's position, counted from 1, in characters. Counting continues from the last call.
     fn position(&mut self) -> (usize, usize) {
         for c in self.text[self.counted..self.at].chars() {
             (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };

@@ -1,10 +1,10 @@
 //! Agents, tools, instruction templates and the [`Runner`](runner::Runner) of
 //! [scratchbook](https://docs.rs/scratchbook), over any of its stores.
 //!
-//! A [`Runner`](runner::Runner) takes a user's message, lets an agent act on it, and commits every event that the
-//! agent yields to the session. An [`LlmAgent`](agent::LlmAgent) calls a model and runs the [tools](tool) that the
-//! model asks for. Tools and callbacks read and write the session's state through their context, and each change is
-//! committed with the event that it belongs to.
+//! A [`Runner`](runner::Runner) takes a user's message, lets an agent act on it, and commits every event that the agent
+//! yields to the session. An [`LlmAgent`](agent::LlmAgent) calls a model and runs the [tools](tool) that the model asks
+//! for. Tools and callbacks read and write the session's state through their context. Each change is committed with the
+//! event to which the tool or callback contributes.
 //!
 //! ```
 //! use futures_util::TryStreamExt;

@@ -1,4 +1,4 @@
-//! Runs an agent's turn: callbacks around it, the report of a failure, and the agent that it hands over to.
+//! Runs an agent's turn: calls its callbacks, reports a failure, and continues with the agent that takes over.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use scratchbook_core::event::Event;
 /// An agent's turn, ready to run.
 pub(super) struct AgentTurn {
     pub(super) callbacks: AgentCallbacks,
-    /// The run, for this agent.
+    /// The context of the run, for this agent.
     pub(super) context: InvocationContext,
     pub(super) events: EventStream,
-    /// The span of a turn that the conversation was handed to; the first turn's is around all.
+    /// The turn's span, if the turn received the conversation. The first turn's span is kept elsewhere.
     pub(super) span: Option<OpenSpan>,
 }
 
-/// Runs a turn. If the agent hands over, the next agent's turn follows in the same loop and not inside the first, so
-/// that agents that hand over for ever do not exhaust the stack. The callbacks after a turn run when the turns that
-/// follow it are over. A resumed turn continues with the agent that had the conversation.
+/// Runs a turn. If the agent hands over the conversation, the next agent's turn runs in the same loop and is not nested
+/// in the first, so that endless handovers do not exhaust the stack. The callbacks after a turn run once all turns that
+/// follow it are over. A resumed run continues with the agent that had the conversation.
 pub(super) fn drive(first: AgentTurn) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let mut finished = Vec::new();
@@ -74,10 +74,10 @@ pub(super) fn drive(first: AgentTurn) -> EventStream {
     })
 }
 
-/// The progress of a turn, from its events so far.
+/// The progress of a turn, as its events so far show it.
 struct TurnProgress {
     awaited: AwaitedCalls,
-    /// Whether the agent has recorded its end itself.
+    /// Whether the agent itself has recorded the end of its turn.
     has_ended: bool,
     handed_to: Option<String>,
 }
@@ -88,7 +88,7 @@ impl TurnProgress {
         Self { awaited, has_ended: false, handed_to: None }
     }
 
-    /// Updates the turn by one of its events, and returns the event with its node path.
+    /// Updates the progress by one event of the turn, and returns the event with its node path.
     fn add(&mut self, mut event: Event, context: &InvocationContext) -> Event {
         context.set_node_path(&mut event);
         if event.author == context.agent_name() && !event.is_partial() {
@@ -109,7 +109,7 @@ impl TurnProgress {
         context.end_event()
     }
 
-    /// The turn of the agent that the conversation was handed to, if it was.
+    /// The turn of the agent that received the conversation; `None` if the agent did not hand over.
     fn next_turn(self, context: &InvocationContext) -> Result<Option<AgentTurn>> {
         let Some(name) = self.handed_to else {
             return Ok(None);
@@ -120,8 +120,8 @@ impl TurnProgress {
     }
 }
 
-/// The turn from which a resumed run continues: that of the agent that had the conversation last, with the turns that
-/// led to it in `finished`. `None` if there is nothing to do now.
+/// The turn from which a resumed run continues: that of the agent that had the conversation last. The turns that led to
+/// it are added to `finished`. `None` if there is nothing to do now.
 fn resume_turn(first: AgentTurn, finished: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<AgentTurn> {
     let Some(past) = first.context.past().cloned() else {
         return Some(first);

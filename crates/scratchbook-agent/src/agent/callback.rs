@@ -30,17 +30,17 @@ type BeforeTool =
     Arc<dyn Fn(ToolContext, ToolCall) -> BoxFuture<'static, Result<ControlFlow<Value, ToolCall>>> + Send + Sync>;
 type AfterTool = Arc<dyn Fn(ToolContext, ToolCall, Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
 
-/// A tool call as passed to the callbacks around it.
+/// A tool call, as its callbacks receive it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// The tool's name.
     pub name: String,
-    /// Its arguments.
+    /// The arguments of the call.
     pub args: Map<String, Value>,
 }
 
-/// Callbacks around an agent's whole turn, in the order in which they were added. The first one that returns content
-/// ends it.
+/// Callbacks before and after an agent's whole turn, in the order in which they were added. The first one that returns
+/// content ends the sequence.
 #[derive(Clone, Default)]
 pub(crate) struct AgentCallbacks {
     before: Vec<AgentCallback>,
@@ -61,7 +61,7 @@ macro_rules! agent_callback_methods {
             self
         }
 
-        /// Adds a callback that runs after the agent's turn. If it returns content, that becomes one more event.
+        /// Adds a callback that runs after the agent's turn. If it returns content, the content becomes another event.
         #[must_use]
         pub fn after_agent<F, Fut>(mut self, callback: F) -> Self
         where
@@ -110,18 +110,18 @@ impl AgentCallbacks {
 /// The outcome of running callbacks.
 #[derive(Debug, Default)]
 pub(super) struct CallbackOutcome {
-    /// The event that carries their changes and content.
+    /// The event that carries the callbacks' changes and content.
     pub(super) event: Option<Event>,
     /// Whether the event is the agent's answer.
     pub(super) answered: bool,
     /// The error of a callback. The event reports it and carries the changes of the callbacks before it.
     pub(super) failure: Option<Error>,
-    /// Held until the event is taken, since dropping it discards changes that are not committed.
+    /// Kept until the event is taken: dropping it discards changes that are not committed.
     _pending: Option<PendingEvent>,
 }
 
 impl CallbackOutcome {
-    /// Whether a callback has given the agent's answer. To be called when the event has been taken.
+    /// Whether a callback has given the agent's answer. Call this after the event has been taken.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Callba
     }
 }
 
-/// Callbacks around model calls and tool calls, in the order in which they were added.
+/// Callbacks before and after model calls and tool calls, in the order in which they were added.
 #[derive(Clone, Default)]
 pub(crate) struct ModelCallbacks {
     pub(crate) before_model: Vec<BeforeModel>,

@@ -1,5 +1,5 @@
-//! Tool calls that need the user's consent: how they are held back, requested, and run after the user's answer. The
-//! texts and shapes are ADK's.
+//! Tool calls that need the user's consent: they are held back, the consent is requested, and they run after the user's
+//! answer. The texts and shapes are ADK's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const REJECTED: &str = "This tool call is rejected.";
 /// Whether a call may run now.
 pub(super) enum ConfirmationCheck {
     Passed,
-    /// It may not, and this is its response.
+    /// The call may not run, and this is its response.
     Held(Value),
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn check(
                  ToolConfirmation payload."
             );
             context.request_confirmation(hint, None);
-            // The model has nothing to summarize yet.
+            // The model has no result to summarize yet.
             context.skip_summarization();
             NEEDED
         }
@@ -53,8 +53,8 @@ pub(super) async fn check(
     Ok(ConfirmationCheck::Held(json!({"error": answer})))
 }
 
-/// The event with the responses of calls, and the event that requests the confirmations they need. The event with
-/// finished responses comes first.
+/// Builds two events: one with the responses of calls, and one that requests the confirmations they need. The event
+/// with finished responses comes first.
 pub(super) fn requested(calls: &[FunctionCall], mut answer: Event, context: &InvocationContext) -> Vec<Event> {
     let requests = &answer.actions.requested_tool_confirmations;
     let asked = |call: &&FunctionCall| call.id.as_deref().is_some_and(|id| requests.contains_key(id));
@@ -92,15 +92,15 @@ pub(crate) fn is_request(call: &FunctionCall) -> bool {
     call.name.as_deref() == Some(ToolConfirmation::CALL_NAME)
 }
 
-/// The call to be confirmed, as its request states it.
+/// The call that a request asks to confirm, as the request states it.
 pub(crate) fn original_call(request: &FunctionCall) -> Option<FunctionCall> {
     serde_json::from_value(request.args.as_ref()?.get("originalFunctionCall")?.clone()).ok()
 }
 
-/// The progress of a request for a confirmation.
+/// How far a request for a confirmation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmationProgress {
-    /// Not answered.
+    /// The user has not answered.
     Open,
     /// The user has answered, and the call to be confirmed has no response yet.
     Answered,
@@ -108,7 +108,7 @@ pub(crate) enum ConfirmationProgress {
     Consumed,
 }
 
-/// The progress of a request in events that all come after it.
+/// The progress of a request, from events that all come after it.
 pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &'a Event>) -> ConfirmationProgress {
     let original = original_call(request).and_then(|call| call.id);
     let mut progress = ConfirmationProgress::Open;
@@ -129,8 +129,8 @@ pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &
     progress
 }
 
-/// The calls of an agent that the user has confirmed or rejected since the last message with other content, and that
-/// have no response since.
+/// An agent's calls without a response that the user has confirmed or rejected since the last message with other
+/// content.
 ///
 /// # Errors
 ///
@@ -155,7 +155,7 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
             {
                 continue;
             }
-            // A request that names no call permits none.
+            // A request that names no call permits nothing.
             let Some(original) = original_call(request) else {
                 continue;
             };
@@ -170,7 +170,7 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
     Ok(found)
 }
 
-/// The user's last answers by call id, from events latest first.
+/// The user's last answer to each call, by call id. The events come latest first.
 fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap<String, Map<String, Value>> {
     let mut answers = BTreeMap::new();
     for event in latest_first.filter(|event| event.author == "user" && event.content.is_some()) {
@@ -186,7 +186,7 @@ fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap
     answers
 }
 
-/// The call that a request names, from the agent's own events, if it matches the request and needed a confirmation.
+/// The call that a request names, from the agent's own events. It has to match the request and to need a confirmation.
 async fn confirmed_call(
     request: &FunctionCall,
     original: FunctionCall,

@@ -1,4 +1,4 @@
-//! The contexts of a run that are passed to agents and instruction providers.
+//! The contexts of a run that agents and instruction providers receive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,27 +34,29 @@ pub(crate) struct Invocation {
     pub(crate) user_content: Option<Content>,
     pub(crate) config: RunConfig,
     pub(crate) llm_calls: AtomicUsize,
-    /// Set if events are summarized.
+    /// Present if events are summarized.
     pub(crate) compacting: Option<RunCompaction>,
     pub(crate) turn_counts: TurnCounts,
-    /// Whether the run records checkpoints, so that it can be resumed.
+    /// Whether the run records checkpoints, from which it can be resumed.
     pub(crate) resumable: bool,
     pub(crate) trace: RunTrace,
 }
 
-/// A run as passed to one agent: cheap to clone, and shared with every other agent of the run.
+/// A run, as one agent receives it. It is cheap to clone, and its data is shared with all other agents of the run.
 #[derive(Clone, Debug)]
 pub struct InvocationContext {
     invocation: Arc<Invocation>,
     agent_name: Arc<str>,
     branch: Option<Arc<str>>,
-    /// This agent's turn, linked to the turn of the agent above it, if the root agent is an [`LlmAgent`](super::LlmAgent).
+    /// This agent's turn, linked to the turn of the agent above it. `None` if the root agent is not an
+    /// [`LlmAgent`](super::LlmAgent).
     node: Option<Arc<Node>>,
-    /// Among agents that run in parallel, the group whose end discards this agent's pending changes.
+    /// For an agent that runs in parallel with others: the group of agents whose end discards this agent's pending
+    /// changes.
     layer_group: Option<Arc<LayerGroup>>,
     /// In a resumed run, the events from which this agent continues.
     pub(super) past: Option<Arc<PastEvents>>,
-    /// The span of the agent above, or of this agent once its turn has begun.
+    /// The span of the agent above; once this agent's turn has begun, its own span.
     span: Option<Arc<SpanParent>>,
 }
 
@@ -85,7 +87,7 @@ impl InvocationContext {
         Self { branch: Some(branch.into()), ..self.for_agent(agent_name) }
     }
 
-    /// The same run for an agent whose pending changes belong to a group.
+    /// The same run for an agent whose pending changes end with a group.
     pub(super) fn with_layer_group(&self, group: &Arc<LayerGroup>) -> Self {
         Self { layer_group: Some(Arc::clone(group)), ..self.clone() }
     }
@@ -94,13 +96,13 @@ impl InvocationContext {
         self.layer_group.as_ref()
     }
 
-    /// The run for the agent it begins with.
+    /// The context for the agent with which the run begins.
     pub(crate) fn for_first_agent(&self, agent_name: &str) -> Self {
         let node = self.invocation.turn_counts.begin(self.tree(), agent_name);
         Self { node, ..self.for_agent(agent_name) }
     }
 
-    /// The run for an agent that receives the conversation. Within a workflow agent the node stays the same.
+    /// The context for an agent that receives the conversation. Within a workflow agent the node stays the same.
     pub(super) fn for_next_agent(&self, agent_name: &str) -> Self {
         let node = self.node.as_ref().map(|node| match node.name() == &*self.agent_name {
             true => self.invocation.turn_counts.next(self.tree(), node, agent_name),
@@ -120,13 +122,13 @@ impl InvocationContext {
         &self.invocation.id
     }
 
-    /// The name of the agent that this context was made for.
+    /// The name of the agent that has this context.
     #[must_use]
     pub fn agent_name(&self) -> &str {
         &self.agent_name
     }
 
-    /// The branch, within a [`ParallelAgent`](crate::agent::ParallelAgent).
+    /// The branch that the agent runs on within a [`ParallelAgent`](crate::agent::ParallelAgent).
     #[must_use]
     pub fn branch(&self) -> Option<&str> {
         self.branch.as_deref()
@@ -144,7 +146,7 @@ impl InvocationContext {
         self.invocation.state.session()
     }
 
-    /// The state as everyone in this run sees it now, with changes that are not committed yet.
+    /// The state as every part of this run sees it now, including changes that are not committed yet.
     #[must_use]
     pub fn state(&self) -> StateMap {
         self.invocation.state.snapshot()
@@ -162,7 +164,7 @@ impl InvocationContext {
         &self.invocation.config
     }
 
-    /// A new event of this agent in this run, to be filled and yielded.
+    /// A new event of this agent in this run. Fill it and yield it.
     #[must_use]
     pub fn event(&self) -> Event {
         let mut event = Event::default();
@@ -170,7 +172,7 @@ impl InvocationContext {
         event
     }
 
-    /// A read-only context, as instruction providers receive it.
+    /// The read-only form of this context, for instruction providers.
     #[must_use]
     pub fn readonly(&self) -> ReadonlyContext {
         ReadonlyContext { invocation: self.clone() }
@@ -205,7 +207,7 @@ impl InvocationContext {
         self.span.as_deref()
     }
 
-    /// The same run, with what follows as a part of a span.
+    /// The same run, with a span that contains all spans of what runs next.
     pub(crate) fn within(&self, span: &OpenSpan) -> Self {
         Self { span: Some(Arc::new(span.as_parent())), ..self.clone() }
     }
@@ -263,7 +265,7 @@ impl InvocationContext {
     }
 }
 
-/// A run as instruction providers see it: read-only, nested values included.
+/// A run, as instruction providers receive it. Everything in it is read-only.
 #[derive(Clone, Debug)]
 pub struct ReadonlyContext {
     pub(super) invocation: InvocationContext,
@@ -294,7 +296,7 @@ impl ReadonlyContext {
         self.invocation.user_content()
     }
 
-    /// The state as seen now.
+    /// The state as it is now.
     #[must_use]
     pub fn state(&self) -> StateMap {
         self.invocation.state()
@@ -315,7 +317,7 @@ impl ReadonlyContext {
         template.refuse_keys(|key| session.secret_keys().contains(key))
     }
 
-    /// Texts of artifacts by name; `None` if there is no artifact service.
+    /// The texts of artifacts, by name; `None` if there is no artifact service.
     pub(crate) async fn artifact_texts(
         &self,
         names: impl Iterator<Item = &str>,

@@ -31,7 +31,7 @@ pub struct FunctionAgent {
 }
 
 impl FunctionAgent {
-    /// An agent with this name that runs the function.
+    /// Creates an agent with this name that runs the function.
     #[must_use]
     pub fn new<F, S>(name: impl Into<String>, function: F) -> Self
     where
@@ -42,7 +42,7 @@ impl FunctionAgent {
         Self { name: name.into(), description: String::new(), function }
     }
 
-    /// Sets the description, which is shown to agents that may hand over to this one.
+    /// Sets the description that other agents are shown if they may hand over to this one.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();

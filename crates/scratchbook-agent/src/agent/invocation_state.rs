@@ -1,11 +1,12 @@
-//! The state of one invocation: the committed state, and changes that wait for their event.
+//! The state of one invocation: the committed state, and changes that are committed with a later event.
 //!
-//! Every callback and every tool call writes to a layer of its own. A callback's layer is visible to everyone at once,
-//! a tool call's layer when the call has succeeded. When the event that carries a layer is committed, the layer is
-//! removed and the committed state shows its changes. If the event is never committed, nothing of the layer remains.
+//! Every callback and every tool call writes to a layer of its own. A callback's layer is visible to all readers at
+//! once, a tool call's layer once the call has succeeded. When the event that carries a layer is committed, the layer
+//! is removed and its changes are part of the committed state. If the event is never committed, the changes are lost.
 //!
-//! A layer reads its own change to a key first, then changes of other layers of the same event, such as an earlier
-//! callback's, and then the newest of the committed value and the changes that are pending for other events.
+//! A read through a layer returns the layer's own change to the key. Without one it returns a change by another layer
+//! of the same event, such as an earlier callback's. Without that, it returns the newest of the committed value and the
+//! changes pending for other events.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -29,7 +30,7 @@ pub(crate) struct InvocationState {
 struct Inner {
     session: Session,
     layers: Vec<Layer>,
-    /// Counts writes, so that the later of two pending changes is read.
+    /// Counts writes, to find the later of two pending changes.
     writes: u64,
     /// The number of layers opened so far.
     opened: u64,
@@ -50,12 +51,12 @@ struct PendingChange {
     change: Change,
     /// The number of the write that made it.
     stamp: u64,
-    /// Whether a newer value has been committed since. Other events then see the committed value.
+    /// Whether a newer value has been committed since. If so, other events see the committed value.
     is_outdated: bool,
 }
 
 impl PendingChange {
-    /// Whether events other than its own see it. An operation always counts, since it applies to whatever is committed.
+    /// Whether other events see the change. They always see an operation, since it applies to any committed value.
     fn is_news(&self) -> bool {
         !self.is_outdated || self.change.operations().is_some()
     }
@@ -81,17 +82,17 @@ impl InvocationState {
         self.lock().session.clone()
     }
 
-    /// The state as every reader sees it now.
+    /// The state as it is now for every reader.
     pub(crate) fn snapshot(&self) -> StateMap {
         self.lock().snapshot(None)
     }
 
-    /// The state as one layer sees it now.
+    /// The state as it is now for one layer.
     pub(crate) fn snapshot_of(&self, layer: LayerId) -> StateMap {
         self.lock().snapshot(Some(layer))
     }
 
-    /// Opens a layer for changes that an event will carry. In a closed group the layer is not kept.
+    /// Opens a layer for changes that an event will carry. If the group is closed, the layer is not kept.
     pub(crate) fn open(&self, event_id: &str, visibility: Visibility, group: Option<&Arc<LayerGroup>>) -> LayerId {
         let mut inner = self.lock();
         inner.opened += 1;
@@ -103,7 +104,7 @@ impl InvocationState {
         id
     }
 
-    /// Drops all layers of a group and of the groups inside it. No layer can be opened there any more.
+    /// Drops all layers of a group and of the groups inside it. No layer can be opened in them afterwards.
     pub(crate) fn close(&self, group: &LayerGroup) {
         let mut inner = self.lock();
         group.close();
@@ -149,7 +150,7 @@ impl InvocationState {
     }
 
     /// Reads a key: the layer's own change, else the change of another layer of its event, else the newest of the
-    /// committed value and other events' pending changes. An operation shows its result on the value below it.
+    /// committed value and other events' pending changes. For an operation, the result of applying it is returned.
     pub(crate) fn get(&self, layer: LayerId, key: &str) -> Option<Value> {
         self.lock().value(Some(layer), key).map(Cow::into_owned)
     }
@@ -179,8 +180,8 @@ impl InvocationState {
         Ok(())
     }
 
-    /// The delta as a piece of a streamed answer shows it: with the results of its operations on the committed state.
-    /// Their final results are known when the whole answer is committed.
+    /// The delta as it is shown in a piece of a streamed answer: operations are replaced by their results on the
+    /// committed state. The final results are known when the whole answer is committed.
     pub(crate) fn shown(&self, delta: &StateDelta) -> Result<StateDelta> {
         let inner = self.lock();
         let mut shown = StateDelta::new();
@@ -194,7 +195,7 @@ impl InvocationState {
         Ok(shown)
     }
 
-    /// Applies a committed event and its `temp:` changes, and removes the layers that it carried.
+    /// Applies a committed event and its `temp:` changes, and removes the event's layers.
     pub(crate) fn committed(&self, committed: &Committed, temp: &StateDelta) {
         let mut inner = self.lock();
         inner.session.apply(committed, temp);
@@ -212,7 +213,7 @@ impl InvocationState {
     ///
     /// # Errors
     ///
-    /// The error of an operation among them that does not apply.
+    /// If an operation among the changes does not apply, its error.
     pub(crate) fn keep_temp(&self, layer: LayerId) -> Result<()> {
         let delta = self.delta(layer)?;
         let mut inner = self.lock();
@@ -251,9 +252,9 @@ impl Inner {
         layer.changes.get(key).map(|pending| &pending.change)
     }
 
-    /// The pending changes to a key that a layer sees, from other events' oldest to its own. Changes of one event are
-    /// in the order in which the event will have them. Those of the layer's own event come after all others, whatever
-    /// is committed in the meantime.
+    /// The pending changes to a key that a layer sees. Changes of other events come first, from the oldest to the
+    /// newest; then those of the layer's own event, in the order in which the event will have them. This order stays
+    /// the same whatever is committed in the meantime.
     fn pending(&self, own: Option<LayerId>, key: &str) -> Vec<&Change> {
         let own = own.and_then(|own| self.layers.iter().find(|layer| layer.id == own));
         let mut others = Vec::new();
@@ -283,12 +284,13 @@ impl Inner {
         others.chain(own.and_then(|own| own.changes.get(key))).map(|pending| &pending.change).collect()
     }
 
-    /// The value of a key as a layer sees it, or as everyone sees it.
+    /// The value of a key for one layer; without a layer, for every reader.
     fn value(&self, own: Option<LayerId>, key: &str) -> Option<Cow<'_, Value>> {
         let mut value = self.session.state().get(key).map(Cow::Borrowed);
         for change in self.pending(own, key) {
             value = match change {
-                // An operation that no longer applies, after another writer's change, is refused when it is committed.
+                // An operation that no longer applies because another writer changed the value is refused at the
+                // commit.
                 Change::Apply(operations) => match resolve(key, operations, value.as_deref()) {
                     Ok(Some(known)) => known.value().cloned().map(Cow::Owned),
                     Ok(None) | Err(_) => value,
@@ -299,7 +301,8 @@ impl Inner {
         value
     }
 
-    /// The layer's change to a key after one more change. Operations must apply to the value that the layer sees.
+    /// The layer's change to a key, combined with one more change. Operations must apply to the value that the layer
+    /// sees.
     fn after(&self, layer: LayerId, key: &str, change: &Change) -> Result<Change> {
         if let Some(operations) = change.operations() {
             resolve(key, operations, self.value(Some(layer), key).as_deref())?;

@@ -7,16 +7,16 @@ use tokio::sync::watch;
 
 use super::InvocationContext;
 
-/// The layers of the agents that one parallel agent runs, and of all agents that those run.
+/// The layers of all agents that one parallel agent runs, directly or through other agents.
 #[derive(Debug)]
 pub(crate) struct LayerGroup {
     within: Option<Arc<Self>>,
     is_closed: AtomicBool,
-    /// Each task of the group, and of the groups inside it, has a receiver.
+    /// Each running task of this group, or of a group inside it, holds a receiver of this channel.
     tasks: watch::Sender<()>,
 }
 
-/// Held by a task while it runs, so that its group and the groups around it can wait for its end.
+/// Held by a task while it runs. The task's group and the groups around it wait until it is dropped.
 #[derive(Debug)]
 pub(super) struct RunningTask {
     _groups: Vec<watch::Receiver<()>>,
@@ -33,12 +33,12 @@ impl LayerGroup {
         self.and_outer().any(|group| group.is_closed.load(Ordering::Relaxed))
     }
 
-    /// For a task that starts in this group.
+    /// Registers a task that starts in this group.
     pub(super) fn begin(&self) -> RunningTask {
         RunningTask { _groups: self.and_outer().map(|group| group.tasks.subscribe()).collect() }
     }
 
-    /// Waits until no task of this group or of a group inside it runs.
+    /// Waits until every task of this group and of the groups inside it has ended.
     pub(super) async fn ended(&self) {
         self.tasks.closed().await;
     }
@@ -53,7 +53,7 @@ impl LayerGroup {
     }
 }
 
-/// Closes a group when it is dropped, so that its changes are gone even while its agents are still stopping.
+/// Closes a group when it is dropped, so that the group's changes are gone even while its agents are still stopping.
 #[derive(Debug)]
 pub(super) struct GroupGuard {
     context: InvocationContext,

@@ -1,4 +1,4 @@
-//! Agents, and the contexts of a run that they receive.
+//! Agents, and the contexts of a run that agents receive.
 
 mod agent_turn;
 mod callback;
@@ -60,11 +60,11 @@ pub(crate) use tree::AgentTree;
 /// The events of an agent's turn or of a whole run, as they are produced.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 
-/// An agent acts in a run: it yields events, each of which is committed before the agent continues.
+/// An agent, which acts in a run. It yields events, and each event is committed before the agent continues.
 ///
 /// Your own agent is usually a [`FunctionAgent`]. Implement this trait for an agent with sub-agents.
 pub trait Agent: fmt::Debug + Send + Sync + 'static {
-    /// The name, unique among the agents of a tree, and the author of the agent's events.
+    /// The agent's name: unique within the tree of agents, and the author of the agent's events.
     fn name(&self) -> &str;
 
     /// Describes what the agent is good at, for agents that may hand over to it.
@@ -72,7 +72,7 @@ pub trait Agent: fmt::Debug + Send + Sync + 'static {
         ""
     }
 
-    /// The agents below it.
+    /// The agents directly below this one.
     fn sub_agents(&self) -> &[Arc<dyn Agent>] {
         &[]
     }
@@ -83,7 +83,8 @@ pub trait Agent: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Runs the agent's turn. Code after a yield sees the state with the event committed. An error ends the run.
+    /// Runs the agent's turn. Code after a yield sees the state with the event committed. If the stream yields an
+    /// error, the run ends.
     fn run(&self, context: InvocationContext) -> EventStream;
 }
 
@@ -110,7 +111,7 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
     }
 }
 
-/// The event that reports a failure. Every reader of the session may see it.
+/// The event that reports a failure. Every reader of the session may see its text.
 pub(crate) fn failure_event(context: &InvocationContext, error: &Error) -> Event {
     let mut event = context.event();
     if error.is_for_operator() {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::AgentTree;
 
-/// A turn, and the turn of the agent above it.
+/// A turn, linked to the turn of the agent above.
 #[derive(Debug)]
 pub(crate) struct Node {
     name: String,
@@ -32,7 +32,7 @@ impl Node {
         Arc::new(Self { name: name.to_owned(), path, above })
     }
 
-    /// The first turn of an agent, below first turns of all agents above it.
+    /// The first turn of an agent. All agents above it are in their first turns, too.
     fn first(tree: &AgentTree, name: &str) -> Arc<Self> {
         let names: Vec<_> = std::iter::successors(Some(name), |name| tree.parent(name)).collect();
         let above = names[1..].iter().rev().fold(None, |above, name| Some(Self::new(name, 1, above)));
@@ -50,7 +50,8 @@ impl Node {
 pub(crate) struct TurnCounts(Mutex<HashMap<(Option<String>, String), u64>>);
 
 impl TurnCounts {
-    /// The turn with which a run begins. It is counted, and so is a turn of the root, which its next turn follows.
+    /// The turn with which a run begins. It is counted. If it is another agent's, a turn of the root is counted as
+    /// well.
     pub(crate) fn begin(&self, tree: &AgentTree, name: &str) -> Option<Arc<Node>> {
         let root = tree.root();
         root.as_llm_agent()?;
@@ -64,8 +65,8 @@ impl TurnCounts {
 
     /// The turn of the agent that receives the conversation in a turn.
     pub(crate) fn next(&self, tree: &AgentTree, from: &Arc<Node>, name: &str) -> Arc<Node> {
-        // The agent above it is in this turn's path: it is this agent, it handed over to this agent, or it is above
-        // both. Only a caller's own tool hands over to any other agent.
+        // The turn above the new one is in this turn's path: the agent above is this agent, has handed over to this
+        // agent, or is above both. Any other handover comes from a tool of the application.
         let above =
             tree.parent(name).map(|parent| from.nearest(parent).map_or_else(|| Node::first(tree, parent), Arc::clone));
         let turn = self.count(above.as_deref(), name);

@@ -1,4 +1,4 @@
-//! An event that is being built: its id, and the changes and actions of callbacks and tools so far.
+//! Builds an event from its id and the changes and actions of callbacks and tools.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use super::invocation_state::{LayerId, Visibility};
 use scratchbook_core::error::Result;
 use scratchbook_core::event::{Event, EventActions};
 
-/// An event that is not committed yet. Callbacks and tool calls receive contexts for it; their changes and actions go
-/// into the event in the order in which the contexts were made.
+/// An event that is not committed yet. Callbacks and tool calls receive contexts that write to it. The event contains
+/// their changes and actions in the order in which the contexts were created.
 ///
-/// A pending event lives until its event has been yielded and taken. When it is dropped, changes written for it that
-/// are not committed are dropped as well.
+/// A pending event has to be kept until its event has been yielded and taken. Dropping it also drops its changes that
+/// are not committed.
 #[derive(Debug)]
 pub(crate) struct PendingEvent {
     context: InvocationContext,
@@ -49,7 +49,7 @@ impl PendingEvent {
         layer
     }
 
-    /// The layer of the callback with this index, which runs for each piece of a streamed answer.
+    /// The layer of the callback with this index. The same layer is used for each piece of a streamed answer.
     pub(crate) fn piece_layer(&self, place: usize) -> Arc<EventLayer> {
         let mut piece_layers = self.piece_layers.lock().unwrap_or_else(PoisonError::into_inner);
         while piece_layers.len() <= place {
@@ -64,15 +64,15 @@ impl PendingEvent {
         self.layers().retain(|other| !Arc::ptr_eq(other, layer));
     }
 
-    /// Takes a layer from another pending event, whose event will not carry it.
+    /// Takes a layer from another pending event, so that this one carries it.
     pub(crate) fn move_layer_from(&self, other: &Self, layer: &Arc<EventLayer>) {
         self.context.invocation_state().carry(layer.id, &self.id);
         other.layers().retain(|kept| !Arc::ptr_eq(kept, layer));
         self.layers().push(Arc::clone(layer));
     }
 
-    /// The event with its origin and the content of all layers. Changes of later layers follow those of earlier ones,
-    /// and the event's own changes come last.
+    /// Completes the event: sets its origin, and adds the content of all layers in their order. The event's own changes
+    /// come last.
     pub(crate) fn finish(&self, mut event: Event) -> Result<Event> {
         let mut actions = EventActions::default();
         for layer in self.layers().iter() {
@@ -106,7 +106,7 @@ impl Drop for PendingEvent {
     }
 }
 
-/// Records that an artifact was saved. The larger version is the newer one, in whatever order saves return.
+/// Records that an artifact was saved. Saves may return in any order; the larger version is the newer one.
 pub(super) fn note_version(versions: &mut BTreeMap<String, u64>, name: String, version: u64) {
     let newest = versions.entry(name).or_insert(version);
     *newest = version.max(*newest);

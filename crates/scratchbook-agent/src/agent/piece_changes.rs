@@ -1,7 +1,8 @@
-//! Pieces of a streamed answer that show the changes of the whole answer, if the whole is already there.
+//! Adds the changes of a whole streamed answer to its pieces, if the whole is already there.
 //!
 //! In ADK the pieces and the whole of an answer share one set of actions, so a client that reads a piece late finds the
-//! changes of the whole in it. Here a piece shows them if the whole is ready at the same time; nothing is waited for.
+//! changes of the whole in it. Here a piece shows these changes only if the whole is ready at the same time; the piece
+//! does not wait for it.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -12,11 +13,11 @@ use super::EventStream;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 
-/// How many events are held at most while the whole answer is looked for.
+/// How many events are held back at most while looking for the whole answer.
 const MOST: usize = 256;
 
-/// The same events in the same order. Pieces that are ready together with their whole answer carry its changes; others
-/// carry their own.
+/// Returns the same events in the same order. Pieces that are ready together with their whole answer carry its changes;
+/// the other pieces carry their own.
 pub(super) fn with_changes_in_pieces(mut events: EventStream) -> EventStream {
     Box::pin(async_stream::try_stream! {
         while let Some(event) = events.next().await {

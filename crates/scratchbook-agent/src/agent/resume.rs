@@ -1,7 +1,7 @@
-//! Where each agent continues when a run is resumed, from the run's events.
+//! Finds, from the events of a run, where each agent continues when the run is resumed.
 //!
-//! Nothing else is stored about a run. A handover is followed to the agent that received the conversation. Calls that
-//! the agent itself made and that have no response are run. A workflow agent has recorded its position in
+//! Only events are used; nothing else is stored about a run. The agent that received the conversation last continues.
+//! Calls that it made itself and that have no response are run. A workflow agent has recorded its position in
 //! `agent_state`. An agent that recorded `end_of_agent` is not run again. Calls in other authors' events are never run.
 
 use std::collections::{BTreeSet, HashSet};
@@ -14,11 +14,12 @@ use super::tool_step::ToolCalls;
 use scratchbook_core::content::FunctionCall;
 use scratchbook_core::event::Event;
 
-/// The events of a resumed run, from where an agent's part in it begins.
+/// The events of a resumed run, from the beginning of one agent's part in it.
 #[derive(Debug, Default)]
 pub(crate) struct PastEvents {
     pub events: Vec<Arc<Event>>,
-    /// The agents that have continued from here. An agent that runs a second time starts from its beginning.
+    /// The agents that have already continued from these events. An agent that runs a second time starts from its
+    /// beginning.
     resumed: Mutex<HashSet<String>>,
 }
 
@@ -27,20 +28,20 @@ pub(crate) struct PastEvents {
 struct Handover<'a> {
     agent: &'a str,
     past: Arc<PastEvents>,
-    /// Whether it has ended or handed over, and has not been answered since.
+    /// Whether the agent has ended or handed over, without receiving an answer since.
     is_over: bool,
 }
 
 /// The state of an agent's turn when the run stopped.
 #[derive(Debug)]
 pub(super) enum TurnStatus {
-    /// It has not begun, or the agent decides what it does next.
+    /// The turn has not begun, or the agent itself decides how to continue.
     Continues,
-    /// It cannot continue before an answer comes.
+    /// The agent cannot continue until an answer arrives.
     Waiting,
-    /// It has given its final answer, but has not recorded its end.
+    /// The agent has given its final answer, but has not recorded the end of its turn.
     Answered,
-    /// It has recorded its end.
+    /// The agent has recorded the end of its turn.
     Ended,
 }
 
@@ -49,12 +50,12 @@ impl PastEvents {
         Self { events, resumed: Mutex::default() }
     }
 
-    /// Lets an agent continue from here, once.
+    /// Whether an agent may continue from these events. Returns `true` only once for each agent.
     pub(super) fn resume_once(&self, agent: &str) -> bool {
         self.resumed.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.to_owned())
     }
 
-    /// The events from a place on.
+    /// The events from this place on.
     fn since(&self, place: usize) -> Arc<Self> {
         Arc::new(Self::new(self.events.get(place..).unwrap_or_default().to_vec()))
     }
@@ -80,8 +81,8 @@ impl PastEvents {
         Some((self.events[place].actions.agent_state.as_deref()?, self.since(place + 1)))
     }
 
-    /// The agents from this one to the one that continues, each with its part of the events. The last is the agent that
-    /// received the conversation or an answer last, or, if that one is done, the last one that is not.
+    /// The agents from this one to the one that continues, each with its part of the events. The last one is the agent
+    /// that received the conversation or an answer last. If that agent is done, it is the last one that is not done.
     pub(super) fn handovers(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> Vec<(String, Arc<Self>)> {
         let mut turns = vec![Handover { agent, past: Arc::clone(self), is_over: false }];
         let mut current = 0;
@@ -110,7 +111,7 @@ impl PastEvents {
         turns.into_iter().map(|turn| (turn.agent.to_owned(), turn.past)).collect()
     }
 
-    /// The author of the first call that an event answers.
+    /// The author of the first call that the event answers.
     fn caller(&self, answer: &Event, branch: Option<&str>) -> Option<&str> {
         let id = answer.function_responses().next()?.id.as_deref()?;
         let makes_it = |event: &&Arc<Event>| {
@@ -119,13 +120,13 @@ impl PastEvents {
         self.events.iter().find(makes_it).map(|event| event.author.as_str())
     }
 
-    /// Whether an agent and those it handed over to have nothing left to do.
+    /// Whether an agent and the agents it handed over to have nothing left to do.
     pub(crate) fn has_ended(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> bool {
         let last = self.handovers(agent, branch).pop();
         last.is_some_and(|(name, past)| past.has_recorded_end(&name, branch)) && AwaitedCalls::of(Some(self)).is_empty()
     }
 
-    /// Whether an agent has recorded its end and none of its calls was answered since.
+    /// Whether an agent has recorded its end and none of its calls has been answered since.
     fn has_recorded_end(&self, agent: &str, branch: Option<&str>) -> bool {
         let end = self
             .events
@@ -137,7 +138,7 @@ impl PastEvents {
         })
     }
 
-    /// The state of the turn of the agent that had the conversation last. Only agents with a model owe responses to
+    /// The state of the turn of the agent that had the conversation last. Only agents with a model have to respond to
     /// calls.
     pub(super) fn status(&self, agent: &str, branch: Option<&str>, asks_model: bool) -> TurnStatus {
         if self.has_recorded_end(agent, branch) {
@@ -162,7 +163,7 @@ impl PastEvents {
         }
     }
 
-    /// An agent's calls that should have run and have no response. Calls that a client imported are not included.
+    /// An agent's calls that should have run but have no response. Calls that a client imported are not included.
     pub(super) fn unanswered_calls(&self, agent: &str, branch: Option<&str>) -> Vec<ToolCalls> {
         let asked_about: BTreeSet<_> =
             self.requests(agent, branch).filter_map(|(_, request)| confirmation::original_call(request)?.id).collect();
@@ -181,7 +182,7 @@ impl PastEvents {
         unanswered_calls
     }
 
-    /// Whether an agent made calls that have started and have no first response yet.
+    /// Whether an agent made calls that have started but have no first response yet.
     pub(super) fn awaits(&self, agent: &str, branch: Option<&str>) -> bool {
         self.own(agent, branch).any(|(place, event)| {
             event.function_calls().any(|call| {
@@ -191,15 +192,15 @@ impl PastEvents {
         })
     }
 
-    /// Whether the user has answered an agent's request for a confirmation and the call is still to be run.
+    /// Whether the user has answered an agent's request for a confirmation and the confirmed call has not run yet.
     fn has_consent(&self, agent: &str, branch: Option<&str>) -> bool {
         self.requests(agent, branch).any(|(place, request)| {
             confirmation::progress(request, self.after(place).iter().map(Arc::as_ref)) == ConfirmationProgress::Answered
         })
     }
 
-    /// Whether the tools that an event calls were started. A long-running tool may not have responded yet; its agent
-    /// has then recorded a checkpoint.
+    /// Whether the tools that the event at this place calls were started. If a long-running tool has not responded yet,
+    /// the agent's checkpoint shows it.
     fn is_begun(&self, place: usize, agent: &str, branch: Option<&str>) -> bool {
         let tells = |event: &Arc<Event>| event.content.is_some() || event.actions.agent_state.is_some();
         self.after(place).iter().any(|event| is_own(event, agent, branch) && tells(event))
@@ -224,18 +225,19 @@ impl PastEvents {
         self.events.get(place + 1..).unwrap_or_default()
     }
 
-    /// Whether one of these agents has ended the loop around it.
+    /// Whether one of these agents has ended the loop that runs it.
     pub(super) fn escalated(&self, by: impl Fn(&str) -> bool) -> bool {
         self.events.iter().any(|event| event.actions.escalate == Some(true) && by(&event.author))
     }
 }
 
-/// Calls whose final response comes from outside. While there are any, the agent around them does not continue.
+/// Calls whose final response comes from outside. While there are any, the agent that runs the caller does not
+/// continue.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedCalls(BTreeSet<String>);
 
 impl AwaitedCalls {
-    /// The awaited calls that a run stopped with.
+    /// The calls that were still unanswered when a run stopped.
     pub(super) fn of(past: Option<&PastEvents>) -> Self {
         let mut awaited = Self::default();
         for event in past.into_iter().flat_map(|past| &past.events) {
@@ -244,8 +246,8 @@ impl AwaitedCalls {
         awaited
     }
 
-    /// Adds the calls of an event and removes those it answers. A tool's own immediate response is its first, not its
-    /// last.
+    /// Adds the calls of an event and removes the calls that it answers. A tool's immediate response is its first one,
+    /// not its final one.
     pub(super) fn update(&mut self, event: &Event) {
         if event.author == "user" {
             for id in event.function_responses().filter_map(|response| response.id.as_deref()) {
@@ -262,7 +264,7 @@ impl AwaitedCalls {
     }
 }
 
-/// Whether an event is an agent's own. A report of a failure does not count, since the failed step is retried.
+/// Whether an event is an agent's own. A report of a failure is not: the failed step is tried again.
 fn is_own(event: &Event, agent: &str, branch: Option<&str>) -> bool {
     let failed = event.error_code.is_some() && event.content.is_none();
     event.author == agent && event.branch.as_deref() == branch && !failed

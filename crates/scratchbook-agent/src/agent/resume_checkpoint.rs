@@ -9,13 +9,13 @@ use super::resume::PastEvents;
 use scratchbook_core::event::Event;
 
 impl InvocationContext {
-    /// The run for an agent whose turn begins. Each agent continues an earlier turn only once.
+    /// The context for an agent whose turn begins. Each agent continues an earlier turn only once.
     pub(super) fn for_turn(&self, agent_name: &str) -> Self {
         let past = self.past.clone().filter(|past| past.resume_once(agent_name));
         self.for_agent(agent_name).with_past(past)
     }
 
-    /// The same run, continuing from earlier events or from the beginning.
+    /// The same run, continuing from earlier events; without any, from the beginning.
     pub(crate) fn with_past(&self, past: Option<Arc<PastEvents>>) -> Self {
         let mut context = self.clone();
         context.past = past;

@@ -1,4 +1,4 @@
-//! The state as a callback or a tool reads and writes it.
+//! The state, as callbacks and tools read and write it.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use super::invocation_state::LayerId;
 use scratchbook_core::error::Result;
 use scratchbook_core::state::{State, StateDelta, StateMap};
 
-/// The state of a running invocation, as one callback or tool call sees it: a handle that can be cloned and sent, whose
-/// getters return values.
+/// The state of a running invocation, for one callback or tool call. It is a handle that can be cloned and sent, and
+/// its getters return owned values.
 ///
-/// Reads see own changes first, then the newest of the committed values and the changes of other callbacks and finished
-/// tools of this run. Changes go into the event that this callback or tool contributes to, and become durable with it.
+/// A read returns the handle's own change. Without one, it returns the newest of the committed values and the changes
+/// of other callbacks and of finished tools in this run. Changes go into the event to which this callback or tool
+/// contributes, and become durable with that event.
 #[derive(Clone, Debug)]
 pub struct ContextState {
     invocation: Arc<Invocation>,
@@ -48,11 +49,11 @@ impl ContextState {
         self.one(key).require(key).cloned()
     }
 
-    /// The value of a key as your type, or `None` if it is absent.
+    /// The value of a key as this type, or `None` if the key is absent.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the value has another shape.
+    /// `InvalidArgument` if the value cannot be parsed as the type.
     pub fn get_as<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         self.one(key).get_as(key)
     }
@@ -63,7 +64,7 @@ impl ContextState {
         self.get(key).is_some()
     }
 
-    /// Sets a key.
+    /// Sets the value of a key.
     ///
     /// # Errors
     ///
@@ -84,12 +85,12 @@ impl ContextState {
         self.require(key)
     }
 
-    /// Applies every change of a delta, or none of them if there is an error.
+    /// Applies all changes of a delta; if one fails, none of them is applied.
     ///
     /// # Errors
     ///
     /// `FailedPrecondition` if the callback or tool has ended and its event is complete, or if an operation does not
-    /// apply to the value seen here; `Conflict` if a guard already fails here.
+    /// apply to the value that this handle reads; `Conflict` if a guard fails on that value.
     pub fn update(&self, delta: &StateDelta) -> Result<()> {
         self.invocation.state.write(self.layer, delta)
     }
@@ -106,8 +107,8 @@ impl ContextState {
         self.update(&delta)
     }
 
-    /// Increases the number under a key when the event is committed, whatever its value is then. Reads show the result
-    /// on the value seen here.
+    /// Increases the number under a key when the event is committed, whatever its value is at that time. Until then,
+    /// reads return the current value increased by the same number.
     ///
     /// ```
     /// # use scratchbook::agent::CallbackContext;
@@ -150,20 +151,20 @@ impl ContextState {
         self.update(&StateDelta::new().with_set_if_absent(key, value)?)
     }
 
-    /// Refuses the event, and so ends the run, unless the key has this value when the event is committed.
+    /// Guards a key: unless it has this value when the event is committed, the event is refused and the run ends.
     ///
     /// # Errors
     ///
-    /// `Conflict` if the value already differs here; and as for [`StateDelta::expect`].
+    /// `Conflict` if the value is already a different one; otherwise as for [`StateDelta::expect`].
     pub fn expect(&self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
         self.update(&StateDelta::new().with_expect(key, value)?)
     }
 
-    /// Refuses the event, and so ends the run, unless the key is absent when the event is committed.
+    /// Guards a key: unless it is absent when the event is committed, the event is refused and the run ends.
     ///
     /// # Errors
     ///
-    /// `Conflict` if the key already exists here; and as for [`StateDelta::expect_absent`].
+    /// `Conflict` if the key already exists; otherwise as for [`StateDelta::expect_absent`].
     pub fn expect_absent(&self, key: impl Into<String>) -> Result<()> {
         self.update(&StateDelta::new().with_expect_absent(key)?)
     }
@@ -183,24 +184,24 @@ impl ContextState {
         self.invocation.state.delta(self.layer)
     }
 
-    /// Drops the changes of this callback or tool call: a rollback.
+    /// Drops the changes of this callback or tool call.
     pub fn discard(&self) {
         self.invocation.state.clear(self.layer);
     }
 
-    /// The whole state as seen now.
+    /// The whole state as it is now.
     #[must_use]
     pub fn snapshot(&self) -> StateMap {
         self.invocation.state.snapshot_of(self.layer)
     }
 
-    /// The whole state as seen now, as a plain map.
+    /// The whole state as it is now, as a plain map.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         self.snapshot().to_map()
     }
 
-    /// A state with this key alone, to reuse the checks of [`State`].
+    /// A state with only this key, so that the checks of [`State`] can be reused.
     fn one(&self, key: &str) -> State {
         let value: Map<_, _> = self.get(key).map(|value| (key.to_owned(), value)).into_iter().collect();
         State::new(value, StateDelta::new())

@@ -1,4 +1,5 @@
-//! The steps of an [`LlmAgent`](super::LlmAgent)'s turn: a model call, then the calls that it asks for.
+//! The steps of an [`LlmAgent`](super::LlmAgent)'s turn: each is a model call, followed by the tool calls in the
+//! answer.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,8 +29,8 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::json;
 
-/// A turn: steps until an event is the final one, or another agent takes over. It begins with the calls that have to
-/// run before the model is called: those that the user has confirmed, and those that an interrupted run has left.
+/// Runs steps until an event is the final one, or until another agent takes over. The turn begins with calls that have
+/// to run before the model is called: confirmed ones, and ones that an interrupted run has left.
 pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let turn = LlmTurn::new(agent, context)?;
@@ -37,7 +38,7 @@ pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -
         loop {
             let mut step = StepResult::default();
             if calls.is_empty() {
-                // Earlier calls may have no response yet.
+                // Some earlier calls have no response yet.
                 if waits {
                     break;
                 }
@@ -46,7 +47,7 @@ pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -
                     drop(permit);
                 }
                 step.is_final = true;
-                // A stream may have several whole answers; the calls of each are run.
+                // A stream may contain several whole answers; the calls of each are run.
                 let mut answers = with_changes_in_pieces(turn.model_step());
                 while let Some(event) = answers.next().await {
                     let event = event?;
@@ -75,18 +76,18 @@ pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -
     })
 }
 
-/// What one step has led to: a model call, the calls of its answers, or both.
+/// The result of one step: a model call, the calls of its answers, or both.
 #[derive(Default)]
 struct StepResult {
     /// Whether the agent's turn ends with this step.
     is_final: bool,
     hands_over: bool,
-    /// The answer that a model has given with `set_model_response`.
+    /// The answer that the model has given by calling `set_model_response`.
     structured_answer: Option<Value>,
 }
 
 impl StepResult {
-    /// Takes in an event of the model, and returns its calls, if it has any.
+    /// Adds an event of the model, and returns the event's calls if it has any.
     fn add_answer(&mut self, event: &Event) -> Option<ToolCalls> {
         if event.is_partial() {
             return None;
@@ -95,7 +96,7 @@ impl StepResult {
         Some(ToolCalls::of(event)).filter(|calls| !calls.is_empty())
     }
 
-    /// Takes in an event with responses of tools.
+    /// Adds an event with responses of tools.
     fn add_tool_event(&mut self, event: &Event) {
         self.hands_over |= event.actions.transfer_to_agent.is_some();
         if let Some(answer) = &event.actions.set_model_response {
@@ -104,7 +105,7 @@ impl StepResult {
     }
 }
 
-/// What all steps of a turn use.
+/// The data that all steps of a turn share.
 struct LlmTurn {
     agent: Arc<LlmAgentDefinition>,
     model: Arc<dyn Llm>,
@@ -119,7 +120,7 @@ impl LlmTurn {
         Ok(Self { agent, model, tools, context })
     }
 
-    /// The calls that have to run before the model is asked, and whether earlier calls have no response yet.
+    /// The calls that have to run before the model is called, and whether earlier calls have no response yet.
     async fn calls_before_model(&self) -> Result<(Vec<ToolCalls>, bool)> {
         let mut calls = vec![confirmation::answered(&self.tools, &self.context).await?];
         let mut waits = false;
@@ -131,7 +132,7 @@ impl LlmTurn {
         Ok((calls, waits))
     }
 
-    /// The event of the summary that is due before the model is asked, and the permit to make it.
+    /// The event of the summary that is due before the model is called, and the permit to make the summary.
     async fn due_summary(&self) -> Option<(Event, SummaryPermit<'_>)> {
         let estimate = || request::estimated_tokens(&self.agent, self.model.as_ref(), &self.context);
         self.context.compacting()?.before_model(&self.context, estimate).await
@@ -179,7 +180,7 @@ impl LlmAgentDefinition {
         Ok(ModelOutput { responses, after_model: &self.callbacks.after_model, span })
     }
 
-    /// The event of a model's response, with the changes of callbacks and of `output_key`.
+    /// The event of a model's response, with the changes by callbacks and by `output_key`.
     async fn event(
         &self,
         mut response: LlmResponse,
@@ -213,7 +214,7 @@ impl LlmAgentDefinition {
         pending.finish(event)
     }
 
-    /// The final event of an answer given with a tool. It looks like an answer of the model.
+    /// The final event for an answer that was given by calling a tool. It looks like any answer of the model.
     fn structured_answer(&self, answer: &Value, pending: &PendingEvent, context: &InvocationContext) -> Result<Event> {
         let event = Event { content: Some(Content::model(answer.to_string())), ..Event::default() };
         self.save_output(&event, pending, context)?;
@@ -224,8 +225,8 @@ impl LlmAgentDefinition {
         self.tools.iter().any(|tool| tool.is_long_running() && tool.declaration().name == name)
     }
 
-    /// Stores the agent's final text, or its parsed value, under the output key. Text beside a call, or cut short by an
-    /// error, is not an answer.
+    /// Stores the agent's final text, or its parsed value, under the output key. Text that comes with a call or was cut
+    /// short by an error is not stored.
     fn save_output(&self, event: &Event, pending: &PendingEvent, context: &InvocationContext) -> Result<()> {
         if !event.is_final_response() || event.function_calls().next().is_some() || event.error_code.is_some() {
             return Ok(());
@@ -252,12 +253,12 @@ impl LlmAgentDefinition {
     }
 }
 
-/// The responses of a model, or of a callback in its place.
+/// The responses of a model, or of a callback that answers in its place.
 struct ModelOutput<'a> {
     responses: LlmStream,
-    /// The callbacks after the model. They do not see another callback's answer.
+    /// The callbacks after the model. They are not called for a callback's answer.
     after_model: &'a [AfterModel],
-    /// The span of the call, until the event of the whole answer.
+    /// The span of the call. It is open until the event of the whole answer.
     span: Option<OpenSpan>,
 }
 
@@ -267,7 +268,7 @@ impl ModelOutput<'_> {
     }
 }
 
-/// One model call: pieces as they arrive, then the whole.
+/// One model call: yields the pieces as they arrive, then the whole.
 fn model_step(
     agent: &Arc<LlmAgentDefinition>,
     model: &Arc<dyn Llm>,
@@ -276,7 +277,7 @@ fn model_step(
 ) -> EventStream {
     let (agent, model, tools, context) = (Arc::clone(agent), Arc::clone(model), tools.to_vec(), context.clone());
     Box::pin(async_stream::try_stream! {
-        // An instruction with a missing key fails here, before the model is called.
+        // If an instruction needs a missing key, it fails here, before the model is called.
         let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut pending = context.pending_event();
         let said = agent.ask(model.as_ref(), request, &pending, &context).await;
@@ -306,7 +307,7 @@ fn model_step(
                     pending = context.pending_event();
                 }
                 Err(error) => {
-                    // The changes of callbacks before the failure are carried by the event that reports it.
+                    // The event that reports the failure carries the changes of the callbacks before it.
                     yield pending.finish(failure_event(&context, &error))?;
                     Err(error.reported())?;
                 }

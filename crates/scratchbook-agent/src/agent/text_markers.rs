@@ -1,4 +1,4 @@
-//! Markers around text in a request, which the text itself cannot forge. The wording is ADK's.
+//! Puts markers around text in a request. The text itself cannot contain them. The wording is ADK's.
 
 /// A pair of markers.
 #[derive(Clone, Copy, Debug)]
@@ -7,24 +7,24 @@ pub(super) struct TextMarkers {
     pub(super) end: &'static str,
 }
 
-/// Replaces a marker that occurs in the text.
+/// The text that replaces a marker inside the text.
 const ELIDED: &str = "<<<ELIDED_MARKER>>>";
 
 impl TextMarkers {
-    /// Around the words and actions of other agents.
+    /// Markers around the words and actions of other agents.
     pub(super) const QUOTE: Self =
         Self { begin: "<<<BEGIN_QUOTED_AGENT_CONTENT>>>", end: "<<<END_QUOTED_AGENT_CONTENT>>>" };
 
-    /// Around an agent's own instruction inside the conversation.
+    /// Markers around an agent's own instruction inside the conversation.
     pub(super) const INSTRUCTION: Self =
         Self { begin: "<<<BEGIN_SYSTEM_INSTRUCTION>>>", end: "<<<END_SYSTEM_INSTRUCTION>>>" };
 
-    /// The text between the markers.
+    /// Puts the text between the markers.
     pub(super) fn around(self, text: &str) -> String {
         format!("{}\n{}\n{}", self.begin, self.elide(text), self.end)
     }
 
-    /// The text with any markers replaced.
+    /// Replaces all markers in the text.
     pub(super) fn elide(self, text: &str) -> String {
         text.replace(self.begin, ELIDED).replace(self.end, ELIDED)
     }

@@ -1,4 +1,4 @@
-//! The calls of a model's answer, which run concurrently and are answered in one event.
+//! Runs the calls of a model's answer concurrently and answers them in one event.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ use scratchbook_core::event::{Event, EventActions};
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls {
     pub(super) calls: Vec<FunctionCall>,
-    /// The user's answers to them, by call id.
+    /// The user's answers to the calls' requests for confirmation, by call id.
     pub(super) confirmations: BTreeMap<String, ToolConfirmation>,
 }
 
@@ -42,8 +42,8 @@ impl ToolCalls {
     }
 }
 
-/// The events that answer calls, in the order in which they are yielded. Each pending event is kept until its event is
-/// taken.
+/// The events that answer calls, in the order in which they are yielded. Each pending event is kept until its event has
+/// been taken.
 pub(super) struct ToolAnswers {
     pub(super) events: Vec<(Option<PendingEvent>, Event)>,
     /// Whether the agent's turn ends with these events.
@@ -64,13 +64,13 @@ pub(super) async fn tool_step(
     let mut waits = responses.waits;
     let mut events = response_events(responses, pending, &calls.calls, context)?;
     waits |= events.len() > 1;
-    // Without any response, the turn is over until one comes. A resumable turn waits for all responses.
+    // Without any response, the agent's turn ends until one comes. A resumable turn waits for all responses.
     let ends = events.last().is_none_or(|(_, event)| event.is_final_response());
     let is_final = ends || (waits && context.is_resumable());
     let has_responses = !events.is_empty();
     events.extend(later);
     if !has_responses {
-        // The tools have started. Without a record of that, a resumed run would start them again.
+        // Records that the tools have started. Without the record, a resumed run would start them again.
         events.extend(context.checkpoint_event(Map::new()).map(|event| (None, event)));
     }
     Ok(ToolAnswers { events, is_final })
@@ -95,7 +95,7 @@ async fn run_calls<'a>(
 ) -> Vec<CallResult<'a>> {
     let running = calls.calls.iter().map(|call| {
         let tool = tools.iter().find(|tool| Some(tool.declaration().name.as_str()) == call.name.as_deref());
-        // Layers have the order of the calls: of two changes to one key, the later call's wins.
+        // Layers are in the order of the calls, so if two calls change one key, the later call's change counts.
         let layer = pending.layer(Visibility::OwnLayer);
         let id = call.id.as_deref().unwrap_or_default();
         let tool_context =
@@ -114,7 +114,7 @@ async fn run_calls<'a>(
             }
             span.end();
             match &answer {
-                // The changes of a successful call become visible, those of a failed one are dropped.
+                // The changes of a successful call become visible; those of a failed call are dropped.
                 Ok(_) => context.invocation_state().publish(layer.id),
                 Err(_) => pending.drop_layer(&layer),
             }
@@ -128,13 +128,13 @@ async fn run_calls<'a>(
 #[derive(Default)]
 struct Responses {
     parts: Vec<Part>,
-    /// Empty responses of confirmed calls that have started and will answer later.
+    /// Empty responses for confirmed calls that have started and will answer later.
     started: Vec<Part>,
-    /// The layers of other calls that will answer later.
+    /// The layers of unconfirmed calls that will answer later.
     unanswered: Vec<Arc<EventLayer>>,
     /// Whether any call will answer later.
     waits: bool,
-    /// The spans of the calls, until their event is there.
+    /// The spans of the calls, which are open until their event exists.
     spans: Vec<OpenSpan>,
 }
 
@@ -143,7 +143,7 @@ impl Responses {
         let mut responses = Self::default();
         for CallResult { call, is_long_running, layer, answer, span } in results {
             responses.spans.push(span);
-            // A request for the user's consent is a response for the model.
+            // To the model, a request for the user's consent is a response.
             let has_answered = !is_long_running
                 || !matches!(answer, Ok(Value::Null))
                 || !layer.actions().requested_tool_confirmations.is_empty();
@@ -152,7 +152,7 @@ impl Responses {
             if has_answered {
                 responses.parts.push(response_part(call, answer));
             } else if is_confirmed() {
-                // A confirmed call runs once for its confirmation, so its start has to be recorded.
+                // Each confirmation runs its call once, so the start of the call has to be recorded.
                 responses.started.push(response_part(call, Ok(Value::Null)));
             } else {
                 responses.unanswered.push(layer);
@@ -174,7 +174,8 @@ fn changes_without_response(
 ) -> Result<Vec<(Option<PendingEvent>, Event)>> {
     let mut events = Vec::new();
     for layer in &responses.unanswered {
-        // `temp:` changes alone need no event. If there are responses, they go with them, in the order of the calls.
+        // Changes to `temp:` keys alone need no event. If there is an event with responses, it carries them, in the
+        // order of the calls.
         if *layer.actions() == EventActions::default() && context.invocation_state().is_temp_alone(layer.id) {
             if responses.is_empty() {
                 context.invocation_state().keep_temp(layer.id)?;
@@ -188,8 +189,8 @@ fn changes_without_response(
     Ok(events)
 }
 
-/// The event with the responses, and the event that requests the confirmations they need; empty if there are no
-/// responses.
+/// The event with the responses, and the event that requests the confirmations they need. Without responses, there are
+/// no events.
 fn response_events(
     responses: Responses,
     pending: PendingEvent,
@@ -207,20 +208,20 @@ fn response_events(
         span.told_by(&event);
     }
     if !has_answers {
-        // The model has nothing to summarize yet.
+        // The model has no result to summarize yet.
         event.actions.skip_summarization = Some(true);
     }
     let events = confirmation::requested(calls, event, context);
     let mut events: Vec<_> = events.into_iter().map(|event| (None, event)).collect();
-    // The pending event holds the layers that the event with the responses carries.
+    // The pending event keeps the layers that the event with the responses carries.
     if let Some((kept, _)) = events.iter_mut().find(|(_, event)| event.function_responses().next().is_some()) {
         *kept = Some(pending);
     }
     Ok(events)
 }
 
-/// Runs one call: callbacks, the check for the user's consent, the tool, callbacks. If a callback before the tool
-/// answers, that answer is passed to the callbacks after it, like the tool's own.
+/// Runs one call: the callbacks before it, the check for the user's consent, the tool, and the callbacks after it. If a
+/// callback before the tool answers, the callbacks after it receive that answer like the tool's own.
 async fn run_call(
     agent: &LlmAgentDefinition,
     tool: &dyn Tool,

@@ -1,6 +1,6 @@
 //! Agents that run other agents: in sequence, concurrently, or repeatedly.
 //!
-//! All of them share one invocation: its id, its session and its `temp:` state.
+//! All agents of a workflow share one invocation: its id, its session and its `temp:` state.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,13 +35,13 @@ macro_rules! workflow_agent {
         }
 
         impl $agent {
-            /// Starts building an agent with this name.
+            /// Creates a builder for an agent with this name.
             #[must_use]
             pub fn builder(name: impl Into<String>) -> $builder {
                 $builder { agent: Self::new(name, Vec::new()) }
             }
 
-            /// An agent with this name that runs the given agents. A runner checks the name.
+            /// Creates an agent with this name that runs the given agents. A runner checks the name.
             #[must_use]
             pub fn new(name: impl Into<String>, sub_agents: Vec<Arc<dyn Agent>>) -> Self {
                 Self {
@@ -53,7 +53,7 @@ macro_rules! workflow_agent {
                 }
             }
 
-            /// Sets the description, which agents that may hand over to it are shown.
+            /// Sets the description that other agents are shown if they may hand over to this one.
             #[must_use]
             pub fn with_description(mut self, description: impl Into<String>) -> Self {
                 self.description = description.into();
@@ -136,14 +136,15 @@ workflow_agent! {
 workflow_agent! {
     /// Runs its sub-agents concurrently, each on a branch of its own, `[outer.]PARALLEL.CHILD`.
     ///
-    /// A sub-agent continues when its event has been committed and the run's reader has taken it. If a sub-agent
-    /// escalates, the others are stopped: their uncommitted changes are dropped, and their `after_agent` callbacks are
-    /// not called. Needs a Tokio runtime.
+    /// After each event, a sub-agent waits until the event is committed and the run's reader has taken it. If a
+    /// sub-agent escalates, the others are stopped: their uncommitted changes are dropped, and their `after_agent`
+    /// callbacks are not called. Needs a Tokio runtime.
     ParallelAgent, ParallelAgentBuilder {}
 }
 
 workflow_agent! {
-    /// Runs its sub-agents in sequence, repeatedly, until one escalates or the maximum of iterations is reached.
+    /// Runs its sub-agents in sequence again and again, until one escalates or the maximum number of iterations is
+    /// reached.
     LoopAgent, LoopAgentBuilder { max_iterations: Option<usize> = None }
 }
 
@@ -165,7 +166,7 @@ impl SequentialAgent {
                     awaited.update(&event);
                     yield event;
                 }
-                // The next agent may need the answer that this one waits for.
+                // The next agent may need the response that this agent's call is waiting for.
                 if !awaited.is_empty() {
                     return;
                 }
@@ -184,12 +185,12 @@ impl LoopAgent {
 
     fn turn(&self, context: InvocationContext) -> EventStream {
         let agents = self.sub_agents.clone();
-        // A loop without agents would never end.
+        // A loop without agents would run for ever.
         let rounds = if agents.is_empty() { 0 } else { self.max_iterations.unwrap_or(usize::MAX) };
         Box::pin(async_stream::try_stream! {
             let mut checkpoint = WorkflowCheckpoint::of(&context, &agents);
             for round in checkpoint.round..rounds {
-                // Agents that never wait would keep other tasks from running and this loop from being dropped.
+                // If no agent ever waits, other tasks would not get to run, and this loop could not be dropped.
                 tokio::task::yield_now().await;
                 for agent in agents.iter().skip(std::mem::take(&mut checkpoint.place)) {
                     let state = agent_state([(CURRENT, json!(agent.name())), (ROUND, json!(round))]);
@@ -224,7 +225,7 @@ impl LoopAgentBuilder {
     }
 }
 
-/// ADK's keys for the progress of a workflow agent.
+/// ADK's keys for the position of a workflow agent.
 const CURRENT: &str = "current_sub_agent";
 const ROUND: &str = "times_looped";
 
@@ -236,7 +237,7 @@ fn agent_state<const N: usize>(state: [(&str, Value); N]) -> Map<String, Value> 
 struct WorkflowCheckpoint {
     place: usize,
     round: usize,
-    /// Whether the events record this position already.
+    /// Whether an event has already recorded this position.
     recorded: bool,
     past: Option<Arc<PastEvents>>,
 }
@@ -260,14 +261,14 @@ impl WorkflowCheckpoint {
         }
     }
 
-    /// The events from which the next agent continues; agents after it start from the beginning.
+    /// The events from which the next agent continues. The agents after it start from their beginning.
     fn take_past(&mut self) -> Option<Arc<PastEvents>> {
         self.recorded = false;
         self.past.take()
     }
 }
 
-/// An event of a parallel child, and the channel that reports that it was taken.
+/// An event of a parallel child, and the channel that reports when the event was taken.
 type ChildEvent = (Result<Event>, oneshot::Sender<()>);
 
 impl ParallelAgent {
@@ -283,7 +284,7 @@ impl ParallelAgent {
             if past.is_none() && let Some(event) = context.checkpoint_event(Map::new()) {
                 yield event;
             }
-            // One slot: a child that is ahead waits.
+            // The channel has one slot, so that a child that is ahead has to wait.
             let (sender, mut receiver) = mpsc::channel::<ChildEvent>(1);
             let mut children = Children::of(&context);
             for agent in agents {
@@ -305,14 +306,14 @@ impl ParallelAgent {
                         break;
                     }
                 };
-                // A child that escalates stops its siblings; a child of a child does not.
+                // A child that escalates stops its siblings. If a child of a child escalates, they go on.
                 let ends = !event.is_partial() && event.actions.escalate == Some(true) && names.contains(&event.author);
                 yield event;
                 if ends {
                     cut = Some(Ok(()));
                     break;
                 }
-                // A child that has ended in the meantime does not wait.
+                // Sending fails if the child has ended in the meantime. Nobody waits then.
                 let _ = taken.send(());
             }
             if let Some(outcome) = cut {
@@ -327,8 +328,8 @@ impl ParallelAgent {
     }
 }
 
-/// The tasks of agents that run in parallel, and their uncommitted changes. Dropping it ends both, the tasks at their
-/// next await.
+/// The tasks of agents that run in parallel, and their uncommitted changes. Dropping this value drops the changes and
+/// ends each task at its next await.
 struct Children {
     tasks: JoinSet<()>,
     layers: GroupGuard,
@@ -339,8 +340,8 @@ impl Children {
         Self { tasks: JoinSet::new(), layers: GroupGuard::new(context) }
     }
 
-    /// Stops the tasks, and returns when none of their code runs any more, nor that of agents which they run in
-    /// parallel, and none of their changes is visible.
+    /// Stops the tasks. Once this returns, their code and the code of agents that they run in parallel has ended, and
+    /// none of their changes is visible.
     async fn shut_down(mut self) {
         self.tasks.shutdown().await;
         self.layers.group().ended().await;

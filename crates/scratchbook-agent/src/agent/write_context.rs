@@ -1,4 +1,4 @@
-//! The contexts of a run that are passed to callbacks and tools: writable state, artifacts and actions.
+//! The contexts of a run that callbacks and tools receive: writable state, artifacts and actions.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 
-/// A run as a callback sees it: a [`ReadonlyContext`] with writable state.
+/// A run, as a callback receives it: a [`ReadonlyContext`] with writable state.
 ///
 /// The context is an owned handle that can be cloned and moved into async blocks. Changes and actions go into the event
-/// that this callback contributes to.
+/// to which this callback contributes.
 #[derive(Clone, Debug)]
 pub struct CallbackContext {
     readonly: ReadonlyContext,
@@ -41,8 +41,8 @@ impl CallbackContext {
         &self.state
     }
 
-    /// Saves an artifact, records its version in the event, and returns the version. After several saves of one
-    /// artifact the event has the largest version.
+    /// Saves an artifact, records its version in the event, and returns the version. If one artifact is saved several
+    /// times, the event records the largest version.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl CallbackContext {
         self.readonly.invocation.load_artifact(filename).await
     }
 
-    /// The names of all artifacts that the session sees.
+    /// The names of all artifacts that the session can load.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl CallbackContext {
         self.readonly.invocation.artifacts()?.list_artifact_versions(self.session_key(), filename).await
     }
 
-    /// Ends the loop around the agent after this iteration.
+    /// Ends the loop that runs the agent, after this iteration.
     pub fn escalate(&self) {
         self.layer.actions().escalate = Some(true);
     }
@@ -96,7 +96,7 @@ impl Deref for CallbackContext {
     }
 }
 
-/// A run as one tool call sees it: a callback's context, and the call.
+/// A run, as one tool call receives it: a callback's context, and the call.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
     context: CallbackContext,
@@ -115,7 +115,7 @@ impl ToolContext {
         self
     }
 
-    /// The id of the call.
+    /// The id of the tool call.
     #[must_use]
     pub fn function_call_id(&self) -> &str {
         &self.function_call_id
@@ -127,9 +127,9 @@ impl ToolContext {
         self.confirmation.as_ref()
     }
 
-    /// Asks the user to confirm this call when the tool has returned. The returned value is passed to the model in the
-    /// meantime. When the user has answered, the tool runs again, with the answer in
-    /// [`tool_confirmation`](Self::tool_confirmation). The payload has further fields for the user to fill in.
+    /// Asks the user to confirm this call after the tool has returned. Until the user answers, the model works with the
+    /// returned value. Then the tool runs again, with the answer in [`tool_confirmation`](Self::tool_confirmation). The
+    /// payload has further fields for the user to fill in.
     ///
     /// ```
     /// use scratchbook::agent::{FunctionTool, ToolContext};
@@ -152,17 +152,17 @@ impl ToolContext {
         self.context.layer.actions().requested_tool_confirmations.insert(id, json!(request));
     }
 
-    /// Hands the conversation to another agent when the tool has returned.
+    /// Hands the conversation to another agent after the tool has returned.
     pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
         self.context.layer.actions().transfer_to_agent = Some(agent_name.into());
     }
 
-    /// Sets the agent's answer, which ends its turn when the tool has returned.
+    /// Sets the agent's answer, which ends the agent's turn after the tool has returned.
     pub(crate) fn set_model_response(&self, answer: Value) {
         self.context.layer.actions().set_model_response = Some(answer.into());
     }
 
-    /// Shows the tool's response as it is: the model does not summarize it.
+    /// Leaves the tool's response as it is: the model is not called to summarize it.
     pub fn skip_summarization(&self) {
         self.context.layer.actions().skip_summarization = Some(true);
     }

@@ -1,4 +1,4 @@
-//! The models, tools and coded agents that files may name.
+//! The models, tools and agents from code that configuration files may name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +13,8 @@ type ModelSource = dyn Fn(&str) -> Result<Option<Arc<dyn Llm>>> + Send + Sync;
 
 /// The models, tools and agents that an [Agent Config](crate::config::load_agent) may name.
 ///
-/// A dotted name, as Python programs use it, is looked up as it is and then by its last part: `my_lib.tools.roll_die`
-/// finds the tool `roll_die`.
+/// A dotted name, as in Python programs, is looked up as a whole first and then by its last part:
+/// `my_lib.tools.roll_die` finds the tool `roll_die`.
 #[derive(Clone, Default)]
 pub struct AgentCatalog {
     models: BTreeMap<String, Arc<dyn Llm>>,
@@ -26,7 +26,7 @@ pub struct AgentCatalog {
 }
 
 impl AgentCatalog {
-    /// An empty catalog.
+    /// Creates an empty catalog.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -39,7 +39,7 @@ impl AgentCatalog {
         self
     }
 
-    /// Calls this function for models that were not added by name. It returns `None` for an unknown name.
+    /// Sets a function that returns models which were not added by name. It returns `None` for an unknown name.
     #[must_use]
     pub fn models_from(
         mut self,
@@ -49,21 +49,21 @@ impl AgentCatalog {
         self
     }
 
-    /// The model for agents that name none, if no agent above them names one.
+    /// Sets the model for an agent if neither the agent's file nor that of an agent above it names one.
     #[must_use]
     pub fn default_model(mut self, name: impl Into<String>) -> Self {
         self.default_model = Some(name.into());
         self
     }
 
-    /// The model for all agents, whatever their files name, for example to try another one.
+    /// Sets the model of all agents, whatever model their files name, for example to try another one.
     #[must_use]
     pub fn model_for_all(mut self, name: impl Into<String>) -> Self {
         self.model_for_all = Some(name.into());
         self
     }
 
-    /// Adds a tool, by the name it declares.
+    /// Adds a tool under the name that it declares.
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Self {
         let name = tool.declaration().name.clone();
@@ -71,7 +71,7 @@ impl AgentCatalog {
         self
     }
 
-    /// Adds an agent that files can name as a sub-agent, with `code: NAME`.
+    /// Adds an agent that files can name as a sub-agent, by `code: NAME`.
     #[must_use]
     pub fn agent(mut self, name: impl Into<String>, agent: impl Agent) -> Self {
         self.agents.insert(name.into(), Arc::new(agent));
@@ -80,7 +80,7 @@ impl AgentCatalog {
 
     /// # Errors
     ///
-    /// `NotFound` lists the known models. An error of the function for models is returned.
+    /// `NotFound` lists the known models. An error of the function for models is returned unchanged.
     pub(super) fn find_model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn Llm>> {
         let Some(name) = self.model_for_all.as_deref().or(name).or(self.default_model.as_deref()) else {
             return Err(Error::invalid(format!("the agent '{agent}' has no model; name one, or in an agent above it")));
@@ -119,7 +119,7 @@ impl AgentCatalog {
     }
 }
 
-/// Shows names only, since a model may hold a key.
+/// Shows only names, since a model may contain an API key.
 impl fmt::Debug for AgentCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentCatalog")
@@ -132,7 +132,7 @@ impl fmt::Debug for AgentCatalog {
     }
 }
 
-/// Looks up a name that may have dots.
+/// Looks up a name that may contain dots.
 fn find<T: ?Sized>(known: &BTreeMap<String, Arc<T>>, name: &str) -> Option<Arc<T>> {
     let last = name.rsplit('.').next().unwrap_or(name);
     known.get(name).or_else(|| known.get(last)).map(Arc::clone)

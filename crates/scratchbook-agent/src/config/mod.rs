@@ -17,10 +17,10 @@ use file::{AgentClass, AgentFile, Reference};
 /// The file that makes a folder an app, as in ADK.
 const ROOT: &str = "root_agent.yaml";
 
-/// The file of an agent in Python, which ADK hosts as well.
+/// The file that makes a folder a Python agent, which ADK hosts as well.
 const PYTHON: &str = "agent.py";
 
-/// The maximum depth of nested agents. It ends a circle of files.
+/// The maximum depth of nested agents. It stops files that name each other in a circle.
 const MAX_DEPTH: usize = 32;
 
 /// Reads an agent from a file of ADK's Agent Config, together with the sub-agents that it names by file.
@@ -42,13 +42,13 @@ const MAX_DEPTH: usize = 32;
 /// # Errors
 ///
 /// `NotFound` if a file does not exist, or if the catalog lacks a model, tool or agent; `InvalidArgument` with line and
-/// column if a file is not an Agent Config; `Unsupported` for a field of ADK's that has no meaning here.
+/// column if a file is not an Agent Config; `Unsupported` for a field of ADK that has no meaning here.
 pub fn load_agent(file: &Path, catalog: &AgentCatalog) -> Result<Arc<dyn Agent>> {
     Loader { catalog, open: Vec::new() }.load(file, None)
 }
 
-/// Reads every app of a folder: each folder in it that has a `root_agent.yaml` is an app with the folder's name. If the
-/// given folder has a `root_agent.yaml` itself, it is the only app. Folders with an agent in Python, an `agent.py`, are
+/// Reads all apps in a folder. Each subfolder with a `root_agent.yaml` is an app with the subfolder's name. If the
+/// given folder itself has a `root_agent.yaml`, it is the only app. Subfolders with a Python agent, an `agent.py`, are
 /// skipped, and a warning is logged for each.
 ///
 /// # Errors
@@ -78,11 +78,11 @@ fn left_out(folder: &Path) -> String {
     format!("{} is a Python agent ({PYTHON}); only {ROOT} can be hosted here", folder.display())
 }
 
-/// Folders with agents, in byte order.
+/// Folders with agents, sorted by their bytes.
 #[derive(Default)]
 struct Folders {
     apps: Vec<PathBuf>,
-    /// Folders with agents in Python.
+    /// Folders with Python agents.
     python: Vec<PathBuf>,
 }
 
@@ -123,7 +123,7 @@ fn app_name(folder: &Path) -> Result<String> {
     )))
 }
 
-/// Builds agents from files, and tracks which files are being built.
+/// Builds agents from files, and keeps track of the files that are being built.
 struct Loader<'a> {
     catalog: &'a AgentCatalog,
     open: Vec<PathBuf>,

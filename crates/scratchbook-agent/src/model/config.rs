@@ -25,7 +25,7 @@ pub struct GenerateContentConfig {
     /// The temperature of sampling, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Samples from the likeliest tokens that together have this probability.
+    /// Samples from the smallest set of the likeliest tokens whose probabilities add up to this value.
     #[serde(alias = "top_p", skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// Samples from this number of the likeliest tokens.
@@ -55,7 +55,7 @@ pub struct GenerateContentConfig {
     /// The seed of sampling. The same seed gives the same answer, as far as the model supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// The answer's MIME type, such as `application/json`.
+    /// The MIME type of the answer, such as `application/json`.
     #[serde(alias = "response_mime_type", skip_serializing_if = "Option::is_none")]
     pub response_mime_type: Option<String>,
     /// The kinds of answers, such as `TEXT` and `IMAGE`.

@@ -1,4 +1,4 @@
-//! Models: requests, responses, and the trait between them.
+//! Models: the trait, requests and responses.
 
 mod config;
 mod scripted;
@@ -18,7 +18,7 @@ use scratchbook_core::event::Event;
 pub use config::GenerateContentConfig;
 pub use scripted::ScriptedLlm;
 
-/// A model's responses to one request: partial ones while it streams, then the whole.
+/// A model's responses to one request: if it streams, partial ones first, and then the whole answer.
 pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmResponse>> + Send>>;
 
 /// A language model.
@@ -71,23 +71,23 @@ pub struct LlmRequest {
     pub system_instruction: Option<String>,
     /// The conversation.
     pub contents: Vec<Content>,
-    /// The tools that it may call.
+    /// The tools that the model may call.
     pub tools: Vec<FunctionDeclaration>,
     /// The JSON Schema of the answer.
     pub output_schema: Option<Value>,
-    /// How it generates the answer.
+    /// How the model generates the answer.
     pub config: GenerateContentConfig,
     /// Whether partial responses are wanted.
     pub stream: bool,
 }
 
-/// A tool as declared to a model.
+/// A tool, as it is declared to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionDeclaration {
     /// The tool's name.
     pub name: String,
-    /// What the tool does, for the model.
+    /// What the tool does, written for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters_json_schema: Value,
@@ -98,11 +98,11 @@ pub struct FunctionDeclaration {
 pub struct LlmResponse {
     /// The answer: text, function calls, data.
     pub content: Option<Content>,
-    /// Whether this is a piece of an answer that is still coming; `false` for the whole after its pieces, as in ADK.
+    /// Whether this is a piece of an unfinished answer. After the pieces, the whole answer has `false`, as in ADK.
     pub partial: Option<bool>,
     /// Whether the model's turn ends here.
     pub turn_complete: Option<bool>,
-    /// Why the model stopped, such as `STOP` or `MAX_TOKENS`.
+    /// The reason why the model stopped, such as `STOP` or `MAX_TOKENS`.
     pub finish_reason: Option<String>,
     /// The kind of failure, such as `SAFETY`.
     pub error_code: Option<String>,
@@ -127,25 +127,25 @@ pub struct LlmResponse {
 }
 
 impl LlmResponse {
-    /// A whole answer of text.
+    /// Creates a whole answer of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: Some(Content::model(text)), finish_reason: Some("STOP".to_owned()), ..Self::default() }
     }
 
-    /// A piece of a text answer that is still coming.
+    /// Creates a piece of a text answer that is not finished.
     #[must_use]
     pub fn piece(text: impl Into<String>) -> Self {
         Self { content: Some(Content::model(text)), partial: Some(true), ..Self::default() }
     }
 
-    /// An answer that calls one tool.
+    /// Creates an answer that calls one tool.
     #[must_use]
     pub fn call(name: impl Into<String>, args: Value) -> Self {
         Self::calls([(name, args)])
     }
 
-    /// An answer that calls several tools at once. Arguments that are not JSON objects are replaced by none.
+    /// Creates an answer that calls several tools at once. Arguments that are not a JSON object are left out.
     #[must_use]
     pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
         let parts = calls.into_iter().map(|(name, args)| {

@@ -14,7 +14,8 @@ type Script = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
 
 /// A model with a script: fixed answers, or a function of the request.
 ///
-/// If streaming is requested, text arrives word by word before the whole, unless the script streams itself.
+/// If streaming is requested, text arrives word by word before the whole answer, unless the script provides its own
+/// stream.
 ///
 /// ```
 /// use scratchbook::model::{LlmResponse, ScriptedLlm};
@@ -33,7 +34,7 @@ pub struct ScriptedLlm {
 }
 
 impl ScriptedLlm {
-    /// A model that gives these answers, one per request. A request after the last one is an error.
+    /// Creates a model that gives these answers, one per request. A request after the last answer is an error.
     #[must_use]
     pub fn new<R: Into<LlmResponse>>(turns: impl IntoIterator<Item = R>) -> Self {
         let turns: VecDeque<_> = turns.into_iter().map(Into::into).collect();
@@ -47,13 +48,13 @@ impl ScriptedLlm {
         })
     }
 
-    /// A model whose answer is a function of the request.
+    /// Creates a model that computes its answer from the request.
     #[must_use]
     pub fn from_fn(script: impl Fn(&LlmRequest) -> Result<LlmResponse> + Send + Sync + 'static) -> Self {
         Self::from_stream(move |request| stream::iter(word_by_word(script(request), request.stream)))
     }
 
-    /// A model whose answers are streams, with pieces, pauses and failures of your choice.
+    /// Creates a model whose answers are streams, with any pieces, pauses and failures.
     ///
     /// ```
     /// use futures_util::stream;
@@ -73,7 +74,7 @@ impl ScriptedLlm {
         Self { script: Arc::new(move |request| Box::pin(script(request))), requests: Arc::default() }
     }
 
-    /// The requests so far.
+    /// The requests that the model has received so far.
     #[must_use]
     pub fn requests(&self) -> Vec<LlmRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()

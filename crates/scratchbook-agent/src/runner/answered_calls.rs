@@ -14,11 +14,11 @@ use scratchbook_core::event::Event;
 pub(super) struct AnsweredCalls {
     /// The run that made the calls.
     pub(super) run: Option<String>,
-    /// The agents that made the calls, each with the message's parts for it.
+    /// The agents that made the calls, each with the parts of the message that answer them.
     pub(super) callers: Vec<Caller>,
-    /// Whether the message answers open requests for confirmations. Nobody else may answer them in the meantime.
+    /// Whether the message answers open requests for confirmations. No other message may answer them in the meantime.
     pub(super) confirms: bool,
-    /// Whether everything in the message was said before and has been carried out.
+    /// Whether the session already contains all answers of the message, and they have been carried out.
     pub(super) is_settled: bool,
 }
 
@@ -27,19 +27,19 @@ pub(super) struct AnsweredCalls {
 pub(super) struct Caller {
     pub(super) agent: String,
     pub(super) branch: Option<String>,
-    /// The parts of the message that answer it. Parts that answer no call are with the first caller.
+    /// The parts of the message that answer this agent. Parts that answer no call are added to the first agent.
     pub(super) parts: Vec<Part>,
 }
 
 impl AnsweredCalls {
-    /// The calls that a message answers, by ADK's rule: all of them belong to one run.
+    /// Finds the calls that a message answers, by ADK's rule: all of them belong to one run.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` if a call is not among the events or has another name, if the calls belong to several runs, if
     /// the tool itself answers a call, if a confirmation is invalid, comes with text or is answered in two ways, or if
     /// the message makes calls itself; `Conflict` if a confirmation was given before and its call has no response yet;
-    /// `FailedPrecondition` if the confirmation was requested elsewhere.
+    /// `FailedPrecondition` if the confirmation was requested by another run or agent.
     pub(super) fn of(message: &Content, events: &[Arc<Event>]) -> Result<Self> {
         refuse_calls(message)?;
         if message.function_responses().next().is_none() {
@@ -55,7 +55,7 @@ impl AnsweredCalls {
         reader.finish()
     }
 
-    /// Refuses a message that answers two agents on one branch: only one of them at a time can continue the run.
+    /// Refuses a message that answers two agents on one branch, since only one of them at a time can continue the run.
     pub(super) fn check_branches(&self) -> Result<()> {
         for (place, caller) in self.callers.iter().enumerate() {
             if let Some(other) = self.callers[..place].iter().find(|other| other.branch == caller.branch) {
@@ -108,9 +108,9 @@ struct MessageReader<'a> {
     confirmations: BTreeMap<&'a str, ToolConfirmation>,
     /// The parts that answer no call.
     others: Vec<Part>,
-    /// Whether a confirmation is repeated whose call has its response.
+    /// Whether the message repeats a confirmation whose call already has its response.
     repeats: bool,
-    /// Whether a call is answered that is not a request for a confirmation.
+    /// Whether the message answers a call that is not a request for a confirmation.
     answers_tool: bool,
 }
 
@@ -147,7 +147,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Refuses a call of another run than that of the calls before it.
+    /// Refuses a call that belongs to another run than the calls before it.
     fn check_run(&mut self, id: &'a str, event: &Event) -> Result<()> {
         match &self.answered.run {
             None => {
@@ -184,7 +184,8 @@ impl<'a> MessageReader<'a> {
     fn finish(self) -> Result<AnsweredCalls> {
         let mut answered = self.answered;
         if (answered.confirms || self.repeats) && !self.others.is_empty() {
-            // The call's response comes later, and a model is shown both together: it would not see the other parts.
+            // The confirmed call's response comes later, and a model sees only the answer and the response together. It
+            // would not see the other parts.
             return Err(Error::invalid(
                 "a message that confirms a call can say nothing else; say it in another message",
             ));
@@ -205,7 +206,7 @@ fn refuse_calls(message: &Content) -> Result<()> {
     Err(Error::invalid(format!("a user's message cannot call '{name}'; say something, or answer a call")))
 }
 
-/// Refuses an answer to a call that its tool answers.
+/// Refuses an answer to a call that the tool itself answers.
 fn check_long_running(id: &str, call: &FunctionCall, event: &Event) -> Result<()> {
     if event.long_running_tool_ids.as_ref().is_some_and(|ids| ids.contains(id)) {
         return Ok(());
@@ -233,7 +234,7 @@ fn find<'a>(id: &str, events: &'a [Arc<Event>]) -> Result<(usize, &'a FunctionCa
     })
 }
 
-/// The response with the name of its call.
+/// The response, with the name of its call added.
 fn named(part: &Part, response: &FunctionResponse, id: &str, call: &FunctionCall) -> Result<Part> {
     if response.name.is_some() && response.name != call.name {
         let [given, called] = [&response.name, &call.name].map(|name| name.as_deref().unwrap_or_default());
@@ -246,8 +247,8 @@ fn named(part: &Part, response: &FunctionResponse, id: &str, call: &FunctionCall
     Ok(part)
 }
 
-/// The progress of a request since the user's last message with other content. A confirmation left behind by that
-/// message is open again.
+/// The progress of a request since the user's last message with other content. If that message ignored a confirmation,
+/// the request is open again.
 fn progress_now(request: &FunctionCall, later: &[Arc<Event>]) -> ConfirmationProgress {
     let of = |events: &[Arc<Event>]| progress(request, events.iter().map(Arc::as_ref));
     match of(later) {

@@ -1,4 +1,4 @@
-//! The start of a run: the user's message is stored, and the agents that act on it are chosen.
+//! Starts a run: stores the user's message and chooses the agents that act on it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -21,7 +21,7 @@ pub(super) type StartedAgents = Vec<(Arc<dyn Agent>, InvocationContext)>;
 
 /// A run that is resumed.
 struct ResumedRun {
-    /// The session up to the message with which the run began.
+    /// The session's events up to the message with which the run began.
     begin: Events,
     message: Option<Content>,
 }
@@ -40,7 +40,7 @@ impl RunnerCore {
             let session = self.session(&key, &request).await?;
             let seq = session.seq();
             match self.try_start(session, &key, &request, permit).await {
-                // Another process may have answered the same call in the meantime: the session is read again.
+                // Another process may have answered the same call in the meantime, so the session is read again.
                 Err(error) if error.kind() == ErrorKind::Conflict && seen != Some(seq) => {
                     seen = Some(seq);
                     let Some(pause) = pauses.next() else {
@@ -61,7 +61,7 @@ impl RunnerCore {
         permit: &Arc<RunPermit>,
     ) -> Result<StartedAgents> {
         let message = request.message.as_ref();
-        // Most messages answer no call, so the events are not needed.
+        // Most messages answer no call. The events are not needed for them.
         let looks_up = message.is_none_or(|message| message.function_responses().next().is_some());
         let live = |events: &Events| if looks_up { live(events) } else { Vec::new() };
         let events = live(session.events());
@@ -103,7 +103,7 @@ impl RunnerCore {
         let events = live(context.session().events());
         Ok(match earlier {
             Some(_) if ended && answered.callers.is_empty() => Vec::new(),
-            // An answer that comes after the run has ended goes to the agent that asked.
+            // If an answer arrives after the run has ended, the agent that asked receives it.
             Some(earlier) if !ended => {
                 let agent = Arc::clone(self.tree.next_agent(&earlier.begin));
                 let past = earlier.past(&events, context.invocation_id());
@@ -114,8 +114,8 @@ impl RunnerCore {
         })
     }
 
-    /// Appends the user's message: one event for each branch that it answers. Without a message and changes, the run
-    /// continues from the session as it is.
+    /// Appends the user's message, as one event for each branch that it answers. If there is neither a message nor a
+    /// change, the run continues from the session as it is.
     async fn append_message(
         &self,
         context: &InvocationContext,
@@ -147,7 +147,7 @@ impl RunnerCore {
             event
         });
         if answered.confirms {
-            // This is rare, and its future would make every run's larger.
+            // This path is rare. Without the box, its future would make the future of every run larger.
             return Box::pin(self.confirm(context, events.collect(), answered, permit)).await;
         }
         for event in events {
@@ -156,8 +156,8 @@ impl RunnerCore {
         Ok(())
     }
 
-    /// The agents whose calls are answered, each on the branch of its calls; else the one that receives the next
-    /// message.
+    /// The agents whose calls are answered, each on the branch of its calls; if there are none, the agent that receives
+    /// the next message.
     fn agents_to_run(
         &self,
         context: &InvocationContext,
@@ -172,7 +172,7 @@ impl RunnerCore {
         if found.is_empty() {
             found.push((self.tree.next_agent(context.session().events()), None));
         }
-        // The root is never on a branch.
+        // The root agent is never on a branch.
         let is_root = |agent: &Arc<dyn Agent>| agent.name() == self.tree.root().name();
         let started = |(agent, branch): (&Arc<dyn Agent>, Option<_>)| {
             let context = context.for_first_agent(agent.name());
@@ -184,7 +184,7 @@ impl RunnerCore {
     /// Reads as much of the session as the run needs.
     async fn session(&self, key: &SessionKey, request: &RunRequest) -> Result<Session> {
         let config = &request.config.get_session_config;
-        // An answer may refer to any call, and a run without a message may have anything left to do.
+        // An answer may refer to any call, and a run without a message may have to finish anything.
         let is_said = request.message.as_ref().is_some_and(|message| message.function_responses().next().is_none());
         let overlap = self.compactor.as_ref().and_then(|compactor| compactor.overlap());
         let found = match overlap.filter(|_| is_said && is_unlimited(config)) {
@@ -202,7 +202,7 @@ impl RunnerCore {
         }
         let create = CreateSessionConfig::default().with_session_id(key.session_id());
         match self.sessions.create_session(key.app_name(), key.user_id(), create).await {
-            // Another process or another runner created it first.
+            // Another process or another runner was faster to create the session.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 self.sessions.get_session(key, config).await?.ok_or_else(|| no_session(key))
             }
@@ -212,7 +212,7 @@ impl RunnerCore {
 }
 
 impl ResumedRun {
-    /// Finds the message with which a run began; the last one if the run was started more than once.
+    /// Finds the message with which a run began. If the run was started more than once, it is the last such message.
     fn find(id: &str, events: &[Arc<Event>], key: &SessionKey) -> Result<Self> {
         let of_run = |event: &Arc<Event>| event.invocation_id == id;
         let first = events.iter().position(of_run);
@@ -223,7 +223,7 @@ impl ResumedRun {
         Ok(Self { begin, message: events[place].content.clone().filter(|_| is_said(&events[place])) })
     }
 
-    /// The events of the run after that message.
+    /// The run's events after the message with which it began.
     fn past(&self, events: &[Arc<Event>], id: &str) -> Arc<PastEvents> {
         let since = events.get(self.begin.len()..).unwrap_or_default();
         Arc::new(PastEvents::new(since.iter().filter(|event| event.invocation_id == id).cloned().collect()))

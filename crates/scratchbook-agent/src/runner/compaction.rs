@@ -11,38 +11,40 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{AppendOptions, Capability, GetSessionConfig, no_session};
 use scratchbook_core::state::StateDelta;
 
-/// How often a summary is appended again if others append at the same time.
+/// How many times a summary is appended at most, if other writers append at the same time.
 const ATTEMPTS: usize = 5;
 
-/// Whether an event only carries a summary, which is for later requests and not for the run's reader.
+/// Whether an event only carries a summary. Such an event is for later requests, and the run's reader does not receive
+/// it.
 pub(super) fn is_summary(event: &Event) -> bool {
     event.actions.compaction.is_some() && event.content.is_none()
 }
 
 impl RunnerCore {
-    /// Appends a summary. If that fails, the summary is dropped: the events are still there, and the run goes on.
+    /// Appends a summary. If that fails, the summary is dropped: its events are still in the session, and the run goes
+    /// on.
     pub(super) async fn commit_summary(
         &self,
         context: &InvocationContext,
         summary: Event,
         permit: Option<&Arc<RunPermit>>,
     ) {
-        // This is rare, and its future would make every run's larger.
+        // This path is rare. Without the box, its future would make the future of every run larger.
         if let Err(error) = Box::pin(self.try_commit_summary(context, summary, permit)).await {
             // The error's text may name the session, which does not belong in a log.
             tracing::warn!(kind = error.kind().as_str(), "a summary was dropped");
         }
     }
 
-    /// A summary names its events by their times. So no event that came later may have the time of the last one, or
-    /// rewind any of them.
+    /// Appends a summary unless a newer event makes it wrong. A summary names its events by their times, so no newer
+    /// event may have the time of its last event, or rewind one of its events.
     async fn try_commit_summary(
         &self,
         context: &InvocationContext,
         mut summary: Event,
         permit: Option<&Arc<RunPermit>>,
     ) -> Result<()> {
-        // A summary belongs to the session, wherever in the run it was made.
+        // A summary belongs to the session, not to the place in the run where it was made.
         summary.node_info.path.clear();
         if !self.sessions.capabilities().has(Capability::Conflicts) {
             return self.commit_unguarded(context, summary, permit).await;
@@ -70,9 +72,9 @@ impl RunnerCore {
         Err(Error::new(ErrorKind::Conflict, "others append to the session all the time; the next run sums up"))
     }
 
-    /// Appends a summary to a store without optimistic locking, right after checking which events came in the meantime.
-    /// If an event arrives between the check and the append, with a time before the end of the summary, agents no
-    /// longer see it; it stays in the session.
+    /// Appends a summary to a store without optimistic locking, right after checking the events that came in the
+    /// meantime. If another event arrives between the check and the append and its time lies before the end of the
+    /// summary, agents no longer see that event. It stays in the session.
     async fn commit_unguarded(
         &self,
         context: &InvocationContext,
@@ -86,7 +88,7 @@ impl RunnerCore {
         let known = session.events().iter().take(context.compacting().map_or(0, RunCompaction::known));
         let known: HashSet<_> = known.map(|event| event.id.as_str()).collect();
         let is_known = |event: &&Arc<Event>| known.contains(event.id.as_str());
-        // Events before the first one that the run has read are not new, unless the run has read none.
+        // Events before the first one that the run has read are old. If the run has read none, all events are new.
         let is_before = |event: &&Arc<Event>| !known.is_empty() && !is_known(event);
         let later = now.events().iter().skip_while(is_before).filter(|event| !is_known(event));
         check(later, &summary)?;
@@ -96,7 +98,7 @@ impl RunnerCore {
     }
 }
 
-/// Refuses a summary that would cover other events than it was made of.
+/// Refuses a summary that would cover other events than those it was made from.
 fn check<'a>(mut later: impl Iterator<Item = &'a Arc<Event>>, summary: &Event) -> Result<()> {
     let spoils = |event: &&Arc<Event>| {
         let actions = &event.actions;

@@ -1,5 +1,5 @@
-//! The Runner takes a message, lets an agent act on it, and appends the events that the agent yields. Nothing else
-//! appends an agent's events.
+//! The Runner takes a message, lets an agent act on it, and appends the events that the agent yields. It is the only
+//! code that appends an agent's events.
 
 mod answered_calls;
 mod begin;
@@ -94,14 +94,14 @@ pub struct RunnerBuilder {
 }
 
 impl RunnerBuilder {
-    /// Sets where artifacts are stored. Without it, saving one is an error.
+    /// Sets the service that stores artifacts. Without a service, saving an artifact is an error.
     #[must_use]
     pub fn artifacts(mut self, artifacts: impl ArtifactService) -> Self {
         self.artifacts = Some(Arc::new(artifacts));
         self
     }
 
-    /// Creates a missing session instead of refusing the run.
+    /// Creates the session of a run if it does not exist. Without this, the run is refused.
     #[must_use]
     pub fn auto_create_session(mut self) -> Self {
         self.auto_create_session = true;
@@ -110,14 +110,14 @@ impl RunnerBuilder {
 
     /// Summarizes the events of long sessions, so that requests stay short.
     ///
-    /// A summary is made before a model call, or after the last event of a run. The run's stream then ends when the
-    /// summary is stored, while the session's next run may already begin. A summary is an event of the session with the
-    /// text in its [`compaction`](scratchbook_core::event::EventActions::compaction); a run does not yield it. If no
-    /// summary can be made, a warning is logged and the run goes on.
+    /// A summary is made before a model call or after the last event of a run. After the last event, the run's stream
+    /// ends only once the summary is stored, but the session's next run may already begin. A summary is an event of the
+    /// session with its text in [`compaction`](scratchbook_core::event::EventActions::compaction); a run does not yield
+    /// it. If no summary can be made, a warning is logged and the run goes on.
     ///
-    /// With a rule [by tokens](EventsCompactionConfig::by_tokens), a run reads only the events of its session that the
-    /// last summary does not cover, and its agents see no others, unless [`RunConfig::get_session_config`] sets how
-    /// much is read.
+    /// With a rule [by tokens](EventsCompactionConfig::by_tokens), a run reads only the events that the last summary
+    /// does not cover, and its agents see no others. [`RunConfig::get_session_config`] can set how much is read
+    /// instead.
     #[must_use]
     pub fn events_compaction(mut self, config: EventsCompactionConfig) -> Self {
         self.events_compaction = Some(config);
@@ -126,21 +126,22 @@ impl RunnerBuilder {
 
     /// Makes runs resumable, like ADK's `ResumabilityConfig`. Agents then record their progress in events
     /// ([`agent_state`](scratchbook_core::event::EventActions::agent_state),
-    /// [`end_of_agent`](scratchbook_core::event::EventActions::end_of_agent)), and two kinds of requests resume a run.
-    /// A request with its id and no message continues where its events end, in any process. A request that answers its
-    /// calls continues the whole run, for example the rest of a [`SequentialAgent`](crate::agent::SequentialAgent).
-    /// While an agent waits for responses to its calls, its model is not called.
+    /// [`end_of_agent`](scratchbook_core::event::EventActions::end_of_agent)). Two kinds of requests resume a run. A
+    /// request with the run's id and no message continues where the run's events end, in any process. A request that
+    /// answers calls of the run continues the whole run, for example the rest of a
+    /// [`SequentialAgent`](crate::agent::SequentialAgent). While an agent waits for responses to its calls, its model
+    /// is not called.
     ///
-    /// A tool whose call has no response among the events runs again. Tools therefore run **at least once** and must
-    /// tolerate that; so must callbacks before an agent's turn. `temp:` state is lost. Agents that have ended do not
-    /// run again.
+    /// A tool runs again if its call has no response among the events. Tools therefore run **at least once** and must
+    /// tolerate running again; the same holds for callbacks before an agent's turn. `temp:` state is lost. Agents that
+    /// have ended do not run again.
     #[must_use]
     pub fn resumable(mut self) -> Self {
         self.resumable = true;
         self
     }
 
-    /// Sets where the spans of runs go, and what exported spans say.
+    /// Sets where the spans of runs are sent, and what exported spans contain.
     #[must_use]
     pub fn tracing(mut self, tracing: TraceConfig) -> Self {
         self.tracing = tracing;
@@ -180,7 +181,7 @@ impl RunnerBuilder {
 }
 
 impl Runner {
-    /// Starts building a runner for an app, with its root agent and its session service.
+    /// Creates a builder for a runner of an app, with its root agent and its session service.
     #[must_use]
     pub fn builder(app_name: impl Into<String>, agent: impl Agent, sessions: impl SessionService) -> RunnerBuilder {
         RunnerBuilder {
@@ -220,27 +221,28 @@ impl Runner {
         self.inner.artifacts.as_ref()
     }
 
-    /// Runs the agent on a session with a message, a state delta, or both; without either, on the session as it is. The
-    /// stream yields the agent's events as they are committed. Nothing happens until it is polled. Needs a Tokio
-    /// runtime.
+    /// Runs the agent on a session, with a message, a state delta, or both. Without either, the run continues from the
+    /// session as it is. The stream yields the agent's events as they are committed. Nothing happens until the stream
+    /// is polled. Needs a Tokio runtime.
     ///
     /// The stream ends with an error
     ///
-    /// - if the session does not exist, or the run to be resumed does not (`NotFound`);
+    /// - if the session does not exist, or a run to be resumed does not exist (`NotFound`);
     /// - if another run of the session is active and waiting is not wanted (`Conflict`);
     /// - if the run was started inside a run of its own session (`FailedPrecondition`);
     /// - if the message answers a call that the session does not have, answers calls of several runs, or makes calls
     ///   itself (`InvalidArgument`);
     /// - if the agent or its model fails. The event before the error then reports the failure.
     ///
-    /// A [confirmation](crate::tool::ToolConfirmation) is accepted once, across all processes, and the confirmed call
-    /// runs once for it. When that call has its response, sending the confirmation again does nothing: no event is
-    /// stored, and the stream is empty. Before that, it is refused (`Conflict`), since the tool may still be running
-    /// elsewhere. If it is not, a run without a message runs it again.
+    /// A [confirmation](crate::tool::ToolConfirmation) is accepted once across all processes, and the confirmed call
+    /// runs once for it. Once that call has its response, sending the confirmation again does nothing: no event is
+    /// stored, and the stream is empty. Before that, the repeated confirmation is refused (`Conflict`), since the tool
+    /// may still be running in another process. If no process runs it any more, a run without a message runs the tool
+    /// again.
     ///
-    /// A run waits for the previous run of its session. Code inside a run waits for itself if it starts another run of
-    /// the same session in its own task and awaits it, or if it keeps a stream unread while it waits for the next. Use
-    /// [`WhenBusy::Refuse`] there.
+    /// A run waits for the previous run of its session. Code inside a run therefore waits for ever if it starts another
+    /// run of the same session in its own task and awaits it. The same happens to code that waits for the next run
+    /// while it holds a stream that it does not read. Use [`WhenBusy::Refuse`] in such code.
     #[must_use]
     pub fn run(&self, user_id: &str, session_id: &str, request: impl Into<RunRequest>) -> EventStream {
         let inner = Arc::clone(&self.inner);
@@ -257,7 +259,7 @@ impl Runner {
                 while let Some(item) = events.next().await {
                     let (event, failure) = match item {
                         Ok(event) => (Some(event), None),
-                        // A caller's own agent that failed, or an agent that panicked, has not reported the failure.
+                        // The failure is not reported yet if an agent of the application failed or any agent panicked.
                         Err(error) => ((!error.is_reported()).then(|| failure_event(&context, &error)), Some(error)),
                     };
                     match event {
@@ -265,8 +267,8 @@ impl Runner {
                         Some(event) => match inner.commit(&context, event, &permit).await {
                             Ok(event) => yield event,
                             Err(error) => {
-                                // The agent cannot report it. If the report cannot be stored either, the error alone is
-                                // returned.
+                                // The agent cannot report this error. If the report cannot be stored either, only the
+                                // error is returned.
                                 let report = failure_event(&context, &error);
                                 if let Ok(report) = inner.commit(&context, report, &permit).await {
                                     yield report;
@@ -281,7 +283,7 @@ impl Runner {
                     }
                 }
             }
-            // The run is over. Only a reader that reads to the end waits for the summary.
+            // The run is over. A reader waits for the summary only if it reads the stream to its end.
             drop(permit);
             if let Some((context, compacting)) = last.as_ref().and_then(|last| Some((last, last.compacting()?)))
                 && let Some(summary) = compacting.after_run(context).await
@@ -293,7 +295,8 @@ impl Runner {
 }
 
 impl RunnerCore {
-    /// Appends an event and returns it as stored. A piece of a streamed answer is returned without `temp:` changes.
+    /// Appends an event and returns it as stored. If it is a piece of a streamed answer, it is returned without `temp:`
+    /// changes.
     async fn commit(&self, context: &InvocationContext, event: Event, permit: &Arc<RunPermit>) -> Result<Event> {
         self.commit_with(context, event, permit, AppendOptions::default()).await
     }
@@ -306,7 +309,7 @@ impl RunnerCore {
         options: AppendOptions,
     ) -> Result<Event> {
         add_metadata(&mut event, &context.run_config().custom_metadata);
-        // With an id and a time of its own, the append can be retried.
+        // The event needs its own id and time, so that the append can be retried.
         if event.id.is_empty() {
             event.id = self.environment.new_id();
         }
@@ -329,8 +332,8 @@ impl RunnerCore {
         Ok(Event::clone(&committed.event))
     }
 
-    /// Appends in a separate task: dropping the run neither cancels the append nor lets the session's next run begin
-    /// before it is complete.
+    /// Appends an event in a separate task. Dropping the run then does not cancel the append, and the session's next
+    /// run cannot begin before the append is complete.
     async fn append(
         &self,
         key: SessionKey,
@@ -355,7 +358,7 @@ impl RunnerCore {
     }
 }
 
-/// Adds a run's metadata to an event. If both have a key, the event's value wins.
+/// Adds a run's metadata to an event. If both have the same key, the event's value is kept.
 fn add_metadata(event: &mut Event, of_run: &Map<String, Value>) {
     if of_run.is_empty() {
         return;

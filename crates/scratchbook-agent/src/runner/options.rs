@@ -6,32 +6,32 @@ use scratchbook_core::content::Content;
 use scratchbook_core::session::GetSessionConfig;
 use scratchbook_core::state::StateDelta;
 
-/// A run's input: a message, state changes, or both. Without either, the run continues from the session as it is.
+/// The input of a run: a message, state changes, or both. Without either, the run continues from the session as it is.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {
     /// The user's message.
     pub message: Option<Content>,
-    /// State changes that are committed with the message; its `temp:` keys are visible during the whole run.
+    /// State changes that are committed with the message. Its `temp:` keys are visible during the whole run.
     pub state_delta: StateDelta,
-    /// The run's id; if it is absent or empty, one is generated. A message that answers calls continues the run that
-    /// made them, under that run's id, whatever this field says; the rule is ADK's. Without a message, and if runs are
-    /// [resumable](crate::runner::RunnerBuilder::resumable), this run is resumed.
+    /// The run's id. If it is absent or empty, an id is generated. A message that answers calls continues the run that
+    /// made them, under that run's id, whatever this field contains; the rule is ADK's. If there is no message and runs
+    /// are [resumable](crate::runner::RunnerBuilder::resumable), the run with this id is resumed.
     pub invocation_id: Option<String>,
-    /// Whether the id belongs to a new run, so that no run is resumed.
+    /// Whether the id belongs to a new run. If so, no run is resumed.
     pub is_new: bool,
-    /// How the run is done.
+    /// The configuration of the run.
     pub config: RunConfig,
 }
 
 impl RunRequest {
-    /// A request with a message.
+    /// Creates a request with a message.
     #[must_use]
     pub fn message(message: impl Into<Content>) -> Self {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// A request with state changes and no message: an event without content.
+    /// Creates a request with state changes and no message. They are stored in an event without content.
     #[must_use]
     pub fn state_delta(delta: StateDelta) -> Self {
         Self::default().with_state_delta(delta)
@@ -51,14 +51,14 @@ impl RunRequest {
         self
     }
 
-    /// Sets an id that no run of the session has yet, for callers that need to know the id in advance.
+    /// Sets an id that no run of the session has used, for callers that need to know the id in advance.
     #[must_use]
     pub fn with_new_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
         self.is_new = true;
         self.with_invocation_id(invocation_id)
     }
 
-    /// Sets how the run is done.
+    /// Sets the configuration of the run.
     #[must_use]
     pub fn with_config(mut self, config: RunConfig) -> Self {
         self.config = config;
@@ -72,23 +72,24 @@ impl<C: Into<Content>> From<C> for RunRequest {
     }
 }
 
-/// How a run is done.
+/// The configuration of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunConfig {
-    /// Whether answers arrive in pieces, as partial events, before the whole.
+    /// Whether answers arrive in pieces, as partial events, before the whole answer.
     pub streaming: bool,
-    /// The maximum number of model calls; 500 by default, as in ADK. With 0 the run may make none.
+    /// The maximum number of model calls; 500 by default, as in ADK. With 0 the run may not call a model.
     pub max_llm_calls: usize,
     /// What happens if another run of the session is active.
     pub when_busy: WhenBusy,
-    /// How much of the session is read for the run. By default it is everything, or the events after the last summary
-    /// if [events are summarized](crate::runner::RunnerBuilder::events_compaction) by tokens.
+    /// How much of the session the run reads. The default is the whole session. If [events are
+    /// summarized](crate::runner::RunnerBuilder::events_compaction) by tokens, the default is the events after the last
+    /// summary.
     pub get_session_config: GetSessionConfig,
-    /// Whether instruction templates may insert values of secret keys; they may not by default.
+    /// Whether instruction templates may insert values of secret keys. By default they may not.
     pub secrets_in_templates: bool,
-    /// Metadata stored with every event of the run, the user's included. If an event has a key itself, its own value
-    /// stays.
+    /// Metadata that is stored with every event of the run, including the user's. If an event already has a key, it
+    /// keeps its own value.
     pub custom_metadata: Map<String, Value>,
 }
 
@@ -106,7 +107,7 @@ impl Default for RunConfig {
 }
 
 impl RunConfig {
-    /// Lets answers arrive in pieces before the whole.
+    /// Makes answers arrive in pieces before the whole answer.
     #[must_use]
     pub fn with_streaming(mut self) -> Self {
         self.streaming = true;
@@ -120,7 +121,7 @@ impl RunConfig {
         self
     }
 
-    /// Sets how much of the session is read for the run, such as the last 50 events of a long one. The agents see no
+    /// Sets how much of the session the run reads, such as the last 50 events of a long session. The agents see no
     /// other events.
     #[must_use]
     pub fn with_get_session_config(mut self, config: GetSessionConfig) -> Self {
@@ -155,7 +156,7 @@ impl RunConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenBusy {
-    /// Waits for it to end; runs follow each other in order.
+    /// Waits until the other run has ended. Waiting runs start in the order in which they came.
     #[default]
     Queue,
     /// Refuses the run, with `Conflict`.

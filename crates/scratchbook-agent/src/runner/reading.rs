@@ -1,5 +1,5 @@
-//! How much of a session a run reads: if there are summaries, only the events after the last one, however long the
-//! session is.
+//! Decides how much of a session a run reads. If there are summaries, the run reads only the events after the last one,
+//! however long the session is.
 
 use std::collections::HashSet;
 
@@ -8,13 +8,13 @@ use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{Events, GetSessionConfig, Session, SessionKey, SessionService};
 
-/// The number of events that are read first. The rest of a long conversation after its summary is rarely longer.
+/// The number of events that are read first. A conversation rarely has more events after its last summary.
 const FIRST: usize = 100;
 
 /// The parts of a session that a run needs in addition to the events that no summary covers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed<'a> {
-    /// How many invocations before the end of the last summary.
+    /// How many invocations before the end of the last summary are needed.
     pub(super) overlap: usize,
     /// The agents that may have the conversation.
     pub(super) tree: &'a AgentTree,
@@ -25,8 +25,8 @@ pub(super) fn is_unlimited(config: &GetSessionConfig) -> bool {
     config.num_recent_events.is_none() && config.after_timestamp.is_none() && config.cursor.is_none()
 }
 
-/// Reads a session from the last summary that covers everything before it, and further back as far as needed; the whole
-/// session if there is no such summary.
+/// Reads a session from the last summary that covers everything before it, and as much before that summary as needed.
+/// If there is no such summary, the whole session is read.
 pub(super) async fn from_last_summary(
     sessions: &dyn SessionService,
     key: &SessionKey,
@@ -38,7 +38,7 @@ pub(super) async fn from_last_summary(
     };
     let mut events = session.events().clone();
     if events.len() >= FIRST && events.iter().any(|event| event.seq.is_none()) {
-        // A store without event numbers has no pages either.
+        // A store without event numbers has no pages, so the whole session is read.
         return sessions.get_session(key, config).await;
     }
     let mut begun = None;
@@ -65,7 +65,7 @@ pub(super) async fn from_last_summary(
 }
 
 impl Needed<'_> {
-    /// Whether these events suffice, so that no earlier one has to be read.
+    /// Whether these events are enough, so that no earlier one has to be read.
     fn is_met(&self, events: &Events, first: &Event) -> bool {
         let Some(last) = covered_from_the_beginning(events, first) else {
             return false;
@@ -78,7 +78,7 @@ impl Needed<'_> {
             whole &= event.function_responses().filter_map(|response| response.id.as_deref()).all(known);
             whole &= event.actions.rewind_before_invocation_id.is_none();
         }
-        // The first of the invocations may have begun earlier.
+        // The first invocation among these events may have begun earlier.
         let invocations: HashSet<_> = events.iter().take(last + 1).map(|event| &event.invocation_id).collect();
         whole && invocations.len() > self.overlap && self.tree.decides(events)
     }

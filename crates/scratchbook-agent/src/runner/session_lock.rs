@@ -16,11 +16,11 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::SessionKey;
 
 tokio::task_local! {
-    /// The innermost run that the polled code is part of.
+    /// The innermost run that contains the code being polled.
     static CURRENT: Arc<RunPermit>;
 }
 
-/// The locks of sessions. A session without runs takes no memory.
+/// The locks of sessions. A session without active runs takes no memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionLocks {
     queues: Arc<Mutex<HashMap<SessionKey, Queue>>>,
@@ -33,10 +33,10 @@ struct Queue {
     users: usize,
 }
 
-/// The permit of a run on its session, released when the last copy is dropped.
+/// A run's permit for its session. It is released when its last copy is dropped.
 #[derive(Debug)]
 pub(crate) struct RunPermit {
-    /// Released before the queue entry.
+    /// This field is dropped before the queue entry.
     semaphore_permit: Option<OwnedSemaphorePermit>,
     entry: QueueEntry,
     outer: Option<Arc<Self>>,
@@ -50,12 +50,12 @@ struct QueueEntry {
 }
 
 impl SessionLocks {
-    /// Waits for the session's lock, or refuses.
+    /// Waits for the session's lock, or refuses the run.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` inside a run of the same session, which would wait for itself; `Conflict` if another run is
-    /// active and waiting is not wanted.
+    /// `FailedPrecondition` inside a run of the same session, since the run would wait for itself; `Conflict` if
+    /// another run is active and waiting is not wanted.
     pub(super) async fn begin(&self, key: &SessionKey, when_busy: WhenBusy) -> Result<Arc<RunPermit>> {
         let outer = CURRENT.try_with(Arc::clone).ok();
         if self.is_inside(key, outer.as_ref()) {
@@ -118,7 +118,7 @@ impl Drop for QueueEntry {
     }
 }
 
-/// A stream whose code knows the run that it is part of.
+/// Makes the code of a stream part of a run.
 pub(super) fn in_run(permit: Arc<RunPermit>, events: EventStream) -> EventStream {
     Box::pin(InRun { permit, events })
 }
@@ -137,7 +137,7 @@ impl Stream for InRun {
     }
 }
 
-/// A future for a new task that stays part of the current run.
+/// Makes a future for a new task part of the current run.
 pub(crate) fn inherit_run<F: Future<Output = ()> + Send + 'static>(
     future: F,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {

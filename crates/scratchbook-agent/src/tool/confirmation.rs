@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 
-/// A tool call's request for consent, and the user's answer to it.
+/// A tool call's request for the user's consent, and the user's answer.
 ///
-/// A tool requests it with [`FunctionTool::require_confirmation`](crate::tool::FunctionTool::require_confirmation) or
-/// [`ToolContext::request_confirmation`](crate::agent::ToolContext::request_confirmation). The run then ends with a
+/// A tool requests consent with [`FunctionTool::require_confirmation`](crate::tool::FunctionTool::require_confirmation)
+/// or [`ToolContext::request_confirmation`](crate::agent::ToolContext::request_confirmation). The run then ends with a
 /// call of [`CALL_NAME`](Self::CALL_NAME), whose arguments are `originalFunctionCall` and `toolConfirmation`. The user
-/// answers with a function response that has the id of that call:
+/// answers with a function response that has the same id as this call:
 ///
 /// ```
 /// use scratchbook::agent::ToolConfirmation;
@@ -38,7 +38,7 @@ pub struct ToolConfirmation {
 }
 
 impl ToolConfirmation {
-    /// The name of the call that requests a confirmation, which is ADK's.
+    /// The name of the call that requests a confirmation. ADK uses the same name.
     pub const CALL_NAME: &str = "adk_request_confirmation";
 
     /// Reads a user's answer: the confirmation itself or, as ADK's clients send it, its JSON text under `response`.

@@ -43,12 +43,12 @@ pub struct FunctionTool {
     declaration: FunctionDeclaration,
     long_running: bool,
     confirmation: Confirmation,
-    /// Whether arguments can be parsed as the function's.
+    /// Whether the arguments can be parsed as the function's argument type.
     is_valid: fn(&Map<String, Value>) -> bool,
     function: Box<Function>,
 }
 
-/// The function with its arguments still to be parsed.
+/// The function, which receives arguments that are not parsed yet.
 type Function = dyn Fn(Map<String, Value>, ToolContext) -> BoxFuture<'static, Result<Value>> + Send + Sync;
 
 /// Which calls need the user's consent.
@@ -62,7 +62,7 @@ enum Confirmation {
 type Condition = dyn Fn(&Map<String, Value>) -> bool + Send + Sync;
 
 impl FunctionTool {
-    /// A tool with this name; the description is for the model.
+    /// Creates a tool with this name. The description is for the model.
     #[must_use]
     pub fn new<A, F, Fut, R>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
     where
@@ -90,8 +90,8 @@ impl FunctionTool {
         Self { declaration, long_running: false, confirmation: Confirmation::None, is_valid, function }
     }
 
-    /// Shows the model this JSON Schema instead of the one derived from the arguments' type. The model's arguments must
-    /// still parse as that type.
+    /// Shows the model this JSON Schema instead of the one derived from the arguments' type. The arguments that the
+    /// model sends must still parse as that type.
     ///
     /// ```
     /// use scratchbook::agent::{FunctionTool, Tool, ToolContext};
@@ -110,9 +110,9 @@ impl FunctionTool {
         self
     }
 
-    /// Marks the tool as long-running: its answer comes later, as a function response in another message. The function
-    /// returns a first answer, such as `{"status": "pending"}`; `()` or any other `null` means that there is none yet.
-    /// The model is instructed not to call the tool again in the meantime, in ADK's words.
+    /// Marks the tool as long-running: its final answer comes later, as a function response in another message. The
+    /// function itself returns a first answer, such as `{"status": "pending"}`. If it returns `()` or any other `null`,
+    /// there is no first answer. The model is told in ADK's words not to call the tool again in the meantime.
     #[must_use]
     pub fn long_running(mut self) -> Self {
         self.long_running = true;
@@ -120,16 +120,16 @@ impl FunctionTool {
     }
 
     /// Requires the user's consent for every call. The tool runs when a message confirms the call, see
-    /// [`ToolConfirmation`](crate::tool::ToolConfirmation). If the user rejects the call, its response for the model
-    /// says so.
+    /// [`ToolConfirmation`](crate::tool::ToolConfirmation). If the user rejects the call, the model receives a response
+    /// that says so.
     #[must_use]
     pub fn require_confirmation(mut self) -> Self {
         self.confirmation = Confirmation::All;
         self
     }
 
-    /// Requires the user's consent for calls whose arguments match the predicate. The predicate's
-    /// type is usually that of the function. Arguments that cannot be parsed as the predicate's type need consent, too.
+    /// Requires the user's consent for calls whose arguments match the predicate. The predicate's argument type is
+    /// usually the function's. Arguments that cannot be parsed as this type need consent, too.
     ///
     /// ```
     /// use scratchbook::agent::{FunctionTool, ToolContext};
@@ -181,7 +181,7 @@ impl Tool for FunctionTool {
         Ok(match &self.confirmation {
             Confirmation::None => false,
             Confirmation::All => true,
-            // Invalid arguments are reported by the call itself, which does not run either.
+            // A call with invalid arguments does not run; the call itself reports the error.
             Confirmation::If(predicate) => (self.is_valid)(args) && predicate(args),
         })
     }

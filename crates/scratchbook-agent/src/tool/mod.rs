@@ -23,8 +23,9 @@ pub(crate) use transfer::TransferTool;
 
 /// A tool that a model can call by name, with arguments.
 ///
-/// If a tool fails, the model receives its error, its changes to the state are dropped, and the run goes on. The calls
-/// of one model answer run concurrently. Each sees its own changes at once, and the others' when they have succeeded.
+/// If a tool fails, the model receives the error, the tool's changes to the state are dropped, and the run goes on. The
+/// calls of one model answer run concurrently. Each call sees its own changes at once, and another call's changes once
+/// that call has succeeded.
 #[async_trait]
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// The tool's declaration for the model.
@@ -33,16 +34,16 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// Whether the answer comes later, as a function response in another message.
     fn is_long_running(&self) -> bool;
 
-    /// Runs the tool. An object is the answer as it is, any other value becomes `{"result": value}`. `null` from a
-    /// long-running tool means that there is no answer yet.
+    /// Runs the tool. An object is returned to the model unchanged; any other value becomes `{"result": value}`. If a
+    /// long-running tool returns `null`, there is no answer yet.
     ///
     /// # Errors
     ///
     /// Any error; the model receives its message.
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value>;
 
-    /// Whether a call with these arguments needs the user's consent; never by default. It is called again when the user
-    /// has answered.
+    /// Whether a call with these arguments needs the user's consent; by default, no call does. This method is called
+    /// again after the user has answered.
     ///
     /// # Errors
     ///

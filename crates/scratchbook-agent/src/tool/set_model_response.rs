@@ -1,4 +1,5 @@
-//! `set_model_response`: how a model gives an answer with a schema if it does not support a schema together with tools.
+//! `set_model_response`: the tool with which a model gives its answer if it does not support a schema together with
+//! tools.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -8,11 +9,11 @@ use crate::agent::ToolContext;
 use crate::model::FunctionDeclaration;
 use scratchbook_core::error::Result;
 
-/// The built-in tool of an agent whose answers have a schema that its model cannot be sent directly.
+/// The built-in tool of an agent whose answers have a schema that its model does not accept in a request.
 #[derive(Debug)]
 pub(crate) struct SetModelResponseTool {
     declaration: FunctionDeclaration,
-    /// The argument that holds the answer; `None` if the arguments are the answer.
+    /// The argument that contains the answer; `None` if the arguments as a whole are the answer.
     argument: Option<&'static str>,
     check: fn(&Value) -> Result<()>,
 }
@@ -38,7 +39,8 @@ impl SetModelResponseTool {
     }
 }
 
-/// Arguments are an object. An answer of another type becomes an argument, named as in ADK.
+/// A tool's arguments are an object. An answer of another type is passed in one argument, which has the same name as in
+/// ADK.
 fn argument(schema: &Value) -> Option<&'static str> {
     match schema["type"].as_str() {
         Some("object") => None,
@@ -47,7 +49,7 @@ fn argument(schema: &Value) -> Option<&'static str> {
     }
 }
 
-/// The schema of an object with this one property. Definitions stay at the root, where references expect them.
+/// The schema of an object with only this property. Definitions stay at the root, where references expect them.
 fn within_object(name: &str, mut schema: Value) -> Value {
     let mut of_root = Map::new();
     if let Some(schema) = schema.as_object_mut() {
@@ -77,7 +79,7 @@ impl Tool for SetModelResponseTool {
             Some(argument) => args.shift_remove(argument).unwrap_or_default(),
             None => Value::Object(args),
         };
-        // The model can correct an invalid answer; the wording is ADK's.
+        // The model can correct an invalid answer. The wording is ADK's.
         if let Err(error) = (self.check)(&answer) {
             let message = format!(
                 "Validation Error found:\n{error}\nRecall the set_model_response function correctly, fix the errors, and \

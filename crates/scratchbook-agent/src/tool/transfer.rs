@@ -1,4 +1,4 @@
-//! `transfer_to_agent`: how a model hands the conversation to another agent.
+//! `transfer_to_agent`: the tool with which a model hands the conversation to another agent.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};

@@ -1,16 +1,18 @@
-//! The texts of a model call, as OpenTelemetry's conventions write messages, within a bound.
+//! The texts of a model call, up to a maximum size, in the form that OpenTelemetry's conventions prescribe for
+//! messages.
 
 use serde_json::{Map, Value, json};
 
 use crate::model::{LlmRequest, LlmResponse};
 use scratchbook_core::content::{Content, Part};
 
-/// About how many bytes of a request's messages are kept, and of each other text. The last messages are kept.
+/// The maximum size of a request's messages, and of each other text, in bytes; it is approximate. The last messages are
+/// kept.
 const BYTES: usize = 32 << 10;
-/// How many bytes of one text or value are kept.
+/// The maximum size of a single text or value, in bytes.
 const TEXT: usize = 8 << 10;
 
-/// What is kept of a request. A system instruction that may contain secret values is not.
+/// The texts of a request that are recorded. A system instruction that may contain secret values is left out.
 pub(super) fn of_request(request: &LlmRequest, has_secrets: bool) -> Map<String, Value> {
     let mut left = BYTES;
     let mut messages = Vec::new();
@@ -39,7 +41,7 @@ pub(super) fn of_request(request: &LlmRequest, has_secrets: bool) -> Map<String,
     texts
 }
 
-/// What is kept of the whole answer.
+/// The texts of a whole answer that are recorded.
 pub(super) fn of_response(response: &LlmResponse) -> Value {
     let mut left = BYTES;
     let mut message =
@@ -91,7 +93,7 @@ fn part(part: &Part, left: &mut usize) -> Value {
     }
 }
 
-/// A value, or the beginning of its JSON if it is large.
+/// A value; if it is large, only the beginning of its JSON.
 fn value(value: &Value, left: &mut usize) -> Value {
     let text = value.to_string();
     let most = TEXT.min(*left);

@@ -1,9 +1,9 @@
-//! What a run does, as spans: agents, model calls and tool calls, with their times, in the terms of OpenTelemetry's
+//! Records a run as spans: its agents, model calls and tool calls, with their times, in the terms of OpenTelemetry's
 //! conventions for generative AI.
 //!
-//! Each span goes two ways: to a [`TraceSink`] of your own, with the texts of model calls, and as a `tracing` span with
-//! the target [`TARGET`], from which `tracing-opentelemetry` exports it. Session ids and texts are in the exported spans
-//! only if [`TraceConfig`] says so.
+//! Each span is sent to two places: with the texts of model calls to a [`TraceSink`] that you provide, and as a
+//! `tracing` span with the target [`TARGET`], from which `tracing-opentelemetry` exports it. Exported spans contain
+//! session ids and texts only if [`TraceConfig`] says so.
 
 mod messages;
 mod open;
@@ -20,7 +20,7 @@ pub(crate) use open::{OpenSpan, RunTrace, SpanParent, run};
 /// The target of the `tracing` spans.
 pub const TARGET: &str = "scratchbook_agent::trace";
 
-/// Takes the spans of runs, each when it ends.
+/// Receives the spans of runs, each when it ends.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -50,7 +50,7 @@ pub const TARGET: &str = "scratchbook_agent::trace";
 /// # Ok(()) }
 /// ```
 pub trait TraceSink: fmt::Debug + Send + Sync + 'static {
-    /// Takes a span that has ended. It is called within the run, so it must not block.
+    /// Receives a span that has ended. This is called within the run, so it must not block.
     fn record(&self, span: TraceSpan);
 }
 
@@ -62,34 +62,34 @@ pub struct TraceSpan {
     pub session: SessionKey,
     /// The run's id.
     pub invocation_id: String,
-    /// What was done, and by whom: `invoke_agent NAME`, `generate_content MODEL`, `execute_tool NAME`.
+    /// The operation, and the agent, model or tool: `invoke_agent NAME`, `generate_content MODEL`, `execute_tool NAME`.
     pub name: String,
-    /// The trace; all spans of a run share it.
+    /// The id of the trace. All spans of a run share it.
     pub trace_id: u128,
-    /// The span.
+    /// The id of the span.
     pub span_id: u64,
-    /// The span that it is a part of; `None` for the first agent of a run.
+    /// The id of the span that contains this one; `None` for the first agent of a run.
     pub parent_span_id: Option<u64>,
-    /// When it began, in seconds since 1970.
+    /// When the span began, in seconds since 1970.
     pub start_time: f64,
-    /// When it ended, in seconds since 1970.
+    /// When the span ended, in seconds since 1970.
     pub end_time: f64,
-    /// The attributes, by OpenTelemetry's and ADK's names: `gen_ai.operation.name`, `gen_ai.usage.input_tokens`,
+    /// The attributes, under the names of OpenTelemetry and ADK: `gen_ai.operation.name`, `gen_ai.usage.input_tokens`,
     /// `gcp.vertex.agent.event_id`.
     pub attributes: Map<String, Value>,
-    /// For a model call, its request and its answer: `gen_ai.input.messages`, `gen_ai.system_instructions`,
-    /// `gen_ai.tool.definitions` and `gen_ai.output.messages`. Of a long request it has the last messages.
+    /// The request and the answer of a model call: `gen_ai.input.messages`, `gen_ai.system_instructions`,
+    /// `gen_ai.tool.definitions` and `gen_ai.output.messages`. If the request is long, only its last messages are kept.
     pub texts: Map<String, Value>,
 }
 
-/// Where the spans of runs go, and what they say.
+/// Where the spans of runs are sent, and what exported spans contain.
 #[derive(Clone, Debug, Default)]
 pub struct TraceConfig {
     sink: Option<Arc<dyn TraceSink>>,
     exported: Exported,
 }
 
-/// What exported spans have besides names, times and counts.
+/// The data that exported spans contain in addition to names, times and counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Exported {
     session_ids: bool,

@@ -1,4 +1,4 @@
-//! Spans that have begun. A span ends when it is dropped, so that one of a run that is dropped ends too.
+//! Spans that have begun. A span ends when it is dropped, so spans also end if their run is dropped.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use scratchbook_core::event::Event;
 pub(crate) struct RunTrace {
     config: TraceConfig,
     trace_id: u128,
-    /// Numbers the spans.
+    /// The number of spans so far, from which span ids are made.
     next: AtomicU64,
 }
 
 impl RunTrace {
     pub(crate) fn new(config: TraceConfig) -> Self {
-        // Ids have to differ within this process and from those of others; nobody has to trust them.
+        // Ids have to differ within this process and from those of other processes. They need not be unpredictable.
         let random = || u128::from(RandomState::new().hash_one(0_u8));
         let trace_id = if config.sink.is_some() { random() << 64 | random() } else { 0 };
         Self { config, trace_id, next: AtomicU64::new(0) }
@@ -35,12 +35,12 @@ impl RunTrace {
 
     fn next_id(&self) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        // Spread over all 64 bits, as OpenTelemetry's ids are.
+        // Spreads the number over all 64 bits, as OpenTelemetry's ids are.
         (self.trace_id as u64 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1)
     }
 }
 
-/// The span that others are parts of.
+/// A span that contains other spans.
 #[derive(Clone, Debug)]
 pub(crate) struct SpanParent {
     span_id: u64,
@@ -51,7 +51,7 @@ pub(crate) struct SpanParent {
 #[derive(Debug)]
 pub(crate) struct OpenSpan {
     span: Span,
-    /// What goes to the sink, if there is one.
+    /// The span's record for the sink, if there is a sink.
     recorded: Option<Recorded>,
     exports_texts: bool,
 }
@@ -75,7 +75,7 @@ impl Drop for OpenSpan {
 }
 
 impl OpenSpan {
-    /// Begins a span: an operation, and the name of the agent, the model or the tool.
+    /// Begins a span for an operation of the agent, the model or the tool with this name.
     fn begin(context: &InvocationContext, operation: &'static str, name: &str) -> Self {
         let trace = context.trace();
         let parent = context.span_parent();
@@ -170,18 +170,18 @@ impl OpenSpan {
         span
     }
 
-    /// What others are parts of.
+    /// This span, as the one that contains others.
     pub(crate) fn as_parent(&self) -> SpanParent {
         let span_id = self.recorded.as_ref().map_or(0, |recorded| recorded.span.span_id);
         SpanParent { span_id, span: self.span.clone() }
     }
 
-    /// The span for code that runs within it.
+    /// The `tracing` span, for code that runs within it.
     pub(crate) fn span(&self) -> Span {
         self.span.clone()
     }
 
-    /// Notes the whole answer of a model.
+    /// Records the whole answer of a model.
     pub(crate) fn answered(&mut self, response: &LlmResponse) {
         if let Some(reason) = &response.finish_reason {
             let reason = reason.to_lowercase();
@@ -210,7 +210,7 @@ impl OpenSpan {
         }
     }
 
-    /// Ends the span now, though more may be noted of it.
+    /// Ends the span now. More data can still be added to it.
     pub(crate) fn end(&mut self) {
         if let Some(recorded) = self.recorded.as_mut().filter(|recorded| !recorded.has_ended) {
             recorded.span.end_time = recorded.environment.now();
@@ -218,12 +218,12 @@ impl OpenSpan {
         }
     }
 
-    /// Notes the event that tells of it.
+    /// Records the id of the event that contains the result.
     pub(crate) fn told_by(&mut self, event: &Event) {
         self.keep("gcp.vertex.agent.event_id", event.id.as_str().into());
     }
 
-    /// Notes a failure, by its kind: a message may quote the conversation.
+    /// Records a failure by its kind only, since a message may quote the conversation.
     pub(crate) fn failed(&mut self, error: &Error) {
         self.span.record("otel.status_code", "ERROR");
         self.set("error.type", error.public_kind().as_str().into());
@@ -233,7 +233,7 @@ impl OpenSpan {
         self.exports_texts && !self.span.is_disabled()
     }
 
-    /// Sets an attribute of both spans.
+    /// Sets an attribute both of the record for the sink and of the `tracing` span.
     fn set(&mut self, name: &'static str, value: Value) {
         match (&value, value.as_u64()) {
             (_, Some(number)) => self.span.record(name, number),

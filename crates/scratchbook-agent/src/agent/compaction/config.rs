@@ -1,19 +1,19 @@
-//! When a conversation is summarized, and by which summarizer.
+//! Configures when a conversation is summarized, and by which summarizer.
 
 use std::sync::Arc;
 
 use super::EventsSummarizer;
 use scratchbook_core::error::{Error, Result};
 
-/// When the events of a session are summarized, so that requests stay within a model's limits. The events stay in the
-/// session; requests contain the summary instead.
+/// Sets when the events of a session are summarized, so that requests stay within a model's limits. The events stay in
+/// the session; requests contain the summary instead.
 ///
 /// At least one of two rules is needed:
 ///
-/// - [By tokens](Self::by_tokens): when a request has become too long, all events but the last ones are summarized,
-///   together with earlier summaries. There is one summary at a time, so neither requests nor what a run reads of the
-///   session grows any further.
-/// - [By invocations](Self::by_invocations): after a number of invocations, these are summarized together with a few
+/// - [By tokens](Self::by_tokens): when a request has become too long, one summary replaces all events except the last
+///   ones, and all earlier summaries. As there is only one summary at a time, neither the requests nor the events that
+///   a run reads keep growing.
+/// - [By invocations](Self::by_invocations): after a number of invocations, they are summarized together with a few
 ///   earlier ones for context. Every summary stays in the requests.
 ///
 /// ```
@@ -32,12 +32,12 @@ use scratchbook_core::error::{Error, Result};
 pub struct EventsCompactionConfig {
     /// The number of new invocations after which events are summarized.
     pub compaction_interval: Option<usize>,
-    /// How many earlier invocations are summarized again with them.
+    /// How many earlier invocations are summarized again together with the new ones.
     pub overlap_size: Option<usize>,
-    /// The number of tokens in a request at which the earlier events are summarized. The model's last count is
-    /// used, or else an estimate of four characters per token.
+    /// The number of tokens in a request at which the earlier events are summarized. The model's last count is used;
+    /// without a count, the estimate is one token for four characters.
     pub token_threshold: Option<u64>,
-    /// How many of the last events are kept; more if a call would be separated from its response.
+    /// How many of the last events are kept. More are kept if a call would otherwise be separated from its response.
     pub event_retention_size: Option<usize>,
     /// The summarizer; by default an [`LlmEventsSummarizer`](crate::agent::LlmEventsSummarizer) with the root agent's
     /// model.
@@ -45,7 +45,7 @@ pub struct EventsCompactionConfig {
 }
 
 impl EventsCompactionConfig {
-    /// Summarizes before a model call, or after an invocation, if the request has this many tokens.
+    /// Summarizes before a model call or after an invocation, once the request has this many tokens.
     #[must_use]
     pub fn by_tokens(token_threshold: u64, event_retention_size: usize) -> Self {
         Self::default().with_tokens(token_threshold, event_retention_size)
@@ -57,7 +57,7 @@ impl EventsCompactionConfig {
         Self { compaction_interval: Some(compaction_interval), overlap_size: Some(overlap_size), ..Self::default() }
     }
 
-    /// Adds the rule by tokens, which is checked first.
+    /// Adds the rule by tokens. It is checked before the rule by invocations.
     #[must_use]
     pub fn with_tokens(mut self, token_threshold: u64, event_retention_size: usize) -> Self {
         self.token_threshold = Some(token_threshold);

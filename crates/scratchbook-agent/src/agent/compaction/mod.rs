@@ -1,7 +1,7 @@
-//! Summaries in place of events, so that requests stay within a model's limits: when they are made, of which events and
-//! by which summarizer.
+//! Replaces events by summaries, so that requests stay within a model's limits: when a summary is made, of which events
+//! and by which summarizer.
 //!
-//! `history/` decides which events a summary stands for and how requests show it. The rules are ADK's, except for the
+//! `history/` decides which events a summary replaces and how requests show it. The rules are ADK's, except for the
 //! differences that the documentation lists.
 
 mod config;
@@ -53,8 +53,8 @@ impl Compactor {
         Ok(Self { tokens, invocations, summarizer })
     }
 
-    /// How many invocations before the last summary a run has to read. `None` if there can be several summaries, none
-    /// of which covers everything before it.
+    /// How many invocations before the last summary a run has to read. `None` if there can be several summaries and
+    /// none of them covers everything before it.
     pub(crate) fn overlap(&self) -> Option<usize> {
         self.tokens.map(|_| self.invocations.map_or(0, |rule| rule.overlap))
     }
@@ -65,14 +65,14 @@ impl Compactor {
 pub(crate) struct RunCompaction {
     compactor: Arc<Compactor>,
     busy: AtomicBool,
-    /// Whether a summarizer failed; it is not called again in this run.
+    /// Whether a summarizer failed. It is not called again in this run.
     failed: AtomicBool,
     planned: AtomicU64,
-    /// How many events the run knew when the last summary was planned.
+    /// How many events of the session the run had in memory when the last summary was planned.
     known: AtomicUsize,
 }
 
-/// Keeps other branches of the run from summarizing the same events.
+/// While it exists, no other branch of the run summarizes the same events.
 #[derive(Debug)]
 pub(super) struct SummaryPermit<'a>(&'a AtomicBool);
 
@@ -92,14 +92,14 @@ impl RunCompaction {
         self.planned.load(Ordering::Relaxed)
     }
 
-    /// How many events the run's copy of the session had when the last summary was planned.
+    /// How many events of the session the run had in memory when the last summary was planned.
     pub(crate) fn known(&self) -> usize {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// The event of the summary that is due before an agent calls its model, and a permit that keeps other branches
-    /// from making the same summary until it is committed. `estimate` returns the request's tokens if no model has
-    /// counted them.
+    /// Returns the summary that is due before an agent calls its model, as an event, and a permit. Until the summary is
+    /// committed, the permit keeps other branches from making the same one. If no model has counted the request's
+    /// tokens, `estimate` returns their number.
     pub(super) async fn before_model(
         &self,
         context: &InvocationContext,
@@ -111,7 +111,7 @@ impl RunCompaction {
         Some((self.summary(plan, context).await?, busy))
     }
 
-    /// The event of the summary that is due after a run.
+    /// Returns the summary that is due after a run, as an event.
     pub(crate) async fn after_run(&self, context: &InvocationContext) -> Option<Event> {
         let _busy = self.begin()?;
         let by_tokens = self.compactor.tokens.and_then(|rule| by_tokens(rule, context, None, || estimated_of(context)));
@@ -126,7 +126,7 @@ impl RunCompaction {
         free.then(|| SummaryPermit(&self.busy))
     }
 
-    /// Calls the summarizer. If there is no summary, the events stay and the run goes on.
+    /// Calls the summarizer. If it returns no summary, the events stay in the requests and the run goes on.
     async fn summary(&self, plan: SummaryPlan, context: &InvocationContext) -> Option<Event> {
         let (last, known) = {
             let session = context.session();
@@ -138,7 +138,7 @@ impl RunCompaction {
         let asked = catch_panic("the summarizer", self.compactor.summarizer.summarize_events(&plan.events)).await;
         let says_something = |summary: &EventsSummary| !summary.content.text().trim().is_empty();
         let Some(summary) = asked
-            // The error's text may be the model's and repeat the conversation.
+            // The error's text may come from the model and repeat the conversation.
             .inspect_err(|error| {
                 tracing::warn!(events, kind = error.kind().as_str(), "events could not be summed up");
             })
@@ -169,8 +169,8 @@ fn event(plan: SummaryPlan, summary: EventsSummary, context: &InvocationContext)
     }
 }
 
-/// The summary that is due by the token rule: for one agent's requests before a model call, for any agent's after a
-/// run.
+/// The summary that is due by the token rule. Before a model call, only the requests of the calling agent count; after
+/// a run, those of all agents.
 fn by_tokens(
     rule: TokenRule,
     context: &InvocationContext,

@@ -1,4 +1,4 @@
-//! Where events can be cut without separating a call from its response and without summarizing a call that waits.
+//! Finds where events can be cut: no call is separated from its response, and no call that waits is summarized.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::agent::history::CallKey;
 use scratchbook_core::content::FunctionCall;
 use scratchbook_core::event::Event;
 
-/// Calls from a program to its user, made by the framework. A later invocation abandons them.
+/// Calls that the framework makes to ask the program's user. A later invocation abandons them.
 const OF_CLIENT: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
 
 fn calls(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
@@ -25,7 +25,8 @@ fn requested(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
     ids.map(|id| CallKey::Id(id))
 }
 
-/// At most this many of the events, or fewer if the rest would begin with a response to a call among them.
+/// How many of the events are taken: at most `most`, and fewer if the rest would begin with a response to a call among
+/// them.
 pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     if most >= events.len() {
         return most;
@@ -43,12 +44,12 @@ pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     0
 }
 
-/// How many of the events can be summarized at most: every call and request among them is answered among them, and the
-/// events can be cut there. The rule is ADK's.
+/// How many of the events can be summarized at most. Every call and every request among them has to be answered among
+/// them, and the events have to be cut where `is_clean` allows it. The rule is ADK's.
 ///
-/// A call that can never be answered, because the process that ran it is gone, would block summaries for ever. It is
-/// ignored if it is known to be dead: its tool is not long-running, it belongs to an earlier invocation than the last,
-/// and no event of the session answers it.
+/// A call whose process is gone can never be answered, and would block summaries for ever. Such a call is ignored if
+/// three things hold: its tool is not long-running, it belongs to an earlier invocation than the last, and no event of
+/// the session answers it.
 pub(super) fn longest_closed(events: &[&Event], all: &[&Arc<Event>], is_clean: impl Fn(usize) -> bool) -> usize {
     let longest = |dead: &HashSet<CallKey<'_>>| {
         let (mut open, mut longest) = (HashSet::new(), 0);

@@ -1,4 +1,4 @@
-//! Which events are summarized next.
+//! Plans which events are summarized next.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use scratchbook_core::session::micros_of_seconds;
 /// Events to summarize, and the time range of their summary.
 #[derive(Clone, Debug)]
 pub(super) struct SummaryPlan {
-    /// The summarizer's input: events, and summaries that the new one replaces, as events of `model`.
+    /// The summarizer's input: the events, and the summaries that the new one replaces, as events by `model`.
     pub(super) events: Vec<Arc<Event>>,
     pub(super) start: f64,
     pub(super) end: f64,
@@ -29,14 +29,14 @@ pub(super) struct SessionLog<'e, 'a> {
     begun: f64,
     summaries: Vec<Summary<'a>>,
     covered: Vec<bool>,
-    /// The first and the last place of each time.
+    /// The first and the last place in the log of each event time.
     times: HashMap<i64, (usize, usize)>,
 }
 
 impl<'e, 'a> SessionLog<'e, 'a> {
-    /// `live` has the events that are not rewound, oldest first. `seen` is the number up to which all events are known;
-    /// events appended after it would be covered without being read. `begun` is the time of the session's first event,
-    /// even if it was rewound.
+    /// `live` contains the events that are not rewound, oldest first. All events up to the number `seen` are known; a
+    /// summary would cover events appended after it without having read them. `begun` is the time of the session's
+    /// first event, even if it was rewound.
     pub(super) fn new(live: &'e [&'a Arc<Event>], seen: u64, begun: f64) -> Self {
         let summaries = summaries(live, |_| true);
         let covered = covered(&summaries, live.len());
@@ -47,8 +47,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         Self { live, seen, begun, summaries, covered, times }
     }
 
-    /// All events that no summary covers except the last `retention` ones, with the summaries among them. Before an
-    /// agent answers, the message it answers is kept as well.
+    /// A plan for all events that no summary covers, except the last `retention` ones, together with the summaries
+    /// among them. Before an agent answers, the message that it answers is kept as well.
     pub(super) fn all_but(&self, retention: usize, before_answer: bool) -> Option<SummaryPlan> {
         let places: Vec<_> = self.originals(0..self.live.len()).filter(|place| !self.covered[*place]).collect();
         let to_answer = match before_answer {
@@ -59,7 +59,7 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         let most = without_parting_calls(&self.events(&places), most);
         let places = self.closed(&places[..most]);
         let (first, last) = (*places.first()?, *places.last()?);
-        // No covered event is among the places, so each summary lies entirely before the last place or after it.
+        // None of the places is covered, so each summary ends before the last place or begins after it.
         let replaced = || self.summaries.iter().filter(move |summary| summary.covers.end <= last);
         let seeds = replaced().map(|summary| (summary.covers.start, as_words(summary)));
         let mut events: Vec<_> =
@@ -77,7 +77,7 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         self.is_worth(from..last + 1).then(|| SummaryPlan { events, start, end: self.time(last) })
     }
 
-    /// The invocations since the last summary, if they are enough, with some before them.
+    /// A plan for the invocations since the last summary, if they are enough, and for some invocations before them.
     pub(super) fn invocations(&self, rule: InvocationRule) -> Option<SummaryPlan> {
         let after = self.summaries.iter().map(|summary| summary.covers.end).max().unwrap_or_default();
         let invocations = self.by_invocation();
@@ -115,8 +115,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         invocations
     }
 
-    /// As many of the places as can be summarized: known, without a waiting call among them, and ending at a time that
-    /// no later event has, since that event would be covered as well.
+    /// The longest beginning of these places that can be summarized. All its events are known, no call in it waits, and
+    /// no later event has the time of its last one: the summary would cover such an event as well.
     fn closed<'p>(&self, places: &'p [usize]) -> &'p [usize] {
         let is_known = |place: &&usize| self.live[**place].seq.is_none_or(|seq| seq <= self.seen);
         let places = &places[..places.iter().take_while(is_known).count()];
@@ -127,8 +127,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         &places[..longest_closed(&self.events(places), self.live, is_clean)]
     }
 
-    /// Whether a summary of these places can shorten requests. By ADK's rule they must be longer than the last summary,
-    /// since the next one will have about the same length.
+    /// Whether a summary of these places can shorten requests. By ADK's rule the places must be longer than the last
+    /// summary, since the next one will have about the same length.
     fn is_worth(&self, places: Range<usize>) -> bool {
         let Some(last) = self.summaries.last() else {
             return true;
@@ -148,10 +148,10 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         places.iter().map(|place| self.live[*place].as_ref()).collect()
     }
 
-    /// The start time for a summary that begins at a place: the wanted time, unless an event elsewhere has it.
+    /// The start time of a summary that begins at a place: the wanted time, unless an event at another place has it.
     ///
-    /// If the session's first events were rewound, their time is wanted for the events after them, so that the summary
-    /// is seen to cover everything. The same holds for the start time of the previous summary.
+    /// If the session's first events were rewound, the summary of the events after them gets the first event's time, so
+    /// that readers see that it covers everything. It gets the previous summary's start time for the same reason.
     fn start(&self, place: usize, wanted: f64) -> f64 {
         match self.times.get(&micros_of_seconds(wanted)) {
             Some((earliest, _)) if *earliest != place => self.time(place),
@@ -168,7 +168,7 @@ fn content_of<'a>(summary: &Summary<'a>) -> &'a Content {
     &summary.compaction.compacted_content
 }
 
-/// A summary as one of the events that the next summary is made of.
+/// A summary as an event, for the input of the next summary.
 fn as_words(summary: &Summary<'_>) -> Arc<Event> {
     let event = Event::new("model").with_content(content_of(summary).clone());
     let event = event.with_timestamp(summary.compaction.start_timestamp);

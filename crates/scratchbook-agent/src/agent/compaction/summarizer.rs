@@ -1,4 +1,4 @@
-//! Summarizers of events.
+//! Turns events into summaries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use scratchbook_core::event::Event;
 /// Summarizes events.
 #[async_trait]
 pub trait EventsSummarizer: fmt::Debug + Send + Sync + 'static {
-    /// Summarizes events, oldest first; earlier summaries among them are events of `model`. `None` means that there is
-    /// no summary, and the events stay in the requests.
+    /// Summarizes events, oldest first. Earlier summaries among them are events by `model`. `None` means that there is
+    /// no summary; the events then stay in the requests.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl<S: EventsSummarizer + ?Sized> EventsSummarizer for Arc<S> {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct EventsSummary {
-    /// The summary, as words of the agent.
+    /// The summary, as content by the agent.
     pub content: Content,
     /// The tokens that the summarizer used.
     pub usage_metadata: Option<Value>,
@@ -87,10 +87,10 @@ const PROMPT: &str = "The following is a conversation history between a user and
     maintain tool grounding. The rest of the summary should be concise and capture the essence of the \
     interaction.\n\n";
 
-/// How many characters of a call's arguments or of a response are shown.
+/// How many characters of a call's arguments or of a response are included in the prompt.
 const MOST_OF_TOOL: usize = 2000;
 
-/// Calls about credentials between a program and its user, which are not part of the conversation.
+/// The name of calls that ask the program's user for credentials. They are not part of the conversation.
 const OF_CREDENTIALS: &str = "adk_request_credential";
 
 impl LlmEventsSummarizer {

@@ -13,10 +13,10 @@ use scratchbook_core::content::{Content, FunctionResponse, Part};
 use scratchbook_core::event::{Event, EventActions, EventCompaction};
 use scratchbook_core::session::Events;
 
-/// A change of a session.
+/// A change to a session.
 #[derive(Clone, Debug)]
 enum Step {
-    /// The clock moves by this many ticks, forward or back, and an event is appended, with or without a branch.
+    /// Moves the clock by this many ticks, forward or back, and appends an event, with or without a branch.
     Append(i64, Option<&'static str>, What),
     Rewind(usize),
     ByTokens {
@@ -24,7 +24,7 @@ enum Step {
         before_answer: bool,
     },
     ByInvocations(usize, usize),
-    /// google-adk summarizes some consecutive events, whatever they are.
+    /// google-adk summarizes some consecutive events, of any kind.
     ByAnother(usize, usize),
 }
 
@@ -58,12 +58,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Like `step`, and sometimes another program makes a summary.
+/// Like `step`, except that sometimes another program makes a summary.
 fn shared_step() -> impl Strategy<Value = Step> {
     prop_oneof![9 => step(), 1 => (0..30_usize, 0..8_usize).prop_map(|(from, more)| Step::ByAnother(from, more))]
 }
 
-/// A session, and for each summary the ids of the events that went into it, directly or through other summaries.
+/// A session, and the ids of the events that went into each summary, directly or through other summaries.
 #[derive(Default)]
 struct Model {
     events: Vec<Arc<Event>>,
@@ -102,7 +102,7 @@ impl Model {
         plan(SessionLog::new(&live.iter().collect::<Vec<_>>(), u64::MAX, begun))
     }
 
-    /// Some consecutive events, if no other event has the time of the first or the last.
+    /// A plan for some consecutive events, if no other event has the time of the first or the last.
     fn in_a_row(&self, from: usize, more: usize) -> Option<SummaryPlan> {
         let originals: Vec<_> = self.live().into_iter().filter(|event| event.actions.compaction.is_none()).collect();
         let events = originals.get(from..=from + more)?.to_vec();
@@ -218,8 +218,8 @@ fn responses(event: &Event) -> impl Iterator<Item = &str> {
 }
 
 proptest! {
-    /// Every event that is not rewound is in the request, or in a summary that is in the request, and never in both,
-    /// unless it is a call whose response is there.
+    /// Every event that is not rewound is either in the request or in a summary in the request, and never in both. The
+    /// exception is a call whose response is in the request.
     #[test]
     fn no_event_is_lost_that_no_summary_covers(steps in proptest::collection::vec(shared_step(), 1..60)) {
         let model = Model::run(steps);

@@ -1,4 +1,4 @@
-//! The length of a request in tokens, as counted by the model or as estimated by ADK's rule.
+//! The length of a request in tokens: the model's count, or an estimate by ADK's rule.
 
 use std::io;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use scratchbook_core::content::Content;
 use scratchbook_core::event::Event;
 
-/// The prompt tokens of the last request since the last summary, as the model counted them; of one agent's requests, or
-/// of any agent's. The events come latest first.
+/// The model's count of the prompt tokens in the last request since the last summary: a request of one agent, or of
+/// any. The events come latest first.
 pub(super) fn counted<'a>(live: impl Iterator<Item = &'a Arc<Event>>, agent: Option<&str>) -> Option<u64> {
-    // Counts from before a summary belong to a different request.
+    // A count from before a summary belongs to a different request.
     let since = live.filter(|event| event.isolation_scope.is_none());
     let mut since = since.take_while(|event| event.actions.compaction.is_none());
     since.find_map(|event| {
@@ -48,7 +48,7 @@ fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The length of JSON as Python writes it: a space after each comma and colon, and ASCII only.
+/// The length of JSON as Python writes it: with a space after each comma and colon, and in ASCII only.
 fn of_value(value: &Value) -> usize {
     match value {
         Value::Null => 4,
@@ -83,7 +83,7 @@ fn of_text(text: &str) -> usize {
     2 + text.chars().map(escaped).sum::<usize>()
 }
 
-/// How many characters contents take in a request.
+/// How many characters contents have in a request.
 pub(super) fn size<'a>(contents: impl Iterator<Item = &'a Content>) -> usize {
     let mut counter = Characters(0);
     for content in contents {
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn json_is_as_long_as_in_python() {
-        // By `len(json.dumps(value))` of Python 3.11.
+        // The lengths are those of `len(json.dumps(value))` in Python 3.11.
         for (value, length) in [
             (json!({}), 2),
             (json!({"a": [1, 2.5, true, false, null], "b": {"c": "x"}}), 51),

@@ -1,4 +1,4 @@
-//! The authors of calls, by the calls' ids.
+//! Finds the authors of calls by the calls' ids.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ pub(super) fn call_ids<'a>(events: &[&'a Arc<Event>]) -> HashSet<&'a str> {
     events.iter().flat_map(|event| ids(event)).collect()
 }
 
-/// The author of each call; if an id is used more than once, the last.
+/// The author of each call. If several calls have the same id, the last one counts.
 pub(super) fn author_of_calls(events: &[Arc<Event>]) -> HashMap<&str, &str> {
     events.iter().flat_map(|event| ids(event).map(|id| (id, event.author.as_str()))).collect()
 }

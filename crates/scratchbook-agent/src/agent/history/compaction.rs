@@ -1,4 +1,4 @@
-//! Conversations in which summaries replace the events they cover.
+//! Builds conversations in which summaries replace the events they cover.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::summaries::{Summary, summaries};
 use scratchbook_core::content::{FunctionCall, FunctionResponse};
 use scratchbook_core::event::Event;
 
-/// The events from a place on that `sees` accepts, in the order of the log. Events that a summary covers are replaced
-/// by the summary as the agent's own words, at the place of its last event.
+/// The events from a place in the log on that `sees` accepts, in the log's order. A summary replaces the events it
+/// covers: it takes the place of the last of them, as the agent's own words.
 ///
-/// If a response is kept, its call is kept as well, even if it is covered. A summary that covers only events before the
-/// place is left out.
+/// If a response is kept, its call is kept as well, even if a summary covers the call. A summary is left out if it
+/// covers only events before the place.
 pub(in crate::agent) fn compacted(
     live: &[&Arc<Event>],
     from: usize,
@@ -24,7 +24,7 @@ pub(in crate::agent) fn compacted(
         return live[from..].iter().filter(|event| is_seen(event)).map(|event| Arc::clone(event)).collect();
     }
     let covered = covered(&summaries, live.len());
-    // The sort is stable: summaries with the same end stay in the order of the log.
+    // The sort is stable: summaries with the same end keep the order of the log.
     summaries.sort_by_key(|summary| summary.covers.end);
     let mut waiting = summaries.iter().filter(|summary| from == 0 || summary.covers.end > from).peekable();
     let (mut shown, mut hidden) = (Vec::new(), false);
@@ -63,7 +63,7 @@ pub(in crate::agent) fn covered(summaries: &[Summary<'_>], count: usize) -> Vec<
     covered
 }
 
-/// A summary as the agent's own words.
+/// A summary, as words of the agent itself.
 fn words(summary: &Summary<'_>, agent: &str) -> Event {
     let mut content = summary.compaction.compacted_content.clone();
     content.role.get_or_insert_with(|| "model".to_owned());
@@ -75,11 +75,11 @@ fn words(summary: &Summary<'_>, agent: &str) -> Event {
     }
 }
 
-/// Adds back each covered call whose response is not covered, right before the first such response, with the responses
-/// to the other calls of the same event.
+/// Adds back each covered call that has a response outside the summary. The call is placed right before the first such
+/// response, together with the responses to the other calls of its event.
 ///
-/// This happens if a long-running tool has given a first response, which is covered with its call, and a later one. A
-/// response belongs to the last call with its id before it, since ids may be reused.
+/// Such a call exists if a long-running tool first gave a response that is covered with its call, and later another
+/// one. A response belongs to the last call with its id before it, since ids may be reused.
 fn with_calls(shown: Vec<(usize, Arc<Event>)>, seen: &[usize], live: &[&Arc<Event>]) -> Vec<(usize, Arc<Event>)> {
     let present: HashSet<usize> = shown.iter().map(|(place, _)| *place).collect();
     let mut last_call: HashMap<&str, usize> = HashMap::new();

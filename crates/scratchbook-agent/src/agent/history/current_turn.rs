@@ -1,4 +1,4 @@
-//! The current turn, for agents that see no history.
+//! Finds the current turn, for agents that see no history.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::visible::Viewer;
 use scratchbook_core::event::Event;
 
-/// Where the last turn began: with words of the user or of another agent. An answer to a call continues the turn of the
-/// call.
+/// The place at which the last turn began, which is with words of the user or of another agent. An answer to a call
+/// does not begin a turn; it continues the turn of the call.
 pub(super) fn begins_at(events: &[&Arc<Event>], viewer: &Viewer<'_>) -> usize {
-    // The user's answers whose calls have not been reached yet.
+    // The ids of calls that the user has answered and that the search has not reached yet.
     let mut awaited = HashSet::new();
     for (place, event) in events.iter().enumerate().rev() {
         for call in event.function_calls() {
@@ -29,7 +29,7 @@ pub(super) fn begins_at(events: &[&Arc<Event>], viewer: &Viewer<'_>) -> usize {
     events.len()
 }
 
-/// Whether an event hands the conversation over; the next agent answers what was said before it.
+/// Whether an event hands the conversation over. The next agent then answers the words before that event.
 fn hands_over(event: &Event) -> bool {
     event.actions.transfer_to_agent.as_ref().is_some_and(|name| !name.is_empty())
         || event.function_calls().any(|call| call.name.as_deref() == Some("transfer_to_agent"))

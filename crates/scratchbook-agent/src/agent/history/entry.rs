@@ -9,15 +9,15 @@ use scratchbook_core::event::Event;
 pub(super) struct Entry<'a> {
     role: Option<&'a str>,
     said: EntryParts<'a>,
-    /// The event it comes from; `None` for a report of another agent's words.
+    /// The event that the content comes from; `None` for a report of another agent's words.
     event: Option<&'a Event>,
 }
 
 #[derive(Clone, Debug)]
 enum EntryParts<'a> {
-    /// All parts of an event.
+    /// All parts of the event.
     Whole(&'a [Part]),
-    /// Some of its parts, or parts of several events.
+    /// Some of the event's parts, or parts of several events.
     Picked(Vec<&'a Part>),
     /// A report about an event, without calls and responses.
     Quoted(Vec<Part>),
@@ -46,7 +46,7 @@ impl<'a> Entry<'a> {
         (!kept.is_empty()).then(|| self.with_parts(kept))
     }
 
-    /// The parts of its event; none for a report about one.
+    /// The event's own parts; empty for a report about an event.
     pub(super) fn parts(&self) -> impl Iterator<Item = &'a Part> + use<'a, '_> {
         let (whole, picked): (&'a [Part], &[&'a Part]) = match &self.said {
             EntryParts::Whole(parts) => (parts, &[]),
@@ -80,7 +80,7 @@ impl<'a> Entry<'a> {
         self.role
     }
 
-    /// The content. Ids that were generated here are removed unless `client_ids` is set.
+    /// Builds the content. Ids that were generated here are removed unless `client_ids` is set.
     pub(super) fn into_content(self, client_ids: bool) -> Content {
         let own = |part: &Part| if client_ids { part.clone() } else { without_client_id(part) };
         let parts = match self.said {

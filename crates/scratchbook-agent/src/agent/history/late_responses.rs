@@ -1,5 +1,5 @@
-//! Late responses at the end of the conversation. Each is moved next to its call, and the entries in between are left
-//! out, so that the model continues from there.
+//! Moves late responses at the end of the conversation next to their calls, and leaves out the entries in between, so
+//! that the model continues from there.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use super::entry::Entry;
 use super::pairs::{CallKey, merged};
 use scratchbook_core::content::Part;
 
-/// The conversation up to the call that the last entry answers, with each response next to its call.
+/// Cuts the conversation after the call that the last entry answers, and moves each response next to its call.
 pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let [before @ .., last] = &entries[..] else {
         return entries;
@@ -44,7 +44,7 @@ pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
     arranged
 }
 
-/// Whether one entry makes all the calls that it answers: the common case, in which nothing moves.
+/// Whether a single entry makes all the calls that an entry answers. This is the common case, in which nothing moves.
 fn answers_only(answers: &Entry<'_>, calls: &Entry<'_>) -> bool {
     let made: HashSet<_> = calls.calls().filter_map(CallKey::of_call).collect();
     answers.responses().all(|response| CallKey::of_response(response).is_some_and(|key| made.contains(&key)))
@@ -53,15 +53,15 @@ fn answers_only(answers: &Entry<'_>, calls: &Entry<'_>) -> bool {
 /// How a part relates to a call.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
-    /// It answers the call at this place.
+    /// The part answers the call at this place.
     Call(usize),
-    /// It answers a call that is not in the conversation.
+    /// The part answers a call that is not in the conversation.
     NoCall,
-    /// It is not a response.
+    /// The part is not a response.
     NoAnswer,
 }
 
-/// For each part of each entry, the last call before it that it answers.
+/// For each part of each entry, the call that it answers: the last one before it with the same key.
 fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
     let mut last: HashMap<CallKey<'_>, usize> = HashMap::new();
     let mut owners = Vec::with_capacity(entries.len());
@@ -79,7 +79,7 @@ fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
     owners
 }
 
-/// Earlier responses by the place of their call: for each entry after the call, its parts for that call.
+/// The earlier responses to each call, by the call's place: for each later entry, the parts that answer the call.
 fn earlier_answers<'a>(
     entries: &[Entry<'a>],
     owners: &[Vec<Owner>],
@@ -110,7 +110,7 @@ fn earlier_answers<'a>(
     earlier
 }
 
-/// An entry without the responses that are moved; `None` if no call or response is left.
+/// The entry without the responses that are moved; `None` if it has no call or response left.
 fn without_moved<'a>(entry: Entry<'a>, owners: &[Owner], moved: &BTreeMap<usize, Vec<&Part>>) -> Option<Entry<'a>> {
     if !entry.has_responses() {
         return Some(entry);

@@ -1,4 +1,5 @@
-//! The conversation as one agent's model sees it: which events, in whose words and in which order. The rules are ADK's.
+//! Builds the conversation that one agent's model sees: which events, in whose words and in which order. The rules are
+//! ADK's.
 //!
 //! Events are shared until the last step, which builds each content once. Every step visits each event a fixed number
 //! of times.
@@ -31,7 +32,7 @@ pub(crate) use summaries::{covered_from_the_beginning, ends_at_time_of};
 use calls::{author_of_calls, call_ids};
 use visible::Viewer;
 
-/// Prefix of ids that were generated here. Models that do not match responses by id are not sent them.
+/// The prefix of ids that were generated here. Models that do not match responses by id do not receive these ids.
 pub(super) const CLIENT_ID_PREFIX: &str = "adk-";
 
 /// How a conversation is shown.

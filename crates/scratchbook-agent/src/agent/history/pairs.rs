@@ -51,7 +51,8 @@ impl<'a> CallKey<'a> {
     }
 }
 
-/// Removes calls without a response, unless it comes later: a run was interrupted there.
+/// Removes calls without a response, which an interrupted run has left. Calls of long-running tools are kept, since
+/// their responses come later.
 pub(super) fn without_orphaned_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let mut answered: HashSet<&str> = HashSet::new();
     for entry in &entries {
@@ -70,8 +71,8 @@ pub(super) fn without_orphaned_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
     entries.into_iter().filter_map(|entry| entry.retain(is_answered)).collect()
 }
 
-/// Moves each response after its call; of several responses to one call the last is kept. A model's words between two
-/// responses to one call are left out, since the model did not know the second one.
+/// Moves each response right after its call. If a call has several responses, the last one is kept. A model's words
+/// between them are left out, since the model did not know the last response when it wrote them.
 pub(super) fn responses_after_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let Some(answers) = ResponseIndex::of(&entries) else {
         return entries;
@@ -80,7 +81,7 @@ pub(super) fn responses_after_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let mut arranged = Vec::with_capacity(entries.len());
     let mut entries: Vec<_> = entries.into_iter().map(Some).collect();
     for place in 0..entries.len() {
-        // Responses are emitted with their calls: one event may answer calls of several events.
+        // One event may answer the calls of several events, so responses are written together with their calls.
         let Some(entry) = entries[place].take_if(|entry| !entry.has_responses()).filter(|_| !outdated[place]) else {
             continue;
         };
@@ -112,14 +113,14 @@ pub(super) fn merged<'a>(entries: &[&Entry<'a>]) -> Option<Entry<'a>> {
     Some(first.with_parts(parts))
 }
 
-/// The entries that answer each call. An id may be used twice; a response belongs to the last call before it.
+/// The entries that answer each call. If several calls have one id, a response belongs to the last of them before it.
 struct ResponseIndex<'a> {
     /// The places of the responses, by id and place of the call.
     by_call: HashMap<(Option<&'a str>, usize), Vec<usize>>,
 }
 
 impl<'a> ResponseIndex<'a> {
-    /// `None` if there are no responses.
+    /// Returns `None` if there are no responses.
     fn of(entries: &[Entry<'a>]) -> Option<Self> {
         if !entries.iter().any(Entry::has_responses) {
             return None;
@@ -136,7 +137,7 @@ impl<'a> ResponseIndex<'a> {
         for (place, entry) in entries.iter().enumerate() {
             if entry.has_responses() {
                 for id in entry.responses().map(|response| response.id.as_deref()) {
-                    // A response before every call of its id belongs to the first call.
+                    // A response that comes before every call with its id belongs to the first of these calls.
                     if let Some(call) = last.get(&id).or_else(|| first.get(&id)) {
                         by_call.entry((id, *call)).or_default().push(place);
                     }
@@ -148,7 +149,7 @@ impl<'a> ResponseIndex<'a> {
         Some(Self { by_call })
     }
 
-    /// Marks a model's words between two responses to one call of one run.
+    /// Marks a model's words that stand between two responses to the same call of the same run.
     fn outdated(&self, entries: &[Entry<'_>]) -> Vec<bool> {
         let ends = ends_of_replies(entries);
         let mut outdated = vec![false; entries.len()];
@@ -170,8 +171,8 @@ impl<'a> ResponseIndex<'a> {
     }
 }
 
-/// For each place, where the sequence of one run's replies that starts there ends; the place itself if none starts
-/// there.
+/// For each place, the end of the sequence of one run's replies that starts there; the place itself if no sequence
+/// starts there.
 fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
     let mut ends: Vec<usize> = (0..entries.len()).collect();
     for place in (0..entries.len()).rev().filter(|place| is_reply(&entries[*place])) {
@@ -182,7 +183,7 @@ fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
     ends
 }
 
-/// Whether a model said it without making a call.
+/// Whether an entry is a model's words without a call.
 fn is_reply(entry: &Entry<'_>) -> bool {
     let of_model = |event: &Event| event.author != "user" && event.actions.compaction.is_none();
     entry.role() == Some("model")

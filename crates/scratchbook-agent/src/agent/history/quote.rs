@@ -1,7 +1,7 @@
-//! The words and actions of other agents, quoted for an agent.
+//! Quotes the words and actions of other agents for an agent's model.
 //!
-//! Another agent's text could steer the agent that reads it, and tools bring in text from elsewhere. Quoted text
-//! therefore stands between markers, and the first part says that it is data and not instructions. The wording is
+//! Another agent's text could steer the agent that reads it, and tools return text from elsewhere. Quoted text
+//! therefore stands between markers, and the first part says that the text is data and not instructions. The wording is
 //! ADK's, which models are used to.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ use scratchbook_core::event::Event;
 
 const MARKERS: TextMarkers = TextMarkers::QUOTE;
 
-/// The entry for an event; `None` if it adds nothing. `authors` has the author of each call.
+/// The entry for an event; `None` if the event adds nothing. `authors` contains the author of each call.
 pub(super) fn entry<'a>(event: &'a Event, viewer: &Viewer<'_>, authors: &HashMap<&str, &str>) -> Option<Entry<'a>> {
     let content = event.content.as_ref()?;
     if !viewer.is_anothers(event) && !answers_another(event, viewer, authors) {
@@ -29,7 +29,7 @@ pub(super) fn entry<'a>(event: &'a Event, viewer: &Viewer<'_>, authors: &HashMap
     quoted(&event.author, content).map(Entry::quoted)
 }
 
-/// Whether it answers another agent's call. The user may have given the response.
+/// Whether an event answers another agent's call. Such a response may come from the user.
 fn answers_another(event: &Event, viewer: &Viewer<'_>, authors: &HashMap<&str, &str>) -> bool {
     let mut callers = event.function_responses().filter_map(|response| authors.get(response.id.as_deref()?));
     callers.any(|author| *author != viewer.agent && *author != "user")
@@ -62,7 +62,7 @@ fn quoted_part(author: &str, part: &Part) -> Option<Part> {
     }
     if let Some(call) = &part.function_call {
         let name = MARKERS.elide(call.name.as_deref().unwrap_or_default());
-        // Sorted by name, so that the same call is always quoted in the same words.
+        // Arguments are sorted by name, so that the same call is always quoted in the same words.
         let args = call.args.as_ref().map(|args| args.iter().collect::<BTreeMap<_, _>>());
         let args = MARKERS.around(&json(&args));
         return Some(Part::text(format!("[{author}] called tool `{name}` with parameters:\n{args}")));
@@ -73,7 +73,7 @@ fn quoted_part(author: &str, part: &Part) -> Option<Part> {
         let response = MARKERS.around(&json(&response));
         return Some(Part::text(format!("[{author}] `{name}` tool returned result:\n{response}")));
     }
-    // Data cannot be put between markers; the preamble covers it as well.
+    // Data cannot stand between markers. The preamble applies to it as well.
     let is_data = part.inline_data.is_some()
         || part.file_data.is_some()
         || part.executable_code.is_some()

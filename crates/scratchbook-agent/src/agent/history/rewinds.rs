@@ -1,4 +1,4 @@
-//! Removes events that a rewind has taken back.
+//! Leaves out events that a rewind has taken back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ pub(crate) fn live_backward(events: &Events) -> impl Iterator<Item = &Arc<Event>
 #[derive(Clone)]
 struct LiveBackward<'a> {
     events: &'a Events,
-    /// The events before this place are still to come.
+    /// The iterator still has to return the events before this place.
     end: usize,
-    /// The first place of each run; computed at the first rewind.
+    /// The first place of each run, computed at the first rewind.
     first_of_run: Option<HashMap<&'a str, usize>>,
 }
 

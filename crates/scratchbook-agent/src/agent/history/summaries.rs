@@ -1,9 +1,9 @@
-//! Which events a summary covers.
+//! Finds the events that each summary covers.
 //!
-//! A summary names its events by the times of the first and the last one, and google-adk covers every event in that
-//! time range. Clocks repeat and go backwards, so places are used here: a summary covers the events before it in the
-//! log, from the first with its start time to the last with its end time. Events appended later are never covered,
-//! whatever their time.
+//! A summary contains the times of the first and the last event it covers, and google-adk covers every event in that
+//! time range. As clocks repeat and go backwards, this code uses places in the log instead: a summary covers events
+//! before it in the log, from the first with its start time to the last with its end time. Events appended later are
+//! never covered, whatever their time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,7 +18,8 @@ use scratchbook_core::session::{Events, micros_of_seconds};
 pub(in crate::agent) struct Summary<'a> {
     pub(in crate::agent) event: &'a Arc<Event>,
     pub(in crate::agent) compaction: &'a EventCompaction,
-    /// May be empty: its events are not in the log any more, and it stands before the first of these places.
+    /// The range is empty if the events are no longer in the log. The summary then stands before the place where the
+    /// range starts.
     pub(in crate::agent) covers: Range<usize>,
     place: usize,
     first: RangeEnd,
@@ -38,8 +39,8 @@ impl RangeEnd {
     }
 }
 
-/// The summaries that are visible and not contained in another one, in the order of the log. If two cover the same
-/// events, the later one counts.
+/// The visible summaries that no other one contains, in the order of the log. If two cover the same events, the later
+/// one counts.
 pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Event) -> bool) -> Vec<Summary<'a>> {
     let found: Vec<_> = live.iter().enumerate().filter(|(_, event)| is_summary(event) && sees(event)).collect();
     if found.is_empty() {
@@ -47,7 +48,7 @@ pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Ev
     }
     let places = TimeIndex::of(live, found.iter().filter_map(|(_, event)| event.actions.compaction.as_deref()));
     let mut summaries: Vec<_> = found.into_iter().filter_map(|(place, event)| places.resolve(place, event)).collect();
-    // A summary that contains another comes before it.
+    // In this order, a summary comes before all summaries that it contains.
     summaries.sort_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)).then(b.place.cmp(&a.place)));
     let mut reach: Option<RangeEnd> = None;
     summaries.retain(|summary| {
@@ -61,12 +62,12 @@ pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Ev
     summaries
 }
 
-/// The place of the last event that the latest summary from the beginning of the session covers, if that event is here.
-/// `first` is the session's first event.
+/// The place of the last event that is covered by the latest summary from the session's beginning, if `events` contains
+/// it. `first` is the session's first event.
 pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Option<usize> {
     let starts_there = |summary: &EventCompaction| match first.seq {
         Some(1) => micros_of_seconds(summary.start_timestamp) == time_key(first),
-        // The event with which the summary began was pruned.
+        // The event at which the summary began was pruned.
         _ => summary.start_timestamp <= first.timestamp.unwrap_or_default(),
     };
     let end_of = |event: &Event| {
@@ -94,16 +95,16 @@ fn is_summary(event: &Event) -> bool {
     event.actions.compaction.is_some() && event.isolation_scope.is_none()
 }
 
-/// An event's time as it is compared: to the microsecond, which is the precision of google-adk's databases.
+/// An event's time for comparisons, to the microsecond, which is the precision of google-adk's databases.
 pub(in crate::agent) fn time_key(event: &Event) -> i64 {
     micros_of_seconds(event.timestamp.unwrap_or_default())
 }
 
-/// The places of the events that have the times which summaries name.
+/// The places of events by their times, which summaries name.
 struct TimeIndex<'e, 'a> {
     live: &'e [&'a Arc<Event>],
     at: HashMap<i64, Vec<usize>>,
-    /// Whether the log begins later than the session did.
+    /// Whether events at the session's beginning are missing from the log.
     cut: bool,
 }
 
@@ -125,8 +126,8 @@ impl<'e, 'a> TimeIndex<'e, 'a> {
         let (start, end) = (compaction.start_timestamp, compaction.end_timestamp);
         let last = self.named(end).iter().copied().rfind(|last| *last < place);
         let first = self.named(start).iter().copied().find(|first| *first <= last.unwrap_or(place));
-        // In a cut log the missing event was removed. In a complete log another program rounded the time, so events are
-        // compared by time.
+        // If events are missing, the one with this time was removed. In a complete log, another program has rounded the
+        // time, so the events are compared by time.
         let from = match first {
             Some(first) => first,
             None if self.cut => 0,
@@ -143,12 +144,12 @@ impl<'e, 'a> TimeIndex<'e, 'a> {
         Some(Summary { event, compaction, covers, place, first, last })
     }
 
-    /// The places of the events with a time.
+    /// The places of the events with exactly this time.
     fn named(&self, time: f64) -> &[usize] {
         self.at.get(&micros_of_seconds(time)).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The first of these places whose event does not satisfy the condition on its time, or their end.
+    /// The first of these places whose event's time does not satisfy the condition; the end of the places if all do.
     fn until(&self, mut places: Range<usize>, such: impl Fn(f64) -> bool) -> usize {
         let end = places.end;
         let time = |place: usize| self.live.get(place).and_then(|event| event.timestamp);

@@ -1,4 +1,4 @@
-//! Speech of a live session, as text.
+//! Turns the speech of a live session into text.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use scratchbook_core::content::Content;
 use scratchbook_core::event::Event;
 
-/// Turns transcriptions of events without content into text; consecutive pieces are joined.
+/// Turns the transcriptions of events without content into text, and joins consecutive pieces.
 pub(super) fn as_contents(events: Vec<Arc<Event>>) -> Vec<Arc<Event>> {
     if events.iter().all(|event| event.content.is_some()) {
         return events;

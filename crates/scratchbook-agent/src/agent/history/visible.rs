@@ -1,14 +1,14 @@
-//! Which events an agent's model sees.
+//! Decides which events an agent's model sees.
 
 use std::collections::HashSet;
 
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::event::Event;
 
-/// Calls between a program and its user, which models are not shown.
+/// The names of calls that a program and its user exchange. Models do not see them.
 const OF_FRAMEWORK: [&str; 3] = ["adk_framework", "adk_request_credential", "adk_request_confirmation"];
 
-/// The agent that looks at a conversation, and its position in the run.
+/// The agent whose model sees the conversation, and the agent's position in the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Viewer<'a> {
     pub(super) agent: &'a str,
@@ -22,7 +22,7 @@ pub(super) struct Viewer<'a> {
 impl Viewer<'_> {
     /// Whether the agent's model is shown an event.
     pub(super) fn sees(&self, event: &Event) -> bool {
-        // Agents that run isolated from a conversation have one of their own.
+        // An agent that runs isolated has a conversation of its own.
         event.isolation_scope.is_none()
             && says_something(event)
             && self.is_of_branch(event)
@@ -31,14 +31,14 @@ impl Viewer<'_> {
             && !self.is_inside_tool(event)
     }
 
-    /// Whether another agent said it. The agent's own words in a live session count as another's, too, since their
+    /// Whether the words count as another agent's. In a live session this includes the agent's own words, since their
     /// roles are not those of alternating turns.
     pub(super) fn is_anothers(&self, event: &Event) -> bool {
         event.author != "user" && (event.live_session_id.is_some() || event.author != self.agent)
     }
 
-    /// Whether a tool said it to the user while it ran; the model gets the tool's response. Such an event has a branch
-    /// of the tool's own, `TOOL@CALL`, below the agent's.
+    /// Whether a tool wrote the event for the user while it ran. The model receives only the tool's response. Such an
+    /// event is on the tool's own branch, `TOOL@CALL`, below the agent's.
     pub(super) fn is_inside_tool(&self, event: &Event) -> bool {
         let Some(of_event) = event.branch.as_deref().filter(|branch| !branch.is_empty()) else {
             return false;
@@ -53,7 +53,7 @@ impl Viewer<'_> {
         })
     }
 
-    /// A branch sees itself, the branches that led to it, and events without a branch.
+    /// Whether the event is on this branch, on a branch that led to it, or on no branch.
     fn is_of_branch(&self, event: &Event) -> bool {
         let branches = (event.branch.as_deref().unwrap_or_default(), self.branch.unwrap_or_default());
         match branches {
@@ -62,7 +62,8 @@ impl Viewer<'_> {
         }
     }
 
-    /// A user's event that names a node of a workflow is for that node alone.
+    /// Whether the event is a user's message to another node: a message that names a node of a workflow is for that
+    /// node alone.
     fn is_for_another_node(&self, event: &Event) -> bool {
         let path = event.node_info.path.as_str();
         event.author == "user"
@@ -83,7 +84,8 @@ fn says_something(event: &Event) -> bool {
         || event.output_transcription.is_some()
 }
 
-/// Calls and responses are always shown, even among thoughts, and so are parts that a model needs back unchanged.
+/// Whether a part is shown. Calls, responses and parts that a model needs back unchanged always are, even among
+/// thoughts.
 fn is_visible(part: &Part) -> bool {
     let wanted_back = part.function_call.is_some()
         || part.function_response.is_some()

@@ -24,7 +24,7 @@ use scratchbook_core::state::{Scope, check_key};
 #[derive(Debug)]
 pub struct LlmAgentBuilder {
     inner: LlmAgentDefinition,
-    /// Why the requested model is missing.
+    /// The error of the function that should have created the model.
     model_error: Option<Error>,
 }
 
@@ -33,14 +33,14 @@ impl LlmAgentBuilder {
         Self { inner: LlmAgentDefinition { name, ..LlmAgentDefinition::default() }, model_error: None }
     }
 
-    /// Sets the model. An agent without one uses the model of the agent above it.
+    /// Sets the model. Without this, the agent uses the model of the agent above it.
     #[must_use]
     pub fn model(self, model: impl Llm) -> Self {
         self.try_model(Ok(model))
     }
 
-    /// Sets the model, or the error that [`build`](Self::build) returns: for functions that create models by name,
-    /// inside a builder's chain.
+    /// Sets the model, or stores the error for [`build`](Self::build) to return. This is for functions that create
+    /// models by name, so that their result can be used inside a builder's chain.
     #[must_use]
     pub fn try_model(mut self, model: Result<impl Llm>) -> Self {
         match model {
@@ -67,7 +67,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Sets an instruction that comes first for the models of all agents of the tree. Only the root's is used.
+    /// Sets an instruction for all agents of the tree, which comes before their own. It has an effect only on the root
+    /// agent.
     #[must_use]
     pub fn global_instruction(mut self, instruction: impl Into<Instruction>) -> Self {
         self.inner.global_instruction = Some(instruction.into());
@@ -75,9 +76,9 @@ impl LlmAgentBuilder {
     }
 
     /// Sets an instruction that is the same in every request, without placeholders. The
-    /// [`instruction`](Self::instruction) is then sent with the conversation, so that requests begin with the same
-    /// text, which providers can cache and bill less for. Data in it is sent at the beginning of the
-    /// conversation, and the instruction refers to it.
+    /// [`instruction`](Self::instruction) is then sent within the conversation. Requests therefore begin with the same
+    /// text, which providers can cache and charge less for. Data in this instruction is sent at the beginning of the
+    /// conversation, and the text refers to it.
     #[must_use]
     pub fn static_instruction(mut self, instruction: impl Into<Content>) -> Self {
         self.inner.static_instruction = StaticInstruction::of(instruction.into());
@@ -98,15 +99,15 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Keeps the agent from handing the conversation to the agent above it. Such an agent does not keep the
-    /// conversation: the next message goes to an agent above it.
+    /// Keeps the agent from handing the conversation to the agent above it. Without a way back, the agent does not keep
+    /// the conversation after its turn: the next message goes to an agent above it.
     #[must_use]
     pub fn disallow_transfer_to_parent(mut self) -> Self {
         self.inner.disallow_transfer_to_parent = true;
         self
     }
 
-    /// Keeps the agent from handing the conversation to agents beside it.
+    /// Keeps the agent from handing the conversation to its siblings, the other agents below the same parent.
     #[must_use]
     pub fn disallow_transfer_to_peers(mut self) -> Self {
         self.inner.disallow_transfer_to_peers = true;
@@ -120,23 +121,23 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds an agent below this one, which it may hand over to.
+    /// Adds an agent below this one, to which this one may hand the conversation.
     #[must_use]
     pub fn sub_agent(mut self, agent: impl Agent) -> Self {
         self.inner.sub_agents.push(Arc::new(agent));
         self
     }
 
-    /// Sets the state key, of any scope, that receives the agent's final text.
+    /// Sets the state key under which the agent's final text is stored. The key may have any scope.
     #[must_use]
     pub fn output_key(mut self, key: impl Into<String>) -> Self {
         self.inner.output_key = Some(key.into());
         self
     }
 
-    /// Sets the type of the agent's final answer. The model is shown its JSON Schema, and
-    /// [`output_key`](Self::output_key) receives the parsed value. If the model does not support a schema together with
-    /// tools, an agent with tools gets one more tool, `set_model_response`, which takes the answer.
+    /// Sets the type of the agent's final answer. The model receives the type's JSON Schema, and the parsed value is
+    /// stored under [`output_key`](Self::output_key). If the agent has tools and the model does not support a schema
+    /// together with tools, the agent gets another tool, `set_model_response`, which takes the answer.
     #[must_use]
     pub fn output_type<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
         self.inner.output_schema = Some(OutputSchema::of_type::<T>());
@@ -144,7 +145,7 @@ impl LlmAgentBuilder {
     }
 
     /// Like [`output_type`](Self::output_type), with a JSON Schema in place of a type. The answer is parsed, but not
-    /// validated against the schema.
+    /// checked against the schema.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.inner.output_schema = Some(OutputSchema::of_schema(schema));
@@ -153,8 +154,9 @@ impl LlmAgentBuilder {
 
     agent_callback_methods!(inner.agent_callbacks);
 
-    /// Adds a callback before each model call. It continues with the request, changed or not (`ControlFlow::Continue`),
-    /// or answers in place of the model (`ControlFlow::Break`); callbacks after the model do not see that answer.
+    /// Adds a callback before each model call. It either returns the request, changed or not, for the model
+    /// (`ControlFlow::Continue`), or an answer in place of the model's (`ControlFlow::Break`). Callbacks after the
+    /// model are not called for such an answer.
     #[must_use]
     pub fn before_model<F, Fut>(mut self, callback: F) -> Self
     where
@@ -178,8 +180,9 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback before each tool call. It continues with the call, changed or not (`ControlFlow::Continue`), or
-    /// answers in place of the tool (`ControlFlow::Break`); callbacks after the tool see that answer.
+    /// Adds a callback before each tool call. It either returns the call, changed or not, for the tool
+    /// (`ControlFlow::Continue`), or an answer in place of the tool's (`ControlFlow::Break`). Callbacks after the tool
+    /// are called for such an answer.
     #[must_use]
     pub fn before_tool<F, Fut>(mut self, callback: F) -> Self
     where
@@ -191,8 +194,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback after each tool call that succeeded or that a callback before it answered. It returns the
-    /// answer, changed or not.
+    /// Adds a callback after each tool call that has succeeded or that a callback has answered. It returns the answer,
+    /// changed or not.
     #[must_use]
     pub fn after_tool<F, Fut>(mut self, callback: F) -> Self
     where

@@ -10,7 +10,7 @@ use crate::agent::ReadonlyContext;
 use crate::instruction::InstructionTemplate;
 use scratchbook_core::error::Result;
 
-/// A function that writes an agent's instruction for each model call. Its text is used as it is.
+/// A function that writes an agent's instruction for each model call. Its text is sent without filling in placeholders.
 pub type InstructionProvider = Arc<dyn Fn(ReadonlyContext) -> BoxFuture<'static, Result<String>> + Send + Sync>;
 
 /// An instruction for a model.
@@ -19,12 +19,12 @@ pub type InstructionProvider = Arc<dyn Fn(ReadonlyContext) -> BoxFuture<'static,
 pub enum Instruction {
     /// A template, filled from the state.
     Template(InstructionTemplate),
-    /// A function, whose text is used as it is.
+    /// A function, whose text is sent without filling in placeholders.
     Provider(InstructionProvider),
 }
 
 impl Instruction {
-    /// An instruction from an async function. It can fill in values with [`inject_session_state`].
+    /// Creates an instruction from an async function. The function can fill in values with [`inject_session_state`].
     #[must_use]
     pub fn provider<F, Fut>(function: F) -> Self
     where
@@ -43,12 +43,12 @@ impl Instruction {
         }
     }
 
-    /// The text for a model call.
+    /// Writes the instruction's text for a model call.
     pub(in crate::agent) async fn render(&self, context: ReadonlyContext) -> Result<String> {
         self.render_as("instruction", context).await
     }
 
-    /// The same, with the name that errors give the instruction.
+    /// Like `render`; errors call the instruction `what`.
     pub(in crate::agent) async fn render_as(&self, what: &str, context: ReadonlyContext) -> Result<String> {
         match self {
             Self::Template(template) => render(what, template, &context).await,

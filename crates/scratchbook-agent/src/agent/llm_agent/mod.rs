@@ -23,7 +23,7 @@ pub(super) use static_instruction::StaticInstruction;
 
 /// An agent that calls a model.
 ///
-/// Its parts can be read: name, description and sub-agents through [`Agent`], and the rest through the methods here.
+/// The name, the description and the sub-agents are read through [`Agent`], everything else through the methods here.
 ///
 /// ```
 /// use scratchbook::model::ScriptedLlm;
@@ -51,7 +51,7 @@ pub struct LlmAgent {
 pub(super) struct LlmAgentDefinition {
     pub(super) name: String,
     pub(super) description: String,
-    /// `None` for the model of the agent above.
+    /// `None` to use the model of the agent above.
     pub(super) model: Option<Arc<dyn Llm>>,
     pub(super) global_instruction: Option<Instruction>,
     pub(super) static_instruction: Option<StaticInstruction>,
@@ -72,21 +72,21 @@ pub(super) struct LlmAgentDefinition {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IncludeContents {
-    /// The history that the agent's branch sees.
+    /// All of the conversation that the agent's branch sees.
     #[default]
     Default,
-    /// The current turn alone: the last words of the user or of another agent, and the calls and responses since.
+    /// The current turn only: the last words of the user or of another agent, and the calls and responses since then.
     None,
 }
 
 impl LlmAgent {
-    /// Starts building an agent with this name.
+    /// Creates a builder for an agent with this name.
     #[must_use]
     pub fn builder(name: impl Into<String>) -> LlmAgentBuilder {
         LlmAgentBuilder::new(name.into())
     }
 
-    /// Its model; `None` if it uses the model of the agent above it.
+    /// The agent's model; `None` if it uses the model of the agent above it.
     #[must_use]
     pub fn model(&self) -> Option<&Arc<dyn Llm>> {
         self.inner.model.as_ref()
@@ -98,24 +98,24 @@ impl LlmAgent {
         self.inner.instruction.as_ref()
     }
 
-    /// Its tools, in the order in which they were added, without the built-in ones.
+    /// The agent's tools in the order in which they were added, without the built-in ones.
     #[must_use]
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.inner.tools
     }
 
-    /// The state key that receives its final text.
+    /// The state key under which the agent's final text is stored.
     #[must_use]
     pub fn output_key(&self) -> Option<&str> {
         self.inner.output_key.as_deref()
     }
 
-    /// Whether it may hand the conversation to the agent above it.
+    /// Whether the agent may hand the conversation to the agent above it.
     pub(super) fn hands_to_parent(&self) -> bool {
         !self.inner.disallow_transfer_to_parent
     }
 
-    /// Whether it may hand the conversation to agents beside it.
+    /// Whether the agent may hand the conversation to its siblings.
     pub(super) fn hands_to_peers(&self) -> bool {
         !self.inner.disallow_transfer_to_peers
     }

@@ -11,17 +11,17 @@ use crate::tool::SetModelResponseTool;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 
-/// A JSON Schema, the check that the caller's type makes, and the tool that takes such an answer.
+/// A JSON Schema, the check of an answer, and the tool that takes the answer.
 #[derive(Clone)]
 pub(in crate::agent) struct OutputSchema {
     pub(in crate::agent) schema: Value,
     pub(in crate::agent) check: fn(&Value) -> Result<()>,
-    /// For models that do not support a schema together with tools.
+    /// The tool for models that do not support a schema together with tools.
     pub(in crate::agent) tool: Arc<SetModelResponseTool>,
 }
 
 impl OutputSchema {
-    /// Answers that are parsed as a type.
+    /// The schema for answers that are parsed as a type.
     pub(super) fn of_type<T: JsonSchema + DeserializeOwned>() -> Self {
         let check = |value: &Value| match T::deserialize(value) {
             Ok(_) => Ok(()),
@@ -33,7 +33,7 @@ impl OutputSchema {
         Self::new(schema_for!(T).to_value(), check)
     }
 
-    /// Answers of a schema that only the model checks; any JSON is accepted.
+    /// A schema that only the model applies. Any JSON is accepted as the answer.
     pub(super) fn of_schema(schema: Value) -> Self {
         Self::new(schema, |_| Ok(()))
     }
@@ -44,8 +44,8 @@ impl OutputSchema {
     }
 }
 
-/// Removes the Markdown code fence around an answer, which models write although JSON alone was requested; the rule is
-/// ADK's.
+/// Removes the Markdown code fence around an answer, since models write one even if only JSON was requested. The rule
+/// is ADK's.
 pub(in crate::agent) fn without_code_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {

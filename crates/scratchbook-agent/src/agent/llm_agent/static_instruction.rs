@@ -2,7 +2,7 @@
 
 use scratchbook_core::content::{Content, Part};
 
-/// The text for the system instruction, and the data that is placed before the conversation.
+/// The text of the instruction, and the data that is placed before the conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::agent) struct StaticInstruction {
     pub(in crate::agent) text: String,
@@ -45,7 +45,7 @@ fn kind(mime_type: Option<&str>) -> Option<String> {
     mime_type.map(|kind| format!("type: {kind}"))
 }
 
-/// The known properties of the data, in parentheses.
+/// The properties of the data that are known, in parentheses.
 fn listed(about: impl IntoIterator<Item = Option<String>>) -> String {
     let known: Vec<_> = about.into_iter().flatten().collect();
     if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }

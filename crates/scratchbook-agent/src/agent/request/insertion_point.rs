@@ -1,9 +1,9 @@
-//! Where contents that accompany a request are inserted into the conversation.
+//! Finds the place in the conversation at which further contents of a request are inserted.
 
 use scratchbook_core::content::Content;
 
-/// Before the user's last words, or after the last responses: everything before that stays the same from request to
-/// request.
+/// The place before the user's last words or after the last responses. Everything before it stays the same from request
+/// to request.
 pub(super) fn before_current_turn(contents: &[Content]) -> usize {
     let ends_before =
         |content: &Content| content.role.as_deref() != Some("user") || content.function_responses().next().is_some();

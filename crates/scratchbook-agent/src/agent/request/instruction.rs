@@ -1,9 +1,9 @@
-//! The texts of a system instruction. The wording is ADK's.
+//! Builds the texts of a system instruction. The wording is ADK's.
 
 use crate::agent::llm_agent::LlmAgentDefinition;
 use crate::agent::text_markers::TextMarkers;
 
-/// Texts in order, with an empty line between them.
+/// Texts that are joined with empty lines between them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SystemInstruction(String);
 
@@ -20,7 +20,7 @@ impl SystemInstruction {
     }
 }
 
-/// The sentence that gives the model its identity.
+/// The sentence that tells the model its name and description.
 pub(super) fn identity(agent: &LlmAgentDefinition) -> String {
     let LlmAgentDefinition { name, description, .. } = agent;
     let identity = format!("You are an agent. Your internal name is \"{name}\".");
@@ -30,8 +30,8 @@ pub(super) fn identity(agent: &LlmAgentDefinition) -> String {
     }
 }
 
-/// An instruction inside the conversation, where all other text was said by someone. It states that it is the
-/// instruction, and text that was filled into it cannot end it.
+/// An instruction as a message of the conversation. It says that it is the agent's instruction, since all other
+/// messages are somebody's words. Text that was filled into the instruction cannot end it.
 pub(super) fn with_the_conversation(instruction: &str) -> String {
     let TextMarkers { begin, end } = TextMarkers::INSTRUCTION;
     format!(

@@ -1,5 +1,5 @@
-//! An agent's request to its model, built as google-adk builds it: the texts of the instruction and their order, the
-//! declared tools, and where added contents go in the conversation.
+//! Builds an agent's request to its model in the same way as google-adk: the instruction's texts in their order, the
+//! declared tools, and the places of further contents in the conversation.
 
 mod insertion_point;
 mod instruction;
@@ -19,7 +19,7 @@ use scratchbook_core::error::Result;
 use instruction::{SystemInstruction, identity, with_the_conversation};
 use transfer::transfer_instruction;
 
-/// Instructs a model that has to give its answer with a tool.
+/// Tells a model to give its answer by calling a tool.
 const ANSWER_BY_TOOL: &str = "IMPORTANT: You have access to other tools, but you must provide your final response using \
     the set_model_response tool with the required structured format. After using any other tools needed to complete the \
     task, always call set_model_response with your final answer in the specified schema format.";
@@ -28,12 +28,12 @@ const ANSWER_BY_TOOL: &str = "IMPORTANT: You have access to other tools, but you
 const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
     some intermediate or pending status.";
 
-/// The request of an agent's next step.
+/// Builds the request of an agent's next step.
 ///
 /// # Errors
 ///
-/// `NotFound` names a key that an instruction needs and the state does not have. An error of the caller's own
-/// instruction function is returned.
+/// `NotFound` names a key that an instruction needs and the state does not have. An error of the application's own
+/// instruction function is returned unchanged.
 pub(super) async fn request(
     agent: &LlmAgentDefinition,
     model: &dyn Llm,
@@ -70,7 +70,7 @@ pub(super) async fn request(
     }
     let mut contents = history::contents(context, history_options(agent, capabilities));
     let at = match agent.static_instruction.as_ref().is_some_and(|fixed| !fixed.contents.is_empty()) {
-        // Content that is the same in every request comes first.
+        // Content that is the same in every request is placed first.
         true => 0,
         false => insertion_point::before_current_turn(&contents),
     };
@@ -96,7 +96,7 @@ fn history_options(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) ->
     HistoryOptions { include: agent.include_contents, client_ids: capabilities.call_ids }
 }
 
-/// The tools that a model may call: the built-in ones, then the agent's own.
+/// The tools that a model may call: the built-in ones first, then the agent's own.
 pub(super) fn tools(agent: &LlmAgentDefinition, model: &dyn Llm, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(agent.tools.len() + 2);
     if let Some(output) = agent.output_schema.as_ref().filter(|_| answers_by_tool(agent, model.capabilities())) {
@@ -111,7 +111,7 @@ pub(super) fn tools(agent: &LlmAgentDefinition, model: &dyn Llm, context: &Invoc
     tools
 }
 
-/// A tool's declaration for the model; a long-running tool's has a note, in ADK's words.
+/// A tool's declaration for the model. A long-running tool's description has a note, in ADK's words.
 fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
     let mut declaration = tool.declaration().clone();
     if tool.is_long_running() {
@@ -122,12 +122,13 @@ fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
     declaration
 }
 
-/// Whether an answer with a schema is given with a tool, since the model does not support a schema together with tools.
+/// Whether the agent's answer is given by calling a tool, since the model does not support a schema together with
+/// tools.
 fn answers_by_tool(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) -> bool {
     agent.output_schema.is_some() && !agent.tools.is_empty() && !capabilities.output_schema_and_tools
 }
 
-/// The root's instruction for all agents of the tree.
+/// The root agent's instruction for all agents of the tree.
 fn root_instruction(context: &InvocationContext) -> Option<&Instruction> {
     let root = context.tree().root().as_llm_agent()?;
     root.inner.global_instruction.as_ref().filter(|global| global.source() != Some(""))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::agent::Agent;
 use crate::tool::TransferTool;
 
-/// The agents by name and description, and when to hand over. `parent` is the agent above, if it may receive the
-/// conversation.
+/// Lists the agents by name and description, and says when to hand over. `parent` is the agent above, if it may receive
+/// the conversation.
 pub(super) fn transfer_instruction(targets: &[&Arc<dyn Agent>], parent: Option<&str>) -> String {
     let tool = TransferTool::NAME;
     let described: Vec<_> = targets
