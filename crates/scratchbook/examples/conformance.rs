@@ -1,9 +1,9 @@
-//! Holds the store that a URI names to every promise, or to those whose name or theme contains a text.
+//! Tests the store that a URI names: all promises of a store, or those whose name or theme contains a text.
 //!
-//! `cargo run --example conformance --features conformance -- URI [TEXT [ADAPTER...]]`: a fresh database, please; promises
-//! leave their sessions behind. Adapters go around the store, the first one innermost: `deadline`, `metrics`, `secret`,
-//! `encryption`, `compression`. What is sealed needs more room than there is by default, as in
-//! `sqlite://x.db?value_bytes=16777216&delta_bytes=33554432&event_bytes=67108864&artifact_bytes=67108864`.
+//! `cargo run --example conformance --features conformance -- URI [TEXT [LAYER...]]`. Use a fresh database, since the
+//! promises leave their sessions behind. Layers wrap the store, the first one innermost: `deadline`, `metrics`,
+//! `secret`, `encryption`, `compression`. Encrypted data is larger than the default limits allow, so set higher ones,
+//! as in `sqlite://x.db?value_bytes=16777216&delta_bytes=33554432&event_bytes=67108864&artifact_bytes=67108864`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ async fn main() -> Result<ExitCode> {
         if !promise.is_expected_of(&store) {
             continue;
         }
-        // A promise that is not kept panics, and says why on the way.
+        // If a promise is not kept, its test panics and prints why.
         match tokio::spawn((promise.run)(store)).await {
             Ok(()) => kept += 1,
             Err(_) => broken.push(format!("{}::{}", promise.theme, promise.name)),
@@ -40,7 +40,7 @@ async fn main() -> Result<ExitCode> {
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Sealed values need room, in memory as in a URI.
+/// Encrypted values need higher limits; for a store in memory, they cannot be set in the URI.
 async fn open(uri: &str, is_sealed: bool) -> Result<Store> {
     if uri == "memory:" && is_sealed {
         let limits = Limits::unlimited().with_keys_per_scope(Limits::default().keys_per_scope);
@@ -49,7 +49,7 @@ async fn open(uri: &str, is_sealed: bool) -> Result<Store> {
     connect(uri).await
 }
 
-/// The store behind an adapter.
+/// The store inside a layer.
 fn behind(adapter: &str, Store { sessions, artifacts, .. }: Store) -> Result<Store> {
     fn store(sessions: impl SessionService, artifacts: impl ArtifactService) -> Result<Store> {
         Ok(Store::of(Arc::new(sessions), Arc::new(artifacts)))

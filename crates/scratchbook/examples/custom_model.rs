@@ -1,5 +1,5 @@
-//! A model of your own: two methods turn a request into a stream of answers. This one stands for a client of a
-//! hosted model; replace `call` by the HTTP call.
+//! A model of your own: two methods turn a request into a stream of answers. This one imitates the client of a hosted
+//! model; replace `call` by the HTTP call.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ struct HostedModel {
     client: Arc<Client>,
 }
 
-/// Stands for an HTTP client with its address and key.
+/// Imitates an HTTP client with its address and key.
 #[derive(Debug)]
 struct Client;
 
 impl Client {
-    /// Stands for the call: an answer as the API gives it, a call of a tool or text.
+    /// Imitates the HTTP call. It returns an answer in the API's form: a call of a tool, or text.
     async fn call(&self, body: Value) -> std::io::Result<Value> {
         let last = body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
         Ok(match last["tool_answer"]["celsius"].as_i64() {
@@ -36,12 +36,12 @@ impl Llm for HostedModel {
     }
 
     fn generate(&self, request: LlmRequest) -> LlmStream {
-        // The stream outlives this call, so it takes what it needs along.
+        // The stream lives longer than this function call, so it owns everything it needs.
         let client = Arc::clone(&self.client);
         let answers = async move {
             let wants_pieces = request.stream;
             let answer = client.call(body(&request)).await.map_err(|e| {
-                // The kind says whether it may help to try again; what caused it is kept beside it.
+                // The error's kind says whether a retry may help; the source keeps the cause.
                 Error::new(ErrorKind::Unavailable, "the model's API does not answer").with_source(e)
             })?;
             let whole = match answer["text"].as_str() {
@@ -59,7 +59,7 @@ impl Llm for HostedModel {
     }
 }
 
-/// The request as the API wants it.
+/// The request in the API's form.
 fn body(request: &LlmRequest) -> Value {
     let message = |part: &Part, role: &Option<String>| match &part.function_response {
         Some(answer) => json!({"role": "tool", "tool_answer": answer.response}),
@@ -80,7 +80,7 @@ fn body(request: &LlmRequest) -> Value {
     })
 }
 
-/// Words as they would come over the wire, each a partial answer. The whole one follows them.
+/// The words of a text as partial answers, as they would arrive over the network, and then the whole answer.
 fn pieces(text: &str) -> Vec<LlmResponse> {
     let piece =
         |word| LlmResponse { content: Some(Content::model(word)), partial: Some(true), ..LlmResponse::default() };

@@ -1,9 +1,10 @@
-//! A loop of your own, or that of another agent framework, on a session. Before each model call the conversation comes from
-//! the session's events; what comes of it is appended as events that carry their changes of the state. It takes the session
-//! service and nothing else: no runner, no agent, none of the feature `agent`.
+//! A loop of your own, or that of another agent framework, on a session. Before each model call, the conversation is
+//! read from the session's events. The results are appended as events, which carry their changes to the state. This
+//! needs only the session service: no runner, no agent, and not the feature `agent`.
 //!
-//! The framework here is genai, a client of models. `cargo run --example own_loop -- memory: gpt-5-mini` asks a real model,
-//! whose key is in the environment; without a name a server in this file answers, so that it runs offline.
+//! The framework here is genai, a client for models. `cargo run --example own_loop -- memory: gpt-5-mini` asks a real
+//! model, whose key is in the environment. Without a model's name, a server in this file answers, so that the example
+//! runs offline.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,12 +19,12 @@ use scratchbook::content::{FunctionCall, FunctionResponse, Part};
 use scratchbook::{Content, Event, Session, SessionService, SessionServiceExt, StateDelta};
 use serde_json::{Map, Value, json};
 
-/// Who answers, as the events name it.
+/// The agent's name in the events.
 const AGENT: &str = "assistant";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // What the client of models speaks TLS by.
+    // The client of models needs this for TLS.
     rustls::crypto::ring::default_provider().install_default().map_err(|_| "another provider was installed")?;
     let mut args = std::env::args().skip(1);
     let uri = args.next().unwrap_or_else(|| "memory:".to_owned());
@@ -37,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("> {message}\n{}", turn(&client, &model, sessions.as_ref(), &mut session, message).await?);
     }
 
-    // What another process would find.
+    // This is what another process would read.
     let stored = sessions.get_session(session.key(), &Default::default()).await?.ok_or("the session is there")?;
     println!("{}", json!(stored.state()));
     assert_eq!(stored.events().len(), session.events().len());
@@ -45,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(sessions.close().await?)
 }
 
-/// A message and what comes of it: model calls, until one calls no tool.
+/// One turn: a message, and model calls until one of them calls no tool.
 async fn turn(
     client: &Client,
     model: &str,
@@ -70,12 +71,12 @@ async fn turn(
         let calls: Vec<_> = answer.tool_calls().into_iter().map(call_part).collect();
         sessions.append_event(session, Event::new(AGENT).with_content(Content::new("model", calls))).await?;
 
-        // The tools. What they answer and what they change is one event, and so one commit.
+        // Runs the tools. Their responses and changes are one event, and so one commit.
         let mut delta = StateDelta::new();
         let mut answers = Vec::new();
         for call in answer.into_tool_calls() {
             let item = call.fn_arguments["item"].clone();
-            // Carried out in the commit: what somebody else puts on the list meanwhile stays there.
+            // Applied at the commit: items that others add to the list in the meantime are kept.
             delta.append("user:list", item.clone())?;
             answers.push(Part::function_response(call.call_id, call.fn_name, json!({"added": item})));
         }
@@ -89,7 +90,7 @@ fn add_to_list() -> Tool {
     Tool::new("add_to_list").with_description("Puts an item on the shopping list.").with_schema(schema)
 }
 
-/// The events of a session as the framework has messages.
+/// Converts the events of a session to the framework's messages.
 fn history(session: &Session) -> Vec<ChatMessage> {
     let mut messages = Vec::new();
     for event in session.events().iter() {
@@ -110,7 +111,7 @@ fn history(session: &Session) -> Vec<ChatMessage> {
     messages
 }
 
-/// A call as an event has it. Gemini wants its signature back, or it does not go on.
+/// Converts a call to an event's form. Gemini needs its signature back, or it refuses to continue.
 fn call_part(call: &ToolCall) -> Part {
     let args = call.fn_arguments.as_object().cloned().unwrap_or_default();
     let (id, name) = (Some(call.call_id.clone()), Some(call.fn_name.clone()));
@@ -134,7 +135,7 @@ fn tool_response(response: &FunctionResponse) -> ToolResponse {
     ToolResponse::new(text(&response.id), json!(answer).to_string()).with_fn_name(text(&response.name))
 }
 
-/// A client of a model on this machine that answers by script, as OpenAI's API does.
+/// A client of a model on this machine that gives scripted answers in the form of OpenAI's API.
 fn offline() -> Result<(Client, String), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -1,4 +1,4 @@
-//! A session, a run that changes its state, and a read that shows it: what the README begins with.
+//! The first example of the README: a session, a run that changes its state, and a read that shows the change.
 
 use futures_util::TryStreamExt;
 use scratchbook::model::ScriptedLlm;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> scratchbook::Result<()> {
-    // Or a file: "sqlite://agents.db".
+    // The URI may also name a file: "sqlite://agents.db".
     let uri = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
     let store = scratchbook::connect(&uri).await?;
 

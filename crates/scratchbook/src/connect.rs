@@ -1,4 +1,4 @@
-//! Opening the store that a URI names.
+//! Opens the store that a URI names.
 
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
@@ -8,18 +8,20 @@ use scratchbook_core::store::Store;
 
 use crate::kinds::{KINDS, Kind};
 
-/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
-/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
-/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`), or
-/// `vertexai://projects/P/locations/L/reasoningEngines/E` (feature `vertex-ai`, whose `VertexAiOptions::from_uri` has the
-/// parameters).
+/// Opens the store that a URI names:
+/// - `memory:`
+/// - `sqlite://PATH` (feature `sqlite`)
+/// - `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`)
+/// - `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://` with the same parts (feature `mysql`)
+/// - `vertexai://projects/P/locations/L/reasoningEngines/E` (feature `vertex-ai`); `VertexAiOptions::from_uri` lists
+///   its parameters
 ///
-/// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
-/// it is missing. `?mode=ro` reads a file that is there, also on a read-only file system, and refuses every write,
-/// `synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N` says how long a write waits
-/// for other processes; each of the [`Limits`] has a parameter of its name. The other parameters of a database on a
-/// server are with its service, `PostgresSessionService` or `MySqlSessionService`; a driver in the scheme, as in
-/// `postgresql+asyncpg://`, is ignored.
+/// In a SQLite URI, everything between `sqlite://` and a `?` is the path, relative or absolute. It is not decoded. A
+/// missing file is created. `mode=ro` opens an existing file, also on a read-only file system, and refuses every write.
+/// `synchronous=normal` is faster, but a power loss may lose the last commits. `lock_timeout_ms=N` limits how long a
+/// write waits for other processes. Each of the [`Limits`] is set by a parameter with its name. The parameters of a
+/// database on a server are described at its service, `PostgresSessionService` or `MySqlSessionService`. A driver in
+/// the scheme, as in `postgresql+asyncpg://`, is ignored.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -30,13 +32,14 @@ use crate::kinds::{KINDS, Kind};
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a URI that names no store of this build; and what opening the store gives.
+/// `InvalidArgument` if the URI names no store that this build supports; otherwise the error of opening the store.
 pub async fn connect(uri: &str) -> Result<Store> {
     Ok(connect_with_limits(uri, |limits| limits).await?.0)
 }
 
-/// Opens the store that a URI names, as [`connect`] does, with other limits than those of the URI: the function makes
-/// them of those. The URI's limits are returned beside the store, for a layer around it that holds to them.
+/// Opens the store that a URI names, as [`connect`] does, but with other limits. The function receives the URI's limits
+/// and returns the limits to use. The URI's limits are returned together with the store, for a layer around the store
+/// that enforces them.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -50,7 +53,7 @@ pub async fn connect(uri: &str) -> Result<Store> {
 ///
 /// # Errors
 ///
-/// As [`connect`].
+/// As for [`connect`].
 pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits + Send) -> Result<(Store, Limits)> {
     (kind_of(uri)?.open)(uri, Box::new(room)).await
 }
@@ -58,8 +61,8 @@ pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits 
 /// [Lists](MigrationRun::Dry) or [runs](MigrationRun::Real) the migrations that a store lacks. There are none if its
 /// tables are up to date, and none for `memory:`.
 ///
-/// [`connect`] runs them too, unless the URI says otherwise. Use this function to run them separately, with a role that
-/// may change tables.
+/// [`connect`] runs the migrations too, unless the URI says otherwise. Use this function to run them separately, with a
+/// database role that may change tables.
 ///
 /// ```
 /// use scratchbook::store::MigrationRun;
@@ -77,7 +80,7 @@ pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits 
 ///
 /// # Errors
 ///
-/// As [`connect`].
+/// As for [`connect`].
 pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     (kind_of(uri)?.migrate)(uri, run).await
 }
@@ -91,13 +94,13 @@ pub(crate) fn scheme(uri: &str) -> &str {
     uri.split([':', '+']).next().unwrap_or_default()
 }
 
-/// The error for a URI that names no store of this build.
+/// The error for a URI that names no store which this build supports.
 fn unknown_scheme(uri: &str) -> Error {
     let known: Vec<_> = KINDS.iter().map(|kind| kind.example).collect();
     let known = known.join(", ");
     let scheme = scheme(uri);
     if !redact::is_scheme(scheme) {
-        // Any part of it may be a password, as in libpq's `host=db password=s3cret`.
+        // The URI is not shown, since any part of it may be a password, as in libpq's `host=db password=s3cret`.
         return Error::invalid(format!("a store is named by a URI, which this is not; this build knows {known}"));
     }
     match KINDS.iter().find_map(|kind| (kind.misspelt)(scheme)) {

@@ -1,4 +1,4 @@
-//! The kinds of store that this build has, each with how a URI names it and how it is opened.
+//! The kinds of stores that this build supports: how a URI names each kind, and how it is opened.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::store::Store;
 
-/// Makes the limits that a store is opened with of those in its URI.
+/// Computes a store's limits from those in its URI.
 type Room<'a> = Box<dyn FnOnce(Limits) -> Limits + Send + 'a>;
 
-/// What opening gives: the store, and the limits of its URI beside it.
+/// The result of opening a store: the store, and the limits in its URI.
 type Opened = Result<(Store, Limits)>;
 
 /// A kind of store.
 pub(crate) struct Kind {
-    /// A URI of this kind, as messages quote it.
+    /// A URI of this kind, as error messages show it.
     pub(crate) example: &'static str,
     pub(crate) is_named_by: fn(uri: &str) -> bool,
     pub(crate) open: for<'a> fn(uri: &'a str, room: Room<'a>) -> BoxFuture<'a, Opened>,
     pub(crate) migrate: for<'a> fn(uri: &'a str, run: MigrationRun) -> BoxFuture<'a, Result<Vec<Migration>>>,
-    /// How a URI of this kind is written, for a scheme by which it is often meant and that names none.
+    /// For a scheme that is often used by mistake for this kind: how the URI has to be written.
     pub(crate) misspelt: fn(scheme: &str) -> Option<&'static str>,
 }
 
-/// All of them, in the order in which messages list them.
+/// All kinds, in the order in which messages list them.
 pub(crate) const KINDS: &[Kind] = &[
     MEMORY,
     #[cfg(feature = "sqlite")]
@@ -64,7 +64,7 @@ const SQLITE: Kind = Kind {
         })
     },
     migrate: |uri, run| Box::pin(scratchbook_sqlite::migrate(uri, run)),
-    // SQLAlchemy counts slashes in another way: a path made of such a URI could be another file than was meant.
+    // SQLAlchemy counts slashes differently, so its URI could name another file here.
     misspelt: |scheme| {
         let hint = "a SQLite file is written as sqlite://PATH, without a driver and with the path as it is: \
             sqlite://agents.db for one in this folder, sqlite:///data/agents.db for one that is named from the root";
@@ -106,7 +106,7 @@ const VERTEX_AI: Kind = Kind {
     is_named_by: |uri| uri.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("vertexai")),
     open: |uri, _| {
         Box::pin(async move {
-            // The limits of that store are Google's.
+            // Google sets the limits of this store.
             let store = scratchbook_vertex::client::VertexAiSessionService::connect(uri).await?;
             Ok((Store::new(Arc::new(store)), Limits::default()))
         })

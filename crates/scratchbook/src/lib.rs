@@ -1,11 +1,11 @@
 //! Durable sessions and scoped state for AI agents: the sessions of Google's Agent Development Kit (ADK), with
 //! its words and its wire format, and without its lost updates.
 //!
-//! A **session** is a conversation: a log of [`Event`]s, and a **state**, the session's scratchpad. A key's
-//! prefix is its [`Scope`]: none for this session, `user:` for all sessions of one user, `app:` for the whole
-//! application, `temp:` for one invocation, never stored. State changes only through events that carry a
-//! [`StateDelta`]; a [`SessionService`] commits event and delta together and merges the scopes when a session is
-//! read.
+//! A **session** is a conversation: a log of [`Event`]s and a **state**, a map from keys to values. The prefix of a key
+//! is its [`Scope`]: no prefix for this session, `user:` for all sessions of one user, `app:` for the whole
+//! application, and `temp:` for one invocation, which is never stored. State changes only through events that carry a
+//! [`StateDelta`]. A [`SessionService`] commits the event and its delta together, and merges the scopes when a session
+//! is read.
 //!
 //! ```
 //! use scratchbook::{CreateSessionConfig, Event, SessionService, SessionServiceExt, StateDelta, connect};
@@ -26,31 +26,32 @@
 //!
 //! # Layout
 //!
-//! - [`SessionService`] is the trait of every store, with its contract; [`SessionServiceExt`] has
-//!   [`append_event`](SessionServiceExt::append_event) and other conveniences. [`connect`] opens a store by URI.
-//! - [`Session`], [`StateMap`] and [`session::Events`] are what is read: snapshots that cost nothing to copy and cannot
-//!   be changed by their holder. [`state::State`] is the overlay of a delta over committed values.
-//! - With the feature `agent` (on by default), [`Runner`] runs an [`LlmAgent`] or another [`Agent`] on a session:
-//!   [`agent::CallbackContext`] and [`agent::ToolContext`] give callbacks and tools their state,
-//!   [`agent::InstructionTemplate`] fills instructions from it, [`model::ScriptedLlm`] stands in for a model.
-//! - [`Error`] has an [`ErrorKind`] and says what would be right.
+//! - [`SessionService`] is the trait that every store implements, and documents the contract. [`SessionServiceExt`] has
+//!   [`append_event`](SessionServiceExt::append_event) and other conveniences. [`connect`] opens a store by its URI.
+//! - [`Session`], [`StateMap`] and [`session::Events`] are the results of reads: snapshots that are cheap to copy and
+//!   cannot be changed. [`state::State`] shows committed values with the changes of a delta on top.
+//! - With the feature `agent` (on by default), [`Runner`] runs an [`LlmAgent`] or another [`Agent`] on a session.
+//!   Callbacks and tools access the state through [`agent::CallbackContext`] and [`agent::ToolContext`],
+//!   [`agent::InstructionTemplate`] fills instructions from the state, and [`model::ScriptedLlm`] replaces a model in
+//!   tests.
+//! - [`Error`] has an [`ErrorKind`] and a message that says what would be right.
 //!
 //! # Features
 //!
 //! - `sqlite` (default): a store in one SQLite file, `SqliteSessionService`.
 //! - `mysql`: a store in MySQL or MariaDB, `MySqlSessionService`.
 //! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
-//! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
-//!   state alone, for use under any agent framework.
+//! - `agent` (default): agents, tools, models, templates and the Runner. Without this feature the crate has only
+//!   sessions and state, for use with any agent framework.
 //! - `agent-config`: agents from YAML files of ADK's Agent Config, `load_agent`.
 //! - `models`: models of Google, OpenAI, Anthropic, Ollama and others over HTTP, `RemoteLlm`.
-//! - `encryption`: values, events and artifacts sealed before a store sees them, `WithEncryption`.
-//! - `compression`: large ones compressed, `WithCompression`.
-//! - `metrics`: counters and histograms of `WithMetrics` through the facade `metrics`.
+//! - `encryption`: values, events and artifacts are encrypted before they reach a store, `WithEncryption`.
+//! - `compression`: large values, events and artifacts are compressed, `WithCompression`.
+//! - `metrics`: counters and histograms of calls through the crate `metrics`, `WithMetrics`.
 //! - `vertex`: sessions and events in the JSON of Vertex AI's Agent Engine Sessions, the module `vertex`.
-//! - `vertex-ai`: sessions kept in Vertex AI, by Google's own client, `VertexAiSessionService`.
-//! - `schema`: state held to JSON Schemas, `WithStateSchema`.
-//! - `conformance`: every promise of a store as a test, for stores of your own.
+//! - `vertex-ai`: sessions stored in Vertex AI through Google's own client, `VertexAiSessionService`.
+//! - `schema`: state is checked against JSON Schemas, `WithStateSchema`.
+//! - `conformance`: a test for every promise of a store, for stores that you write yourself.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -74,7 +75,7 @@ pub mod agent {
     pub use scratchbook_agent::trace::{TARGET as TRACE_TARGET, TraceConfig, TraceSink, TraceSpan};
 }
 
-/// Layers: services around a service.
+/// Layers: services that wrap another service.
 pub mod layer {
     pub use scratchbook_core::layer::{ReadOnly, WithDeadline, WithSecretKeys};
     #[cfg(any(feature = "encryption", feature = "compression"))]
@@ -102,7 +103,7 @@ pub mod model {
     pub use scratchbook_models::{ModelName, RemoteLlm, RemoteLlmBuilder};
 }
 
-/// Stores, and opening them.
+/// The stores, and functions that open them.
 pub mod store {
     pub use crate::connect::{connect, connect_with_limits, migrate};
     pub use scratchbook_core::export;
@@ -123,7 +124,7 @@ pub mod store {
     pub use scratchbook_vertex::client::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 }
 
-/// What most programs use: `use scratchbook::prelude::*;`.
+/// The types that most programs use: `use scratchbook::prelude::*;`.
 pub mod prelude {
     #[cfg(feature = "agent")]
     pub use crate::agent::{
@@ -169,7 +170,7 @@ pub use state::{Scope, StateDelta, StateMap};
 pub use store::SqliteSessionService;
 pub use store::{InMemorySessionService, Store, connect, migrate};
 
-/// Documents whose programs run as doctests of this crate.
+/// Documents whose code blocks run as doctests of this crate.
 #[cfg(doctest)]
 mod documents {
     macro_rules! documents {

@@ -1,8 +1,8 @@
 """Durable sessions and scoped state for AI agents: a drop-in session service for google-adk.
 
-`ScratchbookSessionService` replaces google-adk's session services; `SessionService` does the same on plain dicts,
-without google-adk. If google-adk is not installed, both names mean the latter. `ScratchbookArtifactService` replaces
-google-adk's artifact services, and requires google-adk.
+`ScratchbookSessionService` replaces google-adk's session services. `SessionService` has the same methods, works with
+plain dicts and does not need google-adk. If google-adk is not installed, `ScratchbookSessionService` is another name
+for `SessionService`. `ScratchbookArtifactService` replaces google-adk's artifact services and requires google-adk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LATER = ("ScratchbookArtifactService", "ScratchbookSessionService")
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Importing google-adk takes a second: programs that do not need it do not wait.
+    # Importing google-adk takes a second, so it is imported only when a program needs it.
     found: Any
     if _has_adk() or name != "ScratchbookSessionService":
         found = getattr(importlib.import_module(".adk", __name__), name)

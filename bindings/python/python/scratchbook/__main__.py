@@ -1,4 +1,4 @@
-"""The command `scratchbook`: `serve`, `chat` and the others, as `scratchbook --help` lists them."""
+"""The command `scratchbook`. `scratchbook --help` lists its subcommands, such as `serve` and `chat`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Appends, and how they update the copies of sessions that they are made with."""
+"""Appends events, and updates the callers' copies of sessions."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from ._scratchbook import advance, waits
 from ._wait import wait
 
 RETRIES = 20
-"""How often `append_retrying` tries again."""
+"""How many times `append_retrying` tries again."""
 
 PATIENCE = 5.0
-"""How many seconds a refused append waits for others of its copy."""
+"""How many seconds a refused append waits for other appends with the same copy of the session."""
 
 REPEATED = "#scratchbook-repeated-"
-"""The separator after a repeated id in the store; what follows distinguishes the events."""
+"""The separator after a repeated id in the store. The text after it distinguishes the events."""
 
 
 class Appends(Base[S, E]):
-    """Appends of events with copies of sessions."""
+    """Methods that append events, and update the caller's copy of the session."""
 
     _unknown: ClassVar[Literal["kept", "refused"]] = "kept"
-    """How unknown fields inside actions and content are treated: models have only those of a newer google-adk."""
+    """How unknown fields in actions and content are treated. In models, only a newer google-adk can have added them."""
 
     async def append_event(self, session: S, event: E) -> E:
-        """Appends an event: the event, its changes in all scopes and the update time, in one commit.
+        """Appends an event. The event, its changes in all scopes and the session's update time are one commit.
 
-        The caller's session gets the event and its changes. After an error neither has changed, except that a dict
-        keeps the id and the time that it was given, so that it is the same event when it is appended again. A partial
-        event is returned unchanged.
+        The event and its changes are also added to the caller's session. After an error, the caller's session and
+        event are unchanged. The exception is an event that is a dict: it keeps its new id and time, so that appending
+        it again is a retry. A partial event is returned unchanged.
 
         Raises:
             SessionNotFoundError: there is no such session.
-            StaleSessionError: refused by the service's conflict mode.
+            StaleSessionError: the service's conflict mode refuses the append.
             AlreadyExistsError: another event of the session has this id.
             ValueError: a key, value or time that no store can hold.
         """
@@ -49,14 +49,14 @@ class Appends(Base[S, E]):
         return event
 
     async def append_retrying(self, session: S, make: Callable[[S], E], *, retries: int = RETRIES) -> E:
-        """Appends the event that a function makes from the session, with optimistic locking by key; after a conflict
+        """Appends the event that a function makes from the session, with optimistic locking by key. After a conflict,
         the session is read again and the function is called again.
 
-        Use it for changes that no operation can express: the values that the function reads of the keys it writes are
-        still the stored ones when they are written.
+        Use this for changes that no operation can express. When the event is committed, the keys that it writes still
+        have the values that the function has read.
 
         Raises:
-            StaleSessionError: every attempt met a conflict.
+            StaleSessionError: every attempt ended in a conflict.
         """
         self._held(session)
         for attempt in range(retries):
@@ -65,7 +65,7 @@ class Appends(Base[S, E]):
                 await self._append(session, event, "by_key")
                 return event
             except StaleSessionError:
-                # Longer each time, and randomized, so that two writers do not wait equally long.
+                # The pause grows each time. It is random, so that two writers do not wait equally long.
                 await self._core.pause(min(0.2, 0.001 * 2**attempt) * (0.5 + random.random()))
             await self.refresh(session)
         event = make(session)
@@ -73,19 +73,19 @@ class Appends(Base[S, E]):
         return event
 
     async def refresh(self, session: S) -> None:
-        """Updates a copy of a session to what is stored: its state, and the events after those it has seen. `temp:`
-        keys are removed. A copy that was read without events gets all.
+        """Updates a copy of a session from the store: its state, and the events that it has not seen yet. `temp:` keys
+        are removed. If the copy was read without events, it gets all events.
 
         Raises:
-            SessionNotFoundError: it was deleted.
+            SessionNotFoundError: the session was deleted.
         """
         address = self._held(session)
         while True:
             seen, known = self._seen_of(session), self._ids_of(session)
-            # Repeated ids cannot be used for this.
+            # Repeated ids cannot identify the events that the copy has.
             goes_on = seen is not None and known and not self._keeps_repeated_ids
             seq = json.loads(seen)["seq"] if goes_on and seen is not None else 0
-            # From the last event seen, including that one: it shows if this is still the same session.
+            # Reads from the last event that the copy has seen. That event shows whether it is still the same session.
             found = await self._core.get(address, None, None, seq - 1 if seq else None)
             if found is None:
                 raise no_session(address)
@@ -96,7 +96,7 @@ class Appends(Base[S, E]):
                     raise no_session(address)
                 fresh, seq = self._make_session(*found), 0
             with self._under_way.lock:
-                # Not if an append was applied to the copy in the meantime: the copy may be ahead of what was read.
+                # If an append has changed the copy in the meantime, the copy may be newer than the read: read again.
                 if (self._seen_of(session), self._ids_of(session)) == (seen, known):
                     self._renew(session, fresh, seq > 0)
                     return
@@ -152,8 +152,8 @@ class Appends(Base[S, E]):
         return Place(now if mark is not None else None, later, is_last, changes)
 
     async def _moves_itself(self, session: S, mark: str | None) -> bool:
-        """Whether another append with this copy has advanced its session since it had a mark: that append may be stored
-        and not applied to the copy yet."""
+        """Whether the session has advanced since this mark because of another append with the same copy. That append may be
+        stored, but not applied to the copy yet."""
         until = time.monotonic() + PATIENCE
         while self._seen_of(session) == mark:
             if not self._under_way.any(session, waits()) or time.monotonic() > until:
@@ -173,11 +173,11 @@ class Appends(Base[S, E]):
         return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations, self._unknown)
 
     async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
-        """What a copy without a mark has seen, such as one made from JSON: by google-adk's own rule, and by the copy's
-        values, which show if a key to be written was written in the meantime.
+        """How much a copy without a mark, such as one made from JSON, has seen of its session. google-adk's own rule
+        decides, together with the copy's values, which show whether a key to be written has changed in the meantime.
 
         Raises:
-            StaleSessionError: the session was updated since, by an event that is not the copy's last; or such a key has
+            StaleSessionError: an event after the copy's last one has updated the session, or a key to be written has
                 another value than in the copy.
         """
         address = self._address_of(session)
@@ -187,7 +187,7 @@ class Appends(Base[S, E]):
         stored = self._make_session(*found)
         (event_id, updated), (last_id, last_update) = self._last_of(session), self._last_of(stored)
         known, now = self._state_of(session), self._state_of(stored)
-        # A value already set in the copy, as google-adk's contexts do, does not show what was read.
+        # google-adk's contexts set new values in the copy itself. Such a value does not show what was read.
         moved = [
             key
             for key, value in delta.items()
@@ -216,7 +216,7 @@ def with_own_ids(events: Iterable[dict[str, Any]], name: str = "id") -> None:
 
 
 def with_own_id(text: bytes, event_id: str) -> bytes:
-    """An event with an id made unique by its content: the same event again gets the same id."""
+    """An event with an id that its content makes unique. The same event always gets the same id."""
     event = json.loads(text)
     content = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()
     return dumps({**event, "id": f"{event_id}{REPEATED}{content[:32]}"})

@@ -18,7 +18,7 @@ from ._scratchbook import Artifacts, Store
 from .results import ImportedArtifacts
 
 USER = "user:"
-"""The prefix of the names of a user's artifacts, which all sessions of the user see."""
+"""The prefix in the name of a user's artifact, which all sessions of the user can load."""
 
 _NO_SESSION = "user"
 """The session id in addresses of a user's artifacts, which a store ignores."""
@@ -42,7 +42,7 @@ class InputValidationError(_errors.InvalidArgumentError, _AdkInputValidation):
 
 
 class ScratchbookArtifactService(BaseArtifactService):
-    """Artifacts beside the sessions of a store: a drop-in `BaseArtifactService`.
+    """Artifacts in the same store as the sessions: a drop-in `BaseArtifactService`.
 
     ```
     sessions = ScratchbookSessionService("sqlite:///scratchbook.db")
@@ -55,12 +55,13 @@ class ScratchbookArtifactService(BaseArtifactService):
     """
 
     def __init__(self, uri: _url.Url | Base[Any, Any], *, agents_dir: Any = None, per_agent: Any = None) -> None:
-        """A service on the store of a session service, or on the one that a URL names; it is opened at the first call.
+        """Creates a service on the store of a session service, or on the store that a URL names. The store is opened at
+        the first call.
 
         Args:
             uri: A `ScratchbookSessionService`, whose store is used, or a URL in the same form as for that class.
-            agents_dir: Ignored; google-adk's command line passes it to every service.
-            per_agent: Ignored, as above.
+            agents_dir: Ignored. google-adk's command line passes it to every service.
+            per_agent: Ignored, for the same reason.
 
         Raises:
             ValueError: the URL is invalid.
@@ -78,7 +79,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         return f"{type(self).__name__}({self._url!r})"
 
     async def open(self) -> None:
-        """Opens the store now instead of at the first call, so that a wrong URL or a missing database is reported."""
+        """Opens the store now instead of at the first call, so a wrong URL or a missing database is reported now."""
         if self._owned is not None:
             await self._owned.open()
 
@@ -103,11 +104,11 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         custom_metadata: dict[str, Any] | None = None,
     ) -> int:
-        """Saves a new version of an artifact, and returns its number, from 0.
+        """Saves a new version of an artifact, and returns the version's number, which counts from 0.
 
         Raises:
-            InputValidationError: a part without text, data or a file, a reference to another app, user or session, or
-                an invalid name.
+            InputValidationError: the part has no text, data or file, it refers to another app, user or session, or the
+                name is invalid.
         """
         part = types.Part.model_validate(artifact) if isinstance(artifact, dict) else artifact
         if part.inline_data is not None:
@@ -137,10 +138,10 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """The newest version of an artifact, or the given one; if it is a reference, its target.
+        """Returns the newest version of an artifact, or the given one. If the version is a reference, returns its target.
 
         Raises:
-            InputValidationError: a reference to another app, user or session, or too many references in a row.
+            InputValidationError: a reference leads to another app, user or session, or too many follow each other.
         """
         for _ in range(_MOST_REFERENCES + 1):
             if version is not None and version < 0:
@@ -157,7 +158,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         raise InputValidationError(f"more than {_MOST_REFERENCES} references lead on from one another: {reference}")
 
     async def list_artifact_keys(self, *, app_name: str, user_id: str, session_id: str | None = None) -> list[str]:
-        """The names of all artifacts that a session sees: its own and its user's; without a session, the user's."""
+        """Returns the names of the session's and the user's artifacts; without a session, of the user's."""
         address, _ = _place(app_name, user_id, session_id, "")
         names: list[str] = json.loads(await self._core.list(address))
         return [name for name in names if session_id is not None or name.startswith(USER)]
@@ -165,20 +166,20 @@ class ScratchbookArtifactService(BaseArtifactService):
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
-        """Deletes all versions of an artifact; does nothing if the artifact is missing."""
+        """Deletes all versions of an artifact. Does nothing if the artifact is missing."""
         await self._core.delete(*_place(app_name, user_id, session_id, filename))
 
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
-        """The numbers of an artifact's versions, oldest first; empty if there is no such artifact."""
+        """Returns the numbers of an artifact's versions, oldest first. The list is empty if there is no such artifact."""
         found = await self._versions(app_name, user_id, filename, session_id)
         return [version.version for version in found]
 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
-        """The metadata of an artifact's versions, oldest first."""
+        """Returns the metadata of an artifact's versions, oldest first."""
         return await self._versions(app_name, user_id, filename, session_id)
 
     async def get_artifact_version(
@@ -190,15 +191,15 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> ArtifactVersion | None:
-        """The metadata of an artifact's newest version, or of the given one; `None` if there is no such version."""
+        """Returns the metadata of an artifact's newest version, or of the given one; `None` if it is missing."""
         found = await self._versions(app_name, user_id, filename, session_id)
         if version is None:
             return found[-1] if found else None
         return next((known for known in found if known.version == version), None)
 
     async def import_adk(self, folder: Any, *, app_name: str | None = None) -> ImportedArtifacts:
-        """Copies the artifacts that google-adk's `FileArtifactService` keeps in a folder: each version under its
-        number, so that events refer to it as before. Existing versions stay as they are, so the import can be repeated.
+        """Copies the artifacts that google-adk's `FileArtifactService` keeps in a folder. Each version keeps its number,
+        so that references in events stay valid. Existing versions are not changed, so the import can be repeated.
 
         Args:
             folder: The folder, or a `file://` URI of it; or the folder of the agents, in which `adk web` keeps a folder
@@ -230,14 +231,14 @@ class ScratchbookArtifactService(BaseArtifactService):
 
 
 def _place(app_name: str, user_id: str, session_id: str | None, filename: str) -> tuple[Address, str]:
-    """The place of an artifact in a store: a session's address, and the name there."""
+    """Where a store keeps an artifact: the address of a session, and the artifact's name."""
     if session_id is None and not filename.startswith(USER):
         filename = f"{USER}{filename}"
     return (app_name, user_id, _NO_SESSION if session_id is None else session_id), filename
 
 
 def _address(address: Address, name: str) -> str:
-    """The address of an artifact, in the form of google-adk's services: it names a row of the store."""
+    """The address of an artifact in the form of google-adk's services. It names a row of the store."""
     app, user, session = (quote(part, safe="") for part in address)
     if name.startswith(USER):
         return f"scratchbook://apps/{app}/users/{user}/artifacts/{quote(name.removeprefix(USER))}"
@@ -254,7 +255,7 @@ def _target(reference: str, app_name: str, user_id: str, session_id: str | None)
     """The target of a reference: a session or none, a name and a version.
 
     Raises:
-        InputValidationError: it is not a reference, or refers outside the app, the user or the session.
+        InputValidationError: the text is not a reference, or its target belongs to another app, user or session.
     """
     if match := _OF_SESSION.fullmatch(reference):
         app, user, session, name, version = match.groups()
@@ -270,6 +271,6 @@ def _target(reference: str, app_name: str, user_id: str, session_id: str | None)
 
 
 def _is_gone(part: types.Part) -> bool:
-    """Whether a version marks the artifact as deleted, as google-adk's rewind saves it."""
+    """Whether a version marks the artifact as deleted. google-adk's rewind saves such versions."""
     blob = part.inline_data
     return blob is not None and not blob.data and blob == types.Blob(mime_type=_UNKNOWN, data=b"")

@@ -18,8 +18,8 @@ Address = tuple[str, str, str]
 """App, user and session id, which together name a session."""
 
 Conflict = Literal["merge", "by_key", "strict"]
-"""When an append is refused because of other commits: never, if one of its keys was written since the session was read,
-or if the session has changed at all."""
+"""When an append is refused because of other commits. `merge`: never. `by_key`: if one of its keys was written since the
+session was read. `strict`: if the session has changed at all."""
 
 
 class Appending(NamedTuple):
@@ -36,35 +36,36 @@ class Place(NamedTuple):
     """The place of an event in the copy with which it was appended."""
 
     seen: str | None
-    """What the copy has seen by then; `None` for a copy that does not record it."""
+    """How much the copy has seen at that time; `None` for a copy that does not record it."""
     later: int | None
-    """How many of its events come after it: concurrent appends end in any order. `None`: the copy has it already."""
+    """How many of the copy's events come after this one, since concurrent appends end in any order. `None` if the copy has
+    the event already."""
     is_last: bool
-    """Whether the copy knows nothing later."""
+    """Whether the copy has no later event."""
     changes: dict[str, Any]
-    """Its changes that were not overwritten later."""
+    """The event's changes, without those that a later event of the copy has overwritten."""
 
 
 class Flight:
-    """The concurrent appends with one copy of a session."""
+    """The appends that run at the same time with one copy of a session."""
 
     def __init__(self) -> None:
         self.threads: list[int] = []
         self.seen = '{"seq":0}'
-        """Orders its events if the copy has no mark of its own."""
+        """Used to order the events if the copy has no mark of its own."""
 
 
 class UnderWay:
-    """The copies of sessions with a sent append whose outcome is not applied yet."""
+    """The copies of sessions for which an append was sent and its result is not applied yet."""
 
     def __init__(self) -> None:
         self._flights: dict[int, Flight] = {}
-        # A coroutine may be released, and so leave, wherever a thread creates objects: even in here.
+        # Reentrant: Python may release a coroutine, which ends its append, even while this thread holds the lock.
         self.lock = threading.RLock()
 
     @contextmanager
     def of(self, session: object) -> Iterator[Flight]:
-        """The duration of an append with this copy."""
+        """Counts an append with this copy as long as the context is open."""
         thread = threading.get_ident()
         with self.lock:
             flight = self._flights.setdefault(id(session), Flight())
@@ -78,7 +79,8 @@ class UnderWay:
                     self._flights.pop(id(session), None)
 
     def any(self, session: object, stands_still: bool) -> bool:
-        """Whether there is one that can end: not one of this thread's event loop while that is blocked."""
+        """Whether an append with this copy is running that can end. If this thread's event loop is blocked
+        (`stands_still`), its own appends cannot end."""
         with self.lock:
             flight = self._flights.get(id(session))
             mine = threading.get_ident() if stands_still else None
@@ -89,7 +91,7 @@ class Base(Generic[S, E]):
     """A store, and the methods in which the classes for google-adk and for plain dicts differ."""
 
     def __init__(self, uri: _url.Url, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False) -> None:
-        """A service on the store that a URL names; it is opened at the first call.
+        """Creates a service for the store that a URL names. The store is opened at the first call.
 
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
@@ -145,11 +147,11 @@ class Base(Generic[S, E]):
         raise NotImplementedError
 
     def _renew(self, session: S, fresh: S, goes_on: bool) -> None:
-        """Updates a copy from a fresh one; if `goes_on`, the fresh one has only the later events."""
+        """Updates a copy from a fresh one. If `goes_on`, the fresh one has only later events."""
         raise NotImplementedError
 
     def _prepare(self, address: Address, event: E) -> Appending | None:
-        """An event as it is sent to the store; `None` for a piece of a streamed answer."""
+        """An event in the form that is sent to the store; `None` for a piece of a streamed answer."""
         raise NotImplementedError
 
     def _take_over(self, session: S, event: E, appending: Appending, place: Place) -> None:

@@ -1,7 +1,7 @@
 """The exceptions of refused and failed calls.
 
-The classes say what went wrong, so that a program can act on it; `kind` is the same as a word. Once `scratchbook.adk`
-is imported, they are also subclasses of google-adk's classes, if google-adk has one.
+A program can act on the class of an exception, or on its `kind`, which is the same information as a word. Once
+`scratchbook.adk` is imported, classes that google-adk has as well are raised as subclasses of google-adk's.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ class ScratchbookError(Exception):
     """A call was refused or failed. Nothing has changed."""
 
     kind: str = "internal"
-    """The class of the error, as a word; the same in every language."""
+    """The class of the error as a word, which is the same in every programming language."""
 
     conflicts: list[KeyConflict]
-    """The keys because of which a write was refused, each with the values `read` and `found` and its last `writer`."""
+    """The keys that caused a write to be refused, each with the values `read` and `found` and its last `writer`."""
 
     def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class ScratchbookError(Exception):
 
 
 class InvalidArgumentError(ScratchbookError, ValueError):
-    """Invalid input, which never succeeds: a bad id, key, number or value."""
+    """The input is invalid, such as an id, a key, a number or a value. The same call never succeeds."""
 
     kind = "invalid_argument"
 
@@ -44,18 +44,18 @@ class NotFoundError(ScratchbookError, ValueError):
 
 
 class SessionNotFoundError(NotFoundError):
-    """There is no such session: the one missing thing that a program may create and continue."""
+    """There is no such session. A class of its own, since a program may create the session and continue."""
 
 
 class AlreadyExistsError(ScratchbookError):
-    """The id is in use, with other content."""
+    """The id is already used with other content."""
 
     kind = "already_exists"
 
 
 MODIFIED = "the session has been modified in storage since it was read"
-"""The text that programs search for in the message of google-adk's `StaleSessionError`, which once had no class of its
-own."""
+"""A text in the message of google-adk's `StaleSessionError`. Programs search for it, since older versions of google-adk
+have no such class."""
 
 
 class StaleSessionError(ScratchbookError, ValueError):
@@ -64,20 +64,20 @@ class StaleSessionError(ScratchbookError, ValueError):
     kind = "conflict"
 
     def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
-        # A guard of an operation is about the value only, whenever it was written. A copied error has the text already.
+        # A guard compares values, not times of writes, so the text would be wrong. A copied error has the text already.
         if MODIFIED not in message and not any(conflict["cause"] == "guard" for conflict in conflicts or ()):
             message = f"{message}; {MODIFIED}"
         super().__init__(message, conflicts)
 
 
 class FailedPreconditionError(ScratchbookError, RuntimeError):
-    """Not possible in this state: closed, pruned, or an operation that does not fit the stored value."""
+    """The call is not possible now: the store is closed, the data was pruned, or the stored value has another type."""
 
     kind = "failed_precondition"
 
 
 class ResourceExhaustedError(ScratchbookError):
-    """A resource ran out that may be available again later: disk space, a queue, a quota."""
+    """A resource is used up and may be available again later: disk space, a place in a queue, a quota."""
 
     kind = "resource_exhausted"
 
@@ -95,7 +95,7 @@ class UnauthenticatedError(ScratchbookError, PermissionError):
 
 
 class PermissionDeniedError(ScratchbookError, PermissionError):
-    """The store, or the file system, does not allow it."""
+    """The store or the file system does not allow the call."""
 
     kind = "permission_denied"
 
@@ -119,7 +119,7 @@ class DataCorruptedError(ScratchbookError):
 
 
 NO_SESSION = "session_not_found"
-"""The key in `CLASSES` for a missing session, whose kind is that of everything that is not found."""
+"""The key in `CLASSES` for a missing session, since its `kind` is the same as for anything else that is not found."""
 
 CLASSES: dict[str, type[ScratchbookError]] = {NO_SESSION: SessionNotFoundError} | {
     known.kind: known

@@ -1,4 +1,4 @@
-"""Importing the data of google-adk's services."""
+"""Imports the data of google-adk's services."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .results import Imported
 logger = logging.getLogger("scratchbook")
 
 IMPORTER = "scratchbook-import"
-"""The author of writes that no event of the source shows."""
+"""The author of changes that no event of the source contains."""
 
 
 async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool, limits: str) -> Imported:
@@ -61,7 +61,7 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
         raise InvalidArgumentError(
             f"{_url.what_is_wrong(url)}; a source is the URL of google-adk's database, or a service"
         )
-    # On standard input: a URL contains a password, and everybody can see arguments.
+    # The URL is sent to standard input, since it contains a password and everybody can see arguments.
     reader = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -149,7 +149,7 @@ async def _leave_out(record: dict[str, Any], limits: str) -> list[dict[str, str]
     """Removes from a session the keys of its state and the events that no store with these limits can hold; returns
     which, and why."""
     with tempfile.TemporaryDirectory() as folder:
-        # A store to try each of them. Only the URL of a database has limits.
+        # Each of them is tried on a temporary store. Only the URL of a database has limits.
         apart = Store(f"sqlite://{folder}/apart.db?synchronous=normal&{limits}" if limits else "memory:")
         try:
             return await _try_each(apart, record)
@@ -184,7 +184,7 @@ async def _why_not(store: Store, config: dict[str, Any]) -> str | None:
 
 
 def _refuse(done: Imported, refusal: dict[str, str]) -> None:
-    """Records and logs what is not imported."""
+    """Records and logs something that is not imported."""
     done["refused"].append(refusal)
     what = " ".join(f"{name} {value!r}" for name, value in refusal.items() if name != "reason")
     logger.warning("import_adk leaves out %s: %s", what, refusal["reason"])
@@ -202,8 +202,8 @@ def _unlike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
-    """Writes keys of a user or an app that were never written here: what was changed or removed since the last import
-    stays that way."""
+    """Writes keys of a user or an app, unless they were ever written here. Keys that were changed or removed here since the
+    last import are therefore not overwritten."""
     for key, value in record["state"].items():
         try:
             if await core.was_written(record["app"], record["user"], key):

@@ -1,4 +1,4 @@
-"""JSON of the values in state and events of Python programs, by google-adk's rules."""
+"""Writes values in state and events as JSON, by google-adk's rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def dumps(value: Any) -> bytes:
     list, bytes to their text, a pydantic model to an object.
 
     Raises:
-        InvalidArgumentError: NaN and infinities, and values that cannot be converted.
+        InvalidArgumentError: the value contains NaN or an infinity, or cannot be converted.
     """
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain, separators=(",", ":")).encode()
@@ -29,7 +29,7 @@ def check_finite(value: Any) -> None:
     """Refuses numbers without a JSON form.
 
     Raises:
-        InvalidArgumentError: NaN or an infinity, with its place.
+        InvalidArgumentError: the value contains NaN or an infinity; the message names its place.
     """
     path = _not_finite(value)
     if path is not None:
@@ -38,10 +38,10 @@ def check_finite(value: Any) -> None:
 
 
 def check_keys(state: dict[Any, Any]) -> None:
-    """Refuses keys of state that are not strings, which JSON would convert.
+    """Refuses keys of state that are not strings, since JSON would convert them.
 
     Raises:
-        InvalidArgumentError: names the first one.
+        InvalidArgumentError: a key is not a string; the message names the first such key.
     """
     for key in state:
         if not isinstance(key, str):
@@ -68,6 +68,6 @@ def _not_finite(value: Any) -> tuple[Any, ...] | None:
             continue
         looked_at.add(id(found))
         items = found.items() if isinstance(found, dict) else enumerate(found)
-        # A path of 100 steps says enough.
+        # Paths are cut off after 100 steps.
         ahead.extend((item, (*path, name) if len(path) < 100 else path) for name, item in items)
     return None

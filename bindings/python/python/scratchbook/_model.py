@@ -1,8 +1,8 @@
-"""google-adk's models from the store's JSON, without the conveniences of their constructors.
+"""Reads google-adk's models from the store's JSON, without the conveniences of their constructors.
 
 google-adk's events accept shorthands (`message=...`), and the models of google-genai warn of objects of another class.
-Both are Python functions that pydantic calls for each event and each part, even if everything comes from JSON, and they
-take more than half of the time to read a session. What a store returns has neither shorthands nor objects.
+Both are Python functions that pydantic calls for each event and each part, and they take more than half of the time to
+read a session. The store's JSON needs neither of them, since it contains neither shorthands nor objects.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ M = TypeVar("M", bound=BaseModel)
 logger = logging.getLogger("scratchbook")
 
 LEFT_OUT = frozenset({"_accept_convenience_kwargs", "_check_field_type_mismatches"})
-"""The functions that are skipped: google-adk's and google-genai's, by name."""
+"""The names of the functions of google-adk and google-genai that are skipped."""
 
 UNKNOWN_FIELDS = "extra_fields_behavior"
-"""The schema key for the treatment of unknown fields. A field written by a newer google-adk must not make the whole
-session unreadable for an older one."""
+"""The schema key that says how unknown fields are treated. They are accepted, since a field of a newer google-adk must
+not make the whole session unreadable for an older one."""
 
 
 def read(model: type[M], text: bytes) -> M:
-    """A model from JSON, as its `model_validate_json` makes it."""
+    """Reads a model from JSON, with the same result as its `model_validate_json`."""
     found: M = _reader(model)(text)
     return found
 

@@ -1,4 +1,4 @@
-"""Changes of state that the store applies to the stored values."""
+"""Changes to state that the store itself applies to the stored values."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from ._scratchbook import REMOVED
 
 
 class Operations(Appends[S, E]):
-    """State, by operations."""
+    """Changes to state by operations."""
 
     async def increment(
         self, session: S | Address, key: str, by: int | float = 1, *, author: str = "user"
     ) -> int | float:
-        """Increments a number, in the commit: concurrent increments all count. Returns the new number.
+        """Increments a number when the change is committed, so concurrent increments all count. Returns the new number.
 
-        An absent key counts as 0. An event with the change is appended, as for every change.
+        An absent key counts as 0. As for every change, an event with the change is appended.
         """
         changed = await self._apply(session, key, {"increment": by}, author)
         number: int | float = changed[key]
         return number
 
     async def append_to(self, session: S | Address, key: str, item: Any, *, author: str = "user") -> list[Any]:
-        """Appends an item to a list, in the commit; an absent key counts as an empty list. Returns the list."""
+        """Appends an item to a list at the commit. An absent key counts as an empty list. Returns the new list."""
         changed = await self._apply(session, key, {"append": item}, author)
         items: list[Any] = changed[key]
         return items
 
     async def merge(self, session: S | Address, key: str, patch: Any, *, author: str = "user") -> Any:
-        """Changes an object by a JSON Merge Patch (RFC 7386), in the commit: members replace the stored ones, `None`
-        removes one. Returns the new value."""
+        """Changes an object at the commit by a JSON Merge Patch (RFC 7386): each member replaces the stored one, and
+        `None` removes it. Returns the new value."""
         return (await self._apply(session, key, {"mergePatch": patch}, author))[key]
 
     async def remove(self, session: S | Address, key: str, *, author: str = "user") -> None:
-        """Removes a key, from the caller's `session.state` as well."""
+        """Removes a key from the stored state and from the caller's `session.state`."""
         await self._apply(session, key, "remove", author)
 
     async def _apply(self, session: S | Address, key: str, operation: Any, author: str) -> dict[str, Any]:
@@ -57,13 +57,13 @@ class Operations(Appends[S, E]):
     async def put_state(
         self, changes: dict[str, Any], *, app_name: str, user_id: str | None = None, author: str
     ) -> None:
-        """Changes state of a user, or of an app, outside any session; it is logged with its author.
+        """Changes state of a user, or of an app, outside any session. The change is logged with its author.
 
         Args:
-            changes: Values by key, without prefix; `REMOVED` removes a key.
+            changes: The new values by key. Keys have no prefix here; the value `REMOVED` removes a key.
 
         Raises:
-            ValueError: a key has a prefix, so it would not be the key that was meant.
+            ValueError: a key has a prefix, so it would be another key than intended.
         """
         check_keys(changes)
         for key in changes:

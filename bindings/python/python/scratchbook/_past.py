@@ -1,4 +1,4 @@
-"""Point-in-time state, history and blame, rewind and fork."""
+"""Point-in-time state, history, blame, rewind and fork."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from .results import KeyDiff, KeyWrite, KeyWriter, Verified
 
 
 class Past(Appends[S, E]):
-    """A session's past: its state at any event, the writers of its keys, and rewind and fork."""
+    """Methods for a session's past: its state at any event, the writers of its keys, rewind and fork."""
 
     async def state_at(self, session: S | Address, at: int | str | E) -> dict[str, Any]:
-        """The merged state right after an event was committed: values by key, with prefixes, as `session.state` has
-        them.
+        """Returns the merged state right after an event was committed. Keys have their prefixes, as in `session.state`.
 
         Args:
-            at: The event, its id or its number, which `history`, `blame` and `watch` call `seq`: 1 for the first event,
-                0 for the session's creation.
+            at: The event, its id or its number. `history`, `blame` and `watch` call the number `seq`: it is 1 for the
+                first event, and 0 for the session's creation.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -31,8 +30,8 @@ class Past(Appends[S, E]):
         return state
 
     async def diff(self, session: S | Address, before: int | str | E, after: int | str | E) -> dict[str, KeyDiff]:
-        """The keys that differ between two events, each with its value `before` and `after`; a key that was added or
-        removed in between has only one of the two. Events are named as for `state_at`.
+        """Returns the keys whose values differ between two events, each with its value `before` and `after`. A key that
+        was added or removed in between has only one of the two. Events are given as for `state_at`.
 
         Raises:
             NotFoundError: there is no such session or event.
@@ -43,12 +42,12 @@ class Past(Appends[S, E]):
         return keys
 
     async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[KeyWrite]:
-        """The writes to a key and their writers, the latest first: each with its `value`, which a removal does not
-        have, and the same fields of the writer as `blame`.
+        """Returns the writes to a key, the latest first. Each has the written `value`, unless it is a removal, and the
+        same fields about the writer as `blame`.
 
         Args:
-            key: With its prefix: `user:cart` returns the writes of all of the user's sessions, and of `put_state`.
-            limit: Maximum number of writes.
+            key: The key with its prefix. `user:cart` returns the writes by all of the user's sessions and `put_state`.
+            limit: The maximum number of writes.
         """
         if limit < 0:
             raise InvalidArgumentError(f"limit={limit} is no number of writes; limit=10 gives the last ten")
@@ -58,8 +57,8 @@ class Past(Appends[S, E]):
         return writes
 
     async def blame(self, session: S | Address) -> dict[str, KeyWriter]:
-        """The last writer of each key of a session's merged state: the `author` and the `time`, and, for a write by an
-        event, the `userId` and `sessionId` of its session, its number there as `seq`, its `eventId` and `invocationId`.
+        """Returns the last writer of each key of a session's merged state: the `author` and the `time`. For a write by an
+        event, it also has the event's `userId`, `sessionId`, `seq` (its number), `eventId` and `invocationId`.
         """
         found = json.loads(await self._core.blame(self._named(session)))
         with_own_ids(found.values(), "eventId")
@@ -67,9 +66,9 @@ class Past(Appends[S, E]):
         return writers
 
     async def rewind(self, session: S | Address, before_invocation_id: str) -> E:
-        """Rewinds a session to before an invocation: its keys get the values that they had then, and later keys are
-        removed. State of the user and the app stays. Returns the event that does it; a session object that was passed
-        is refreshed.
+        """Rewinds a session to the state before an invocation: its keys get their earlier values, and later keys are
+        removed. State of the user and the app stays. Returns the event with these changes. If a session object was
+        passed, it is refreshed.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -81,11 +80,11 @@ class Past(Appends[S, E]):
         return self._make_event(text)
 
     async def fork(self, session: S | Address, *, at: int | str | E | None = None, session_id: str | None = None) -> S:
-        """A new session of the same user with the events up to one, and the state right after it.
+        """Creates a new session of the same user from the events up to `at`, with the state right after that event.
 
         Args:
-            at: The last event to copy, named as for `state_at`; by default all are copied.
-            session_id: Its id; by default one is generated.
+            at: The last event to copy, given as for `state_at`. By default all events are copied.
+            session_id: The new session's id. By default an id is generated.
         """
         address = self._named(session)
         seq = None if at is None else await self._seq(address, at)
@@ -94,12 +93,12 @@ class Past(Appends[S, E]):
     async def verify(
         self, session: S | Address | None = None, *, app_name: str | None = None, user_id: str | None = None
     ) -> Verified:
-        """Recomputes a session's state from its events, or that of an app or a user from its log, and compares it with
-        what is stored. Returns how many `events` were folded and how many `keys` were compared: for a session its own,
-        for a user or an app theirs.
+        """Recomputes the state of a session from its events, or the state of an app or a user from its log, and compares
+        it with the stored state. Returns the number of `events` that were read and of `keys` that were compared. For a
+        session, only its own keys are compared, without those of the user and the app.
 
         Raises:
-            DataCorruptedError: names the first difference.
+            DataCorruptedError: the states differ; the message names the first difference.
         """
         if session is not None and (app_name is not None or user_id is not None):
             raise InvalidArgumentError(
@@ -133,7 +132,7 @@ class Past(Appends[S, E]):
         return await self._core.seq_of(address, event_id)
 
     async def _seq_of_repeated(self, address: Address, event_id: str, at: str | E) -> int:
-        """The number of an event whose id may be repeated: the only one, or the one with this content."""
+        """The number of an event whose id may occur several times: the only one with the id, or the one with this content."""
         found = await self._core.get(address)
         if found is None:
             raise no_session(address)

@@ -17,7 +17,7 @@ from ._wait import wait
 
 
 class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
-    """Sessions and events as plain dicts, with the names of ADK's JSON; for programs without google-adk.
+    """A session service for programs without google-adk: sessions and events are plain dicts in the form of ADK's JSON.
 
     ```
     service = SessionService("sqlite:///scratchbook.db")
@@ -27,11 +27,11 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
     ```
     """
 
-    _unknown = "refused"  # In a dict written by hand an unknown name is a mistake.
+    _unknown = "refused"  # An unknown name in a dict written by hand is a mistake.
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> dict[str, Any]:
-        """All sessions of an app, or of one user of it, the least recently updated first; with merged state, without
-        events."""
+        """Lists the sessions of an app, or of one user of the app, the least recently updated first. They have their
+        merged state, but no events."""
         sessions: dict[str, Any] = json.loads(await self._core.list(app_name, user_id))
         return sessions
 

@@ -18,27 +18,27 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
     """A session service, generic over the types of sessions and events."""
 
     async def import_adk(self, source: Any, *, app_name: str | None = None) -> Imported:
-        """Copies google-adk's sessions: each whole, in one commit. An existing session is left as it is, whatever
-        google-adk has appended to it since, and so is a key of a user or an app that was ever written here: the import
-        can be repeated.
+        """Copies google-adk's sessions, each as a whole in one commit. The import can be repeated: a session that exists
+        here already is not changed, even if google-adk has appended to it since. Neither is a key of a user or an app
+        that was ever written here.
 
-        Values that this store cannot hold, such as an integer of more than 64 bits, NaN or a value over its limits, are
-        left out key by key and event by event; the rest of the session is imported. Each is in the result, and a
-        warning in the log `scratchbook`.
+        A store cannot hold some values, such as an integer of more than 64 bits, NaN or a value over its limits. Keys
+        and events with such a value are left out, and the rest of the session is imported. Each one is listed in the
+        result and logged as a warning by the logger `scratchbook`.
 
         Args:
-            source: The URL of a database that google-adk's `DatabaseSessionService` or `SqliteSessionService` has
-                filled, or one of its services, such as an `InMemorySessionService`. A database is read by google-adk in
-                a separate process.
-            app_name: Only this app; required for a service.
+            source: The URL of a database of google-adk's `DatabaseSessionService` or `SqliteSessionService`, or one of
+                google-adk's services, such as an `InMemorySessionService`. google-adk reads the database in a separate
+                process.
+            app_name: Only this app is imported. Required if the source is a service.
 
         Returns:
-            How many `sessions` with how many `events` were written, how many were `skipped` because they exist already,
-                and what was `refused` and why.
+            The numbers of written `sessions` and `events`, the number of sessions `skipped` because they exist already,
+                and the list `refused` of what was left out, with the reasons.
 
         Raises:
             InvalidArgumentError: there is no such database, or it is not google-adk's.
-            UnavailableError: it cannot be reached.
+            UnavailableError: the database cannot be reached.
         """
         return await import_adk(self._core, source, app_name, self._keeps_repeated_ids, self._limits)
 
@@ -52,7 +52,7 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
         start: Literal["now", "beginning"] = "now",
         cursor: str | None = None,
     ) -> Watch:
-        """Follows commits to a session, to an app or to one user of it, by any writer.
+        """Follows the commits of all writers to a session, an app, or one user of an app.
 
         ```
         async for entry in service.watch(app_name="shop", user_id="alice"):
@@ -60,13 +60,13 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
                 print(entry["event"]["actions"]["stateDelta"], entry["cursor"])
         ```
 
-        `help(scratchbook.Watch)` describes entries, and watches of deleted sessions.
+        `help(scratchbook.Watch)` describes the entries, and what happens when a session is deleted.
 
         Args:
-            session: One session; otherwise a whole app, or one user of it.
-            key_prefix: Only changes of keys that begin with this, including the scope: `user:cart`.
-            start: From `now`, or from the `beginning`.
-            cursor: Continue after an earlier entry, also of another process: nothing in between is left out.
+            session: Follow this session. Without it, follow an app, or one user of the app.
+            key_prefix: Return only changes to keys that begin with this text. It includes the scope: `user:cart`.
+            start: Start `now`, or at the `beginning` of the log.
+            cursor: Continue after the entry with this cursor, which another process may have read. No entry is missed.
         """
         if session is not None and (app_name is not None or user_id is not None):
             raise InvalidArgumentError("watch what? give a session, or an app_name with a user_id or without, not both")

@@ -14,13 +14,13 @@ Service = TypeVar("Service", bound="Sessions[Any, Any]")
 
 
 class Sessions(Base[S, E]):
-    """Sessions, and the state that outlives them."""
+    """Methods for sessions, and for the state of users and apps."""
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> S:
-        """Creates a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys are not
-        stored.
+        """Creates a session. `user:` and `app:` keys in `state` become state of the user and the app; `temp:` keys are
+        not stored.
 
         Raises:
             AlreadyExistsError: the id is taken.
@@ -30,44 +30,44 @@ class Sessions(Base[S, E]):
         return self._make_session(*await self._core.create(app_name, user_id, config))
 
     async def get_session(self, *, app_name: str, user_id: str, session_id: str, config: Any = None) -> S | None:
-        """A session with its merged state and its events in the order of their appends; `None` if there is none.
+        """Returns a session with its merged state and its events in the order of their appends, or `None` if it is missing.
 
         Args:
-            config: google-adk's `GetSessionConfig`, or a dict: `num_recent_events` for the last this many, 0 for none;
-                `after_timestamp` for those from a time on.
+            config: Which events to return, as google-adk's `GetSessionConfig` or a dict. `num_recent_events` is the number
+                of the last events, 0 for none; `after_timestamp` is the time from which events are returned.
         """
         recent, after = _read(config)
         found = await self._core.get((app_name, user_id, session_id), recent, after)
         return None if found is None else self._make_session(*found)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Deletes a session with its events; succeeds if there is none. State of the user and the app stays."""
+        """Deletes a session with its events. Succeeds if there is no such session. State of the user and the app stays."""
         await self._core.delete((app_name, user_id, session_id))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """The state of a user, names without `user:`."""
+        """Returns the state of a user. Keys have no `user:` prefix."""
         state: dict[str, Any] = json.loads(await self._core.get_state(app_name, user_id))
         return state
 
     async def get_app_state(self, *, app_name: str) -> dict[str, Any]:
-        """The state of an app, names without `app:`."""
+        """Returns the state of an app. Keys have no `app:` prefix."""
         state: dict[str, Any] = json.loads(await self._core.get_state(app_name))
         return state
 
     async def open(self) -> None:
-        """Opens the store now instead of at the first call, so that a wrong URL or a missing database is reported. A
-        service that was closed stays closed: create another."""
+        """Opens the store now instead of at the first call, so that a wrong URL or a missing database is reported now.
+        A closed service cannot be opened again; create a new one."""
         await self._core.open()
 
     async def prepare_tables(self) -> None:
-        """The name of `open` in google-adk's `DatabaseSessionService`."""
+        """Same as `open`; google-adk's `DatabaseSessionService` has this name for it."""
         await self.open()
 
     async def flush(self) -> None:
-        """Does nothing: when an append returns, its event is stored."""
+        """Does nothing. An event is already stored when its append returns."""
 
     async def close(self) -> None:
-        """Completes running calls and closes the store; every later call is refused."""
+        """Completes running calls and closes the store. Later calls are refused."""
         await self._core.close()
 
     async def __aenter__(self: Service) -> Service:

@@ -1,4 +1,4 @@
-"""Calls without an event loop."""
+"""Calls methods of a service without an event loop."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ R = TypeVar("R")
 
 
 def wait(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Runs a coroutine of a service to its end without an event loop, or within one, which it blocks.
+    """Runs a coroutine of a service to its end. No event loop is needed; a running event loop is blocked meanwhile.
 
     Raises:
         TypeError: the argument is not a coroutine.
-        RuntimeError: it awaits something other than the store.
+        RuntimeError: the coroutine awaits something other than the store.
     """
     if not hasattr(coroutine, "send"):
         raise TypeError(f"a coroutine is waited for, as service.open() is one, not a {type(coroutine).__name__}")

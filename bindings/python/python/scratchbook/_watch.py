@@ -1,4 +1,4 @@
-"""Following the change feed."""
+"""Follows the change feed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from .results import FeedEntry
 class Watch(AsyncIterator[FeedEntry]):
     """Commits as they happen: an asynchronous iterator without end, for one reader at a time.
 
-    An entry is a dict with a `type`: `event`, with the `event` and its session; `created`, with the `state` that a
-    session was created with; `state`, with `changes` to keys of a user or an app outside any session, which have no
-    prefix there; or `removed`. `scratchbook.results` has the other keys. Its `cursor` is a place from which another
-    watch can continue. A cancelled wait loses no entry.
+    Each entry is a dict with a `type`:
 
-    Deleting a session removes its events: those that were not read yet are no longer returned. The watch of one session
-    ends with a `SessionNotFoundError` if that is deleted; the watch of a user or an app continues with what remains.
+    - `event`: an `event` was appended to a session.
+    - `created`: a session was created with a `state`.
+    - `state`: keys of a user or an app were changed outside any session; `changes` has the keys without their prefix.
+    - `removed`: a session, a user, or events of a session were removed.
+
+    `scratchbook.results` lists all keys of an entry. Another watch can continue after an entry with the entry's
+    `cursor`. Cancelling a wait loses no entry.
+
+    Deleting a session removes its events, and a watch does not return removed events. If the session of a watch is
+    deleted, the watch ends with a `SessionNotFoundError`. The watch of a user or an app goes on.
     """
 
     def __init__(self, feed: _scratchbook.Watch) -> None:
@@ -29,7 +34,7 @@ class Watch(AsyncIterator[FeedEntry]):
         self._is_read = False
 
     async def start(self) -> Watch:
-        """Starts now: later commits will be returned. Otherwise the watch starts when the first entry is requested."""
+        """Starts the watch now, so that it returns all later commits. By default it starts with the first request."""
         await self._feed.start()
         return self
 
@@ -51,7 +56,7 @@ class Watch(AsyncIterator[FeedEntry]):
         return entry
 
     async def aclose(self) -> None:
-        """Ends the watch, also for a reader that waits for an entry."""
+        """Ends the watch. A reader that waits for an entry stops waiting."""
         self._feed.close()
 
     async def __aenter__(self) -> Watch:

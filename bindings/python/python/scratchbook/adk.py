@@ -1,4 +1,4 @@
-"""The session service for google-adk, with its types and exceptions, and its changes to the caller's objects.
+"""The session service for google-adk. It uses google-adk's types and exceptions, and updates the caller's objects.
 
 ```
 from scratchbook.adk import ScratchbookSessionService
@@ -41,7 +41,7 @@ logger = logging.getLogger("scratchbook")
 
 
 class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
-    """The id is in use, with other content; also google-adk's `AlreadyExistsError`."""
+    """The id is already used with other content; also google-adk's `AlreadyExistsError`."""
 
 
 class SessionNotFoundError(_errors.SessionNotFoundError, _AdkSessionNotFound):
@@ -57,8 +57,8 @@ _errors.CLASSES[_errors.NO_SESSION] = SessionNotFoundError
 
 
 class _Mark(str):
-    """What a copy of a session has seen. It takes no part in comparisons: copies that have seen different amounts, or
-    were made by hand, are equal if everything else is."""
+    """Records how much of a session a copy has seen. All marks are equal, so copies are equal if everything else is,
+    even if they have seen different amounts or were made by hand."""
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, str)
@@ -90,7 +90,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         keep_repeated_ids: bool = False,
         agents_dir: Any = None,
     ) -> None:
-        """A service on the store that a URL names; it is opened at the first call.
+        """Creates a service for the store that a URL names. The store is opened at the first call.
 
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
@@ -110,8 +110,8 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Creates a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys are not
-        stored.
+        """Creates a session. `user:` and `app:` keys in `state` become state of the user and the app; `temp:` keys are
+        not stored.
 
         Raises:
             AlreadyExistsError: the id is taken.
@@ -122,8 +122,8 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         return self._make_session(*await self._core.create(app_name, user_id, config))
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """All sessions of an app, or of one user of it, the least recently updated first; with merged state, without
-        events."""
+        """Lists the sessions of an app, or of one user of the app, the least recently updated first. They have their
+        merged state, but no events."""
         return ListSessionsResponse.model_validate_json(await self._core.list(app_name, user_id))
 
     def list_sessions_sync(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -154,7 +154,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
 
     def _seen_of(self, session: Session) -> str | None:
         marker = session._storage_update_marker
-        # A mark of another service means nothing here.
+        # The mark of another service has no meaning here.
         return str(marker) if isinstance(marker, _Mark) else None
 
     def _last_of(self, session: Session) -> tuple[str, float]:
@@ -182,7 +182,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
             return self._appending(address, event)
         except _errors.ScratchbookError:
             raise
-        # A text that is not Unicode, or a value that contains itself or is too deep.
+        # The text is not Unicode, or a value contains itself or is too deep.
         except (ValueError, RecursionError) as error:
             raise _errors.InvalidArgumentError(f"the event has no form in JSON: {error}") from error
 
@@ -191,7 +191,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         kept, temp = without_temp(delta)
         if not temp and _is_plain(kept):
             return Appending(address, event.id, _json_event(event), kept, temp)
-        # A temporary value needs no JSON form; a stored one is converted as in a new session.
+        # A `temp:` value needs no JSON form. A stored value is converted in the same way as for a new session.
         event.actions.state_delta = kept if _is_plain(kept) else _json_state(kept)
         try:
             return Appending(address, event.id, _json_event(event), kept, temp)
@@ -217,7 +217,7 @@ def _json_state(state: dict[str, Any]) -> dict[str, Any]:
         return cast(dict[str, Any], to_jsonable_python(state))
     except Exception:  # A value's own serializer may raise anything.
         stored = cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
-    # Check again which keys these are, for readers of the log.
+    # Find the keys again, to name them in the log.
     keys = [repr(key) for key, value in state.items() if not _has_json(value)]
     logger.warning("what is set as %s has no JSON; its repr is stored", ", ".join(keys))
     return stored
@@ -243,7 +243,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _json_event(event: Event) -> bytes:
-    """An event as google-adk writes it. Pydantic writes `null` for NaN: then the event is searched for NaN."""
+    """An event as google-adk writes it. Pydantic writes NaN as `null`, so an event with `null` is searched for NaN."""
     text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
     if b"null" in text:
         check_finite(event.model_dump(by_alias=True, exclude_none=True))
@@ -251,9 +251,9 @@ def _json_event(event: Event) -> bytes:
 
 
 def register(registry: Any = None) -> None:
-    """Registers the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
-    `scratchbook+memory:` with google-adk's commands, with or without a SQLAlchemy driver, for `--session_service_uri`
-    and `--artifact_service_uri`. Call it in a file `services.py`.
+    """Registers URIs with google-adk's commands, for `--session_service_uri` and `--artifact_service_uri`. Call this
+    function in a file `services.py`. The URIs are `scratchbook+sqlite://...`, `scratchbook+postgresql://...`,
+    `scratchbook+mysql://...`, each with or without a SQLAlchemy driver, and `scratchbook+memory:`.
 
     ```
     # agents/services.py

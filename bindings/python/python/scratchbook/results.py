@@ -1,8 +1,8 @@
-"""The results of the methods, as types of plain dicts: which keys there are, and their contents.
+"""The types of the dicts that the methods return: their keys and values.
 
-Names of state have their prefix (`user:cart`) unless stated otherwise. Times are seconds since 1970. An event's number
-counts a session's events from 1 on, in the order of their commits; 0 is the session's creation. It is `seq` in a
-`KeyWriter`, a `KeyWrite` and the event of an `EventEntry`, as in the events of a session of plain dicts.
+Keys of state have their prefix (`user:cart`) unless stated otherwise. Times are in seconds since 1970. The events of a
+session are numbered from 1 on, in the order of their commits; 0 is the session's creation. The number is called `seq`
+in a `KeyWriter`, a `KeyWrite`, the event of an `EventEntry`, and the events of a session of plain dicts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class _Author(TypedDict):
 
 
 class KeyWriter(_Author, total=False):
-    """The writer of a key, as `blame` returns it for each.
+    """The last writer of a key, as `blame` returns it for each key.
 
-    A write outside any session, by `put_state`, has an `author` and a `time`; the state that a session was created with
+    A write outside any session, by `put_state`, has only an `author` and a `time`. A write by the creation of a session
     has no `eventId` and no `invocationId`. The author is empty if it is no longer known.
     """
 
@@ -30,21 +30,21 @@ class KeyWriter(_Author, total=False):
 
 
 class KeyWrite(KeyWriter, total=False):
-    """A write to a key, as `history` returns them; a removal has no `value`."""
+    """A write to a key, as `history` returns it. A removal has no `value`."""
 
     value: Any
 
 
 class KeyDiff(TypedDict, total=False):
-    """The result of `diff` for a key that differs: its values at the two events, each absent if the key is."""
+    """The result of `diff` for a key that differs: its value at each of the two events, unless the key is absent there."""
 
     before: Any
     after: Any
 
 
 class Verified(TypedDict):
-    """The result of `verify`: a session's `events` and its own `keys`, without those of the user and the app, or the
-    writes and the keys of a user or an app."""
+    """The result of `verify`. For a session, it has the numbers of its `events` and of its own `keys`, without those of
+    the user and the app. For a user or an app, `events` is the number of writes."""
 
     events: int
     keys: int
@@ -54,23 +54,23 @@ class Imported(TypedDict):
     """The result of `import_adk`."""
 
     sessions: int
-    """How many were written."""
+    """How many sessions were written."""
     events: int
-    """How many events they had."""
+    """How many events were written."""
     skipped: int
     """How many sessions existed already."""
     refused: list[dict[str, str]]
-    """What could not be written, and the `reason`: a `session`, or a `key` of its state or an `event` in it; or the
-    `key` of a user or an app."""
+    """What could not be written, and the `reason`: a `session`, a `key` of its state or an `event` in it, or a `key` of
+    a user or an app."""
 
 
 class ImportedArtifacts(TypedDict):
     """The result of an artifact service's `import_adk`."""
 
     artifacts: int
-    """How many artifacts have versions that were written."""
+    """How many artifacts had versions that were written."""
     versions: int
-    """How many were written."""
+    """How many versions were written."""
     skipped: int
     """How many versions existed already."""
     refused: list[dict[str, str]]
@@ -83,9 +83,9 @@ class _Conflict(TypedDict):
 
 
 class KeyConflict(_Conflict, total=False):
-    """A key because of which a write was refused, as in `ScratchbookError.conflicts`: the value that the writer had
-    `read` and the value `found`, each absent if the key was absent or the value is unknown, and the `writer` of the
-    latter."""
+    """A key that caused a write to be refused, as in `ScratchbookError.conflicts`. It has the value that the caller had
+    `read`, the value that was `found` in the store, and the `writer` of the found value. A value is left out if the key
+    was absent or the value is unknown."""
 
     read: Any
     found: Any
@@ -100,19 +100,19 @@ class EventEntry(TypedDict):
     userId: str
     sessionId: str
     event: dict[str, Any]
-    """The event in ADK's JSON, with its number as `seq`; `event["actions"]["stateDelta"]` has its changes."""
+    """The event in ADK's JSON, with its number as `seq`. Its changes are in `event["actions"]["stateDelta"]`."""
     cursor: str
 
 
 class CreatedEntry(TypedDict):
-    """An entry of a watch: a session was created with `state` of its own. A session created without has no entry."""
+    """An entry of a watch: a session was created with `state` of its own. Without such state there is no entry."""
 
     type: Literal["created"]
     appName: str
     userId: str
     sessionId: str
     forkedAt: int | None
-    """The number of the event at which it was forked from another session."""
+    """The number of the event at which the session was forked from another; `None` if it is not a fork."""
     state: dict[str, Any]
     cursor: str
 
@@ -125,15 +125,15 @@ class _Change(TypedDict):
 
 
 class StateChange(_Change, total=False):
-    """A key of a user or an app, without its prefix, with its `value` or `removed`."""
+    """A changed key of a user or an app, without its prefix. It has either the new `value` or `removed`."""
 
     value: Any
     removed: Literal[True]
 
 
 class StateEntry(TypedDict):
-    """An entry of a watch: keys of a user, or of an app if `userId` is `None`, were written outside any session or when
-    a session was created."""
+    """An entry of a watch: keys were written outside any session, or when a session was created. They are keys of a
+    user, or of an app if `userId` is `None`."""
 
     type: Literal["state"]
     appName: str
@@ -143,8 +143,8 @@ class StateEntry(TypedDict):
 
 
 class RemovedEntry(TypedDict):
-    """An entry of a watch: a session or a user was removed, or events of a session were. Removed events may have
-    written keys of the user and of the app: read those again after it, and after `pruned` the session as well."""
+    """An entry of a watch: a session, a user, or events of a session were removed. Removed events may have written keys
+    of the user and of the app, so read these keys again. After `pruned`, read the session again as well."""
 
     type: Literal["removed"]
     appName: str
@@ -152,15 +152,16 @@ class RemovedEntry(TypedDict):
     sessionId: str | None
     """`None` if the user was deleted."""
     kind: Literal["deleted", "expired", "pruned", "erased"]
-    """The session was deleted, or had expired and was removed; its oldest events were pruned; the user was deleted."""
+    """`deleted`: the session was deleted. `expired`: it was removed after it had expired. `pruned`: its oldest events were
+    removed. `erased`: the user was deleted."""
     count: int
-    """The number of the last removed event; for a user, how many sessions were removed."""
+    """The number of the last removed event. For a deleted user: how many sessions were removed."""
     time: float
     cursor: str
 
 
 FeedEntry = EventEntry | CreatedEntry | StateEntry | RemovedEntry
-"""An entry of a watch; its `type` says which. A watch with its `cursor` continues after it."""
+"""An entry of a watch. Its `type` says which of these it is. A watch with the entry's `cursor` continues after it."""
 
 __all__ = [
     "CreatedEntry",
