@@ -152,7 +152,7 @@ class Appends(Base[S, E]):
         return Place(now if mark is not None else None, later, is_last, changes)
 
     async def _moves_itself(self, session: S, mark: str | None) -> bool:
-        """Whether the session has advanced since this mark because of another append with the same copy. That append may be
+        """Whether another append with the same copy has advanced the session since this mark. That append may be
         stored, but not applied to the copy yet."""
         until = time.monotonic() + PATIENCE
         while self._seen_of(session) == mark:

@@ -138,7 +138,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """Returns the newest version of an artifact, or the given one. If the version is a reference, returns its target.
+        """Returns the newest version of an artifact, or the given one. For a reference, returns its target.
 
         Raises:
             InputValidationError: a reference leads to another app, user or session, or too many follow each other.
@@ -172,7 +172,7 @@ class ScratchbookArtifactService(BaseArtifactService):
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
-        """Returns the numbers of an artifact's versions, oldest first. The list is empty if there is no such artifact."""
+        """Returns the numbers of an artifact's versions, oldest first; an empty list if there is no such artifact."""
         found = await self._versions(app_name, user_id, filename, session_id)
         return [version.version for version in found]
 
@@ -198,7 +198,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         return next((known for known in found if known.version == version), None)
 
     async def import_adk(self, folder: Any, *, app_name: str | None = None) -> ImportedArtifacts:
-        """Copies the artifacts that google-adk's `FileArtifactService` keeps in a folder. Each version keeps its number,
+        """Copies the artifacts that google-adk's `FileArtifactService` keeps in a folder. Versions keep their numbers,
         so that references in events stay valid. Existing versions are not changed, so the import can be repeated.
 
         Args:

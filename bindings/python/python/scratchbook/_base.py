@@ -18,8 +18,8 @@ Address = tuple[str, str, str]
 """App, user and session id, which together name a session."""
 
 Conflict = Literal["merge", "by_key", "strict"]
-"""When an append is refused because of other commits. `merge`: never. `by_key`: if one of its keys was written since the
-session was read. `strict`: if the session has changed at all."""
+"""When an append is refused because of other commits. `merge`: never. `by_key`: if one of its keys was written since
+the session was read. `strict`: if the session has changed at all."""
 
 
 class Appending(NamedTuple):
@@ -38,8 +38,7 @@ class Place(NamedTuple):
     seen: str | None
     """How much the copy has seen at that time; `None` for a copy that does not record it."""
     later: int | None
-    """How many of the copy's events come after this one, since concurrent appends end in any order. `None` if the copy has
-    the event already."""
+    """How many of the copy's events come after this one: concurrent appends end in any order. `None`: it has it."""
     is_last: bool
     """Whether the copy has no later event."""
     changes: dict[str, Any]

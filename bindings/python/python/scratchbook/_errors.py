@@ -71,7 +71,7 @@ class StaleSessionError(ScratchbookError, ValueError):
 
 
 class FailedPreconditionError(ScratchbookError, RuntimeError):
-    """The call is not possible now: the store is closed, the data was pruned, or the stored value has another type."""
+    """Not possible now: the store is closed, data was pruned, or an operation does not fit the stored value."""
 
     kind = "failed_precondition"
 

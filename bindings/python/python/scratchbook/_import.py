@@ -202,8 +202,8 @@ def _unlike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
-    """Writes keys of a user or an app, unless they were ever written here. Keys that were changed or removed here since the
-    last import are therefore not overwritten."""
+    """Writes keys of a user or an app, unless they were ever written here. Keys that were changed or removed here since
+    the last import are therefore not overwritten."""
     for key, value in record["state"].items():
         try:
             if await core.was_written(record["app"], record["user"], key):

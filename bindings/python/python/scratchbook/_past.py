@@ -57,8 +57,8 @@ class Past(Appends[S, E]):
         return writes
 
     async def blame(self, session: S | Address) -> dict[str, KeyWriter]:
-        """Returns the last writer of each key of a session's merged state: the `author` and the `time`. For a write by an
-        event, it also has the event's `userId`, `sessionId`, `seq` (its number), `eventId` and `invocationId`.
+        """Returns the last writer of each key of a session's merged state: the `author` and the `time`. For a write by
+        an event, it also has the event's `userId`, `sessionId`, `seq` (its number), `eventId` and `invocationId`.
         """
         found = json.loads(await self._core.blame(self._named(session)))
         with_own_ids(found.values(), "eventId")
@@ -93,7 +93,7 @@ class Past(Appends[S, E]):
     async def verify(
         self, session: S | Address | None = None, *, app_name: str | None = None, user_id: str | None = None
     ) -> Verified:
-        """Recomputes the state of a session from its events, or the state of an app or a user from its log, and compares
+        """Recomputes the state of a session from its events, or that of an app or a user from its log, and compares
         it with the stored state. Returns the number of `events` that were read and of `keys` that were compared. For a
         session, only its own keys are compared, without those of the user and the app.
 
@@ -132,7 +132,7 @@ class Past(Appends[S, E]):
         return await self._core.seq_of(address, event_id)
 
     async def _seq_of_repeated(self, address: Address, event_id: str, at: str | E) -> int:
-        """The number of an event whose id may occur several times: the only one with the id, or the one with this content."""
+        """The number of an event whose id may be repeated: the only one with the id, or the one with this content."""
         found = await self._core.get(address)
         if found is None:
             raise no_session(address)

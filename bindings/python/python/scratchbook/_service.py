@@ -18,9 +18,9 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
     """A session service, generic over the types of sessions and events."""
 
     async def import_adk(self, source: Any, *, app_name: str | None = None) -> Imported:
-        """Copies google-adk's sessions, each as a whole in one commit. The import can be repeated: a session that exists
-        here already is not changed, even if google-adk has appended to it since. Neither is a key of a user or an app
-        that was ever written here.
+        """Copies google-adk's sessions, each in one commit. The import can be repeated: it does not change a session
+        that exists already, even if google-adk has appended to it since, or a key of a user or an app that was ever
+        written here.
 
         A store cannot hold some values, such as an integer of more than 64 bits, NaN or a value over its limits. Keys
         and events with such a value are left out, and the rest of the session is imported. Each one is listed in the

@@ -30,18 +30,18 @@ class Sessions(Base[S, E]):
         return self._make_session(*await self._core.create(app_name, user_id, config))
 
     async def get_session(self, *, app_name: str, user_id: str, session_id: str, config: Any = None) -> S | None:
-        """Returns a session with its merged state and its events in the order of their appends, or `None` if it is missing.
+        """Returns a session with merged state and its events in the order of their appends; `None` if it is absent.
 
         Args:
-            config: Which events to return, as google-adk's `GetSessionConfig` or a dict. `num_recent_events` is the number
-                of the last events, 0 for none; `after_timestamp` is the time from which events are returned.
+            config: Which events to return, as google-adk's `GetSessionConfig` or a dict. `num_recent_events` is how
+                many of the last events, 0 for none; `after_timestamp` is the time from which events are returned.
         """
         recent, after = _read(config)
         found = await self._core.get((app_name, user_id, session_id), recent, after)
         return None if found is None else self._make_session(*found)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Deletes a session with its events. Succeeds if there is no such session. State of the user and the app stays."""
+        """Deletes a session with its events, if it exists. State of the user and the app stays."""
         await self._core.delete((app_name, user_id, session_id))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:

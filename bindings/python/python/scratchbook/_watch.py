@@ -13,15 +13,10 @@ from .results import FeedEntry
 class Watch(AsyncIterator[FeedEntry]):
     """Commits as they happen: an asynchronous iterator without end, for one reader at a time.
 
-    Each entry is a dict with a `type`:
-
-    - `event`: an `event` was appended to a session.
-    - `created`: a session was created with a `state`.
-    - `state`: keys of a user or an app were changed outside any session; `changes` has the keys without their prefix.
-    - `removed`: a session, a user, or events of a session were removed.
-
-    `scratchbook.results` lists all keys of an entry. Another watch can continue after an entry with the entry's
-    `cursor`. Cancelling a wait loses no entry.
+    Each entry is a dict with a `type`. `event`: an `event` was appended to a session. `created`: a session was created
+    with a `state`. `state`: keys of a user or an app were changed outside any session; `changes` has them without
+    prefix. `removed`: a session, a user, or events of one were removed. `scratchbook.results` lists all
+    keys. A watch with an entry's `cursor` continues after it. Cancelling a wait loses no entry.
 
     Deleting a session removes its events, and a watch does not return removed events. If the session of a watch is
     deleted, the watch ends with a `SessionNotFoundError`. The watch of a user or an app goes on.

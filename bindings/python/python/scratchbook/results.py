@@ -36,7 +36,7 @@ class KeyWrite(KeyWriter, total=False):
 
 
 class KeyDiff(TypedDict, total=False):
-    """The result of `diff` for a key that differs: its value at each of the two events, unless the key is absent there."""
+    """The result of `diff` for a key that differs: its value at each of the two events, if the key is there."""
 
     before: Any
     after: Any
@@ -44,7 +44,7 @@ class KeyDiff(TypedDict, total=False):
 
 class Verified(TypedDict):
     """The result of `verify`. For a session, it has the numbers of its `events` and of its own `keys`, without those of
-    the user and the app. For a user or an app, `events` is the number of writes."""
+    the user and the app. For a user or an app, `events` counts its writes."""
 
     events: int
     keys: int
@@ -152,7 +152,7 @@ class RemovedEntry(TypedDict):
     sessionId: str | None
     """`None` if the user was deleted."""
     kind: Literal["deleted", "expired", "pruned", "erased"]
-    """`deleted`: the session was deleted. `expired`: it was removed after it had expired. `pruned`: its oldest events were
+    """`deleted`: the session was deleted. `expired`: it had expired and was removed. `pruned`: its oldest events were
     removed. `erased`: the user was deleted."""
     count: int
     """The number of the last removed event. For a deleted user: how many sessions were removed."""
