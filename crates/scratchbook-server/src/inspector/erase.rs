@@ -5,7 +5,7 @@ use scratchbook::session::{ListSessionsConfig, StateOwner};
 
 use super::form::{Form, see_other};
 use super::page::Page;
-use super::value::{number, visible};
+use super::value::{counted, visible};
 use super::{Answer, Needs, UserScope, address};
 use crate::access::Right;
 use crate::scope::Admin;
@@ -24,8 +24,8 @@ pub(super) async fn ask(scope: UserScope, _: Needs<Admin>) -> Answer {
         section.ask {
             h1 { "Erase all data of " bdi { (visible(user_id)) } "?" }
             p {
-                (number(page.sessions.len() as u64)) @if page.next_page_token.is_some() { " or more" } " sessions with their \
-                 events, " (number(keys as u64)) " keys of the user with their history, and all artifacts are lost for good."
+                (counted(page.sessions.len(), "session")) @if page.next_page_token.is_some() { " or more" } " with their events, "
+                (counted(keys, "key")) " of the user with their history, and all artifacts are lost for good."
             }
             p { "The keys of the app stay, without the user's name in their history." }
             form method="post" action={ (own) "/erase" } {

@@ -107,8 +107,10 @@ fn body(app_state: &AppState, rows: &[Row], more: Option<&str>) -> Markup {
                 @for row in rows {
                     li {
                         a.card href=(address::app(&row.name)) {
-                            b { bdi { (visible(&row.name)) } }
-                            @if app_state.apps.get(&row.name).is_some() { span.badge { "agent here" } }
+                            span.head {
+                                b { bdi { (visible(&row.name)) } }
+                                @if app_state.apps.get(&row.name).is_some() { span.badge { "agent here" } }
+                            }
                             span.soft {
                                 @match &row.latest {
                                     Some(session) => { "last change " (ago(session.last_update_time(), now)) }

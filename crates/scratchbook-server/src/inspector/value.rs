@@ -169,6 +169,11 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
+/// How many things there are, with their name for one of them.
+pub(super) fn counted(count: usize, thing: &str) -> String {
+    format!("{} {thing}{}", number(count as u64), if count == 1 { "" } else { "s" })
+}
+
 /// A number with its thousands apart.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
@@ -211,5 +216,6 @@ mod tests {
         assert_eq!(durations, ["0 ms", "250 ms", "1.2 s", "1 min 1 s", "1.5 h"]);
         assert_eq!([999, 1500, 2_500_000].map(size), ["999 B", "1.5 kB", "2.5 MB"]);
         assert_eq!([7, 1000, 1_234_567].map(number), ["7", "1,000", "1,234,567"]);
+        assert_eq!([0, 1, 2000].map(|count| counted(count, "key")), ["0 keys", "1 key", "2,000 keys"]);
     }
 }

@@ -32,6 +32,7 @@ pub(crate) enum Screen {
     Dark,
     /// 400 pixels wide, as a phone's.
     Phone,
+    DarkPhone,
 }
 
 /// A browser page.
@@ -64,11 +65,11 @@ impl Page {
         ] {
             wishes.add_arg(wish).unwrap();
         }
-        if matches!(screen, Screen::Phone) {
+        if matches!(screen, Screen::Phone | Screen::DarkPhone) {
             let phone = json!({"deviceMetrics": {"width": 400, "height": 800, "pixelRatio": 1.0}});
             wishes.add_experimental_option("mobileEmulation", phone).unwrap();
         }
-        let scheme = if matches!(screen, Screen::Dark) { 0 } else { 1 };
+        let scheme = if matches!(screen, Screen::Dark | Screen::DarkPhone) { 0 } else { 1 };
         wishes.add_arg(&format!("--blink-settings=preferredColorScheme={scheme}")).unwrap();
         wishes.set_browser_log_level(LoggingPrefsLogLevel::All).unwrap();
         // The WebDriver client and the model client come with different providers for TLS; only one can be the default.

@@ -38,7 +38,10 @@ function addEvent({ seq, run, html }) {
       head.className = "run-head";
       const id = document.createElement("bdi");
       id.textContent = run;
-      head.append("run ", id);
+      const timeline = document.createElement("a");
+      timeline.href = `${bar.dataset.page}/runs?${new URLSearchParams({ run, at: seq })}`;
+      timeline.textContent = "Timeline";
+      head.append("run ", id, timeline);
       section.append(head);
     }
     (runs.at(-1) ?? list.lastElementChild).after(section);

@@ -24,15 +24,17 @@ function partAddress(name, query) {
 let settling;
 function markEvent(seq) {
   for (const old of document.querySelectorAll("article.event[aria-current]")) old.removeAttribute("aria-current");
-  const event = document.getElementById(`e${seq}`);
+  // The start is before the first event.
+  const place = Math.max(seq, 1);
+  const event = document.getElementById(`e${place}`);
   clearTimeout(settling);
   if (event) {
-    event.setAttribute("aria-current", "true");
+    if (seq > 0) event.setAttribute("aria-current", "true");
     scrollToEvent(event);
-  } else if (seq > 0) {
+  } else {
     settling = setTimeout(async () => {
-      await replacePart(partAddress("events", new URLSearchParams({ at: seq })), "#conversation");
-      const shown = document.getElementById(`e${seq}`);
+      await replacePart(partAddress("events", new URLSearchParams({ at: place })), "#conversation");
+      const shown = document.getElementById(`e${place}`);
       if (shown) scrollToEvent(shown);
     }, 120);
   }
@@ -97,6 +99,8 @@ async function showHistory(key) {
     box.replaceChildren(place);
   }
   await replacePart(partAddress("history", query), "#history");
+  // On a narrow screen it is below the conversation.
+  if (getComputedStyle(document.querySelector(".left")).overflowY === "visible") box.scrollIntoView();
 }
 
 function clampSeq(seq) {

@@ -26,6 +26,7 @@ impl Plot<'_> {
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label={ (self.title) ": " (self.words) } {
                     line.axis x1="0" y1=(HEIGHT) x2=(WIDTH) y2=(HEIGHT) {}
                     @for points in lines(self.values, greatest) {
+                        polygon.area points=(area(&points)) {}
                         polyline.line points=(points) {}
                     }
                 }
@@ -33,6 +34,13 @@ impl Plot<'_> {
             }
         }
     }
+}
+
+/// The points of what is below a line.
+fn area(line: &str) -> String {
+    let edge = |point: Option<&str>| point.and_then(|point| point.split(',').next()).unwrap_or("0").to_owned();
+    let (first, last) = (edge(line.split(' ').next()), edge(line.rsplit(' ').next()));
+    format!("{first},{HEIGHT} {line} {last},{HEIGHT}")
 }
 
 /// The points of the line; a gap ends one line and begins another.
@@ -44,7 +52,15 @@ fn lines(values: &[Option<f64>], greatest: f64) -> Vec<String> {
     let point = |(place, value): (usize, f64)| format!("{:.1},{:.1}", place as f64 * step, height(value));
     let places: Vec<_> = values.iter().enumerate().map(|(place, value)| value.map(|value| (place, value))).collect();
     let known = places.split(Option::is_none).filter(|part| !part.is_empty());
-    known.map(|part| part.iter().flatten().copied().map(point).collect::<Vec<_>>().join(" ")).collect()
+    let line = |part: &[Option<(usize, f64)>]| match part {
+        // One value alone lasts for its interval.
+        [Some((place, value))] => {
+            let [from, to] = [-0.5, 0.5].map(|half| ((*place as f64 + half) * step).clamp(0.0, WIDTH));
+            format!("{from:.1},{y:.1} {to:.1},{y:.1}", y = height(*value))
+        }
+        part => part.iter().flatten().copied().map(point).collect::<Vec<_>>().join(" "),
+    };
+    known.map(line).collect()
 }
 
 #[cfg(test)]
@@ -55,7 +71,9 @@ mod tests {
     fn a_line_reaches_from_edge_to_edge_and_has_gaps() {
         let values = [Some(0.0), Some(4.0), None, Some(2.0), Some(2.0)];
         assert_eq!(lines(&values, 4.0), ["0.0,58.0 75.0,2.0", "225.0,30.0 300.0,30.0"]);
+        assert_eq!(lines(&[None, Some(4.0)], 4.0), ["150.0,2.0 300.0,2.0"]);
         assert_eq!(lines(&[Some(0.0); 3], 0.0), ["0.0,58.0 150.0,58.0 300.0,58.0"]);
         assert!(lines(&[], 0.0).is_empty());
+        assert_eq!(area("75.0,2.0 150.0,58.0"), "75.0,60 75.0,2.0 150.0,58.0 150.0,60");
     }
 }

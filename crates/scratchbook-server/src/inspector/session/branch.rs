@@ -76,7 +76,7 @@ pub(super) async fn delete(scope: SessionScope, _: Form) -> Answer {
 pub(super) async fn ask_to_prune(scope: SessionScope, Query(view): Query<View>, _: Needs<Admin>) -> Answer {
     let head = Reader::new(&scope).head().await?;
     let last = head.known_seq().unwrap_or_default();
-    let before = view.before.or(view.at).unwrap_or(last.saturating_sub(KEPT) + 1);
+    let before = view.before.or(view.at).unwrap_or(last.saturating_sub(KEPT) + 1).max(2);
     let words = html! {
         p { "The events before this one are lost for good, and with them what the state was then and who wrote it." }
         p { "The state stays as it is, and so do the numbers of the later events." }

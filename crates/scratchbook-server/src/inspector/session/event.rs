@@ -142,7 +142,9 @@ impl Shown<'_> {
         let answer = call.id.as_deref().and_then(|id| self.answers.to(id));
         let waits =
             event.long_running_tool_ids.as_ref().zip(call.id.as_ref()).is_some_and(|(ids, id)| ids.contains(id));
-        let question = call.id.as_deref().filter(|_| waits && answer.is_none() && self.takes_answers);
+        // A tool may have answered that it is not done yet; the answer itself comes from outside.
+        let waits = waits && answer.is_none_or(|(answered, _)| answered.author != "user");
+        let question = call.id.as_deref().filter(|_| waits && self.takes_answers);
         html! {
             details.call open[question.is_some()] {
                 summary {
@@ -155,9 +157,9 @@ impl Shown<'_> {
                                 @if let (Some(from), Some(to)) = (event.timestamp, answered.timestamp) { " " (duration(to - from)) }
                             }
                         }
-                        None if waits => span.tag { "waits for an answer" },
                         None => {}
                     }
+                    @if waits { span.tag { "waits for an answer" } }
                 }
                 h4 { "Arguments" }
                 pre { (block(&args, VALUE).text) }

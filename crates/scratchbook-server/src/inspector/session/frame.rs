@@ -82,6 +82,7 @@ fn travel(head: &Session, view: &View, at: u64, last: u64) -> Markup {
             input type="range" name="at" min="0" max=(last) value=(at) aria-label="Event" #slider;
             a.step href=(to((at + 1).min(last))) data-step="1" rel="next" aria-label="Next event" { "›" }
             output for="slider" #place { (number(at)) " / " (number(last)) }
+            a.jump href="#state" { "State" }
             @if let Some(name) = &view.key { input type="hidden" name="key" value=(name); }
             a.now href=(address::session(key, &here)) aria-current=[view.at.is_none().then_some("true")] { "Now" }
             label.compare {

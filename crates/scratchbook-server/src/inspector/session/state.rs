@@ -76,10 +76,10 @@ fn changed(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks, name: 
     let is_elsewhere = moment.event.as_ref().is_some_and(|event| !event.actions.state_delta.contains(name));
     html! {
         li class=(kind) {
-            span.mark aria-label=(word) {}
+            span.mark role="img" aria-label=(word) {}
             a.key href=(address::session(key, &view.with_key(name))) data-key=(name) { bdi { (visible(name)) } }
-            @if let Some(before) = before { " " del { code { (before) } } }
-            @if let Some(after) = after { " " ins { code { (after) } } }
+            @if let Some(before) = &before { " " del { code { (before) } } }
+            @if let Some(after) = after { @if before.is_some() { " → " } @else { " = " } ins { code { (after) } } }
             @if is_elsewhere { " " span.tag title="Another session or program wrote it since the event before" { "elsewhere" } }
         }
     }

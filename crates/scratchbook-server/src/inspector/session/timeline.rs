@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::address::{self, View};
 use super::super::page::Page;
-use super::super::value::{duration, number, visible};
+use super::super::value::{counted, duration, number, visible};
 use super::super::{Answer, SessionScope};
 use super::event::{author, tokens, tools};
 use super::frame;
@@ -49,6 +49,14 @@ struct Row {
     failure: Option<String>,
     /// The event that tells of it.
     seq: Option<u64>,
+}
+
+/// What the rows of a table have in common.
+struct Table<'a> {
+    key: &'a SessionKey,
+    from: f64,
+    to: f64,
+    has_tokens: bool,
 }
 
 pub(super) async fn page(scope: SessionScope, Query(of): Query<OfRun>) -> Answer {
@@ -127,10 +135,17 @@ fn of_events(events: &[Arc<Event>]) -> Vec<Row> {
     rows
 }
 
+/// How long a step took; model calls of scripts and many tools take less than a millisecond.
+fn took(seconds: f64) -> String {
+    if (0.00005..0.00995).contains(&seconds) { format!("{:.1} ms", seconds * 1000.0) } else { duration(seconds) }
+}
+
 fn body(head: &Session, of: &OfRun, rows: &[Row], has_spans: bool, left_out: usize) -> Markup {
     let key = head.key();
     let from = rows.iter().map(|row| row.start).fold(f64::INFINITY, f64::min);
     let to = rows.iter().map(|row| row.end).fold(f64::NEG_INFINITY, f64::max);
+    let has_tokens = rows.iter().any(|row| row.tokens.is_some());
+    let table = Table { key, from, to, has_tokens };
     let sum = |of: fn((u64, u64)) -> u64| rows.iter().filter_map(|row| row.tokens).map(of).sum::<u64>();
     html! {
         div.bar {
@@ -141,8 +156,9 @@ fn body(head: &Session, of: &OfRun, rows: &[Row], has_spans: bool, left_out: usi
             p.empty { "Nothing is known of this run: its spans are not in this server's memory, and its events are not near this place." }
         } @else {
             p.facts {
-                span { (duration(to - from)) }
-                @if rows.iter().any(|row| row.tokens.is_some()) {
+                span { (took(to - from)) }
+                span { (counted(rows.len() + left_out, "step")) }
+                @if has_tokens {
                     span { (number(sum(|(input, _)| input))) " tokens in" }
                     span { (number(sum(|(_, output)| output))) " tokens out" }
                 }
@@ -156,18 +172,22 @@ fn body(head: &Session, of: &OfRun, rows: &[Row], has_spans: bool, left_out: usi
             table.list.timeline {
                 thead {
                     tr {
-                        th scope="col" { "Step" } th.wide scope="col" { "Time" }
-                        th.number scope="col" { "Took" } th.number scope="col" { "Tokens in, out" } th.number scope="col" { "Event" }
+                        th scope="col" { "Step" }
+                        th.wide scope="col" { span.scale { span { "0" } span { (took((to - from) / 2.0)) } span { (took(to - from)) } } }
+                        th.number scope="col" { "Took" }
+                        @if has_tokens { th.number scope="col" { "Tokens in, out" } }
+                        th.number scope="col" { "Event" }
                     }
                 }
-                tbody { @for row in rows { (line(key, row, from, to)) } }
+                tbody { @for row in rows { (line(&table, row)) } }
             }
             @if left_out > 0 { p.soft { (number(left_out as u64)) " more steps" } }
         }
     }
 }
 
-fn line(key: &SessionKey, row: &Row, from: f64, to: f64) -> Markup {
+fn line(table: &Table<'_>, row: &Row) -> Markup {
+    let Table { key, from, to, has_tokens } = *table;
     let whole = (to - from).max(1e-6);
     let percent = |seconds: f64| format!("{:.2}%", (seconds / whole * 100.0).clamp(0.0, 100.0));
     // A step that took no time can be seen all the same.
@@ -184,8 +204,10 @@ fn line(key: &SessionKey, row: &Row, from: f64, to: f64) -> Markup {
                     rect.{ "is-" (row.kind) } x=(percent((row.start - from).min(whole * 0.996))) y="2" width={ (format!("{width:.2}%")) } height="10" rx="2" {}
                 }
             }
-            td.number data-name="Took" { (duration(row.end - row.start)) }
-            td.number data-name="Tokens" { @if let Some((input, output)) = row.tokens { (number(input)) ", " (number(output)) } }
+            td.number data-name="Took" { (took(row.end - row.start)) }
+            @if has_tokens {
+                td.number data-name="Tokens" { @if let Some((input, output)) = row.tokens { (number(input)) ", " (number(output)) } }
+            }
             td.number data-name="Event" {
                 @if let Some(seq) = row.seq { a href=(address::session(key, &View::at(seq))) { (number(seq)) } }
             }

@@ -32,7 +32,7 @@ async fn the_inspector_in_the_guide_is_what_the_server_shows() {
     let write = std::env::var_os("SCRATCHBOOK_WRITE_PICTURE").is_some();
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
     let page = Page::on(Screen::Light, "guide", &session).await;
-    let script = "return document.querySelectorAll('.run-head a')[1].getAttribute('href')";
+    let script = "return document.querySelectorAll('.run-head a.timeline')[1].getAttribute('href')";
     let timeline: String = page.run(script).await;
     let url = served.greeting["url"].as_str().unwrap();
     let inspector = served.greeting["inspector"].as_str().unwrap();

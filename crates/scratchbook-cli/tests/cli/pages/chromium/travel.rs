@@ -53,7 +53,7 @@ async fn the_slider_and_the_keys_travel_and_the_browser_goes_back() {
     page.see("#live.on", "live").await;
     let last: u64 = page.run("return lastSeq()").await;
     page.press("#slider", Key::Home).await;
-    page.see("#state", "state at event 0").await;
+    page.see("#state", "state at the start").await;
     page.press("#slider", Key::PageDown).await;
     page.see("#state", "state at event 10").await;
     page.press("#slider", Key::Right).await;
@@ -94,6 +94,7 @@ async fn a_session_is_found_by_its_title_label_and_id() {
         ("s1", "Weekly", "Holidays"),
     ] {
         page.write("form input[type=search]", search).await;
+        page.click("form.search button", "Search").await;
         page.see("table.list", found).await;
         page.miss("table.list", other).await;
     }
