@@ -111,6 +111,26 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
 }
 
 #[tokio::test]
+#[ignore = "long: a browser, page by page"]
+async fn the_traces_of_a_run_show_its_spans() {
+    let fixture = Fixture::empty();
+    let served = Served::new(&fixture, &["--adk-ui", &folder()]);
+    served.talk("demo", "user", "s1", "Add two apples and a book");
+    let url = format!("{}?app=demo&session=s1&userId=user", served.greeting["devUi"].as_str().unwrap());
+    let page = Page::open(&url).await;
+    page.see("app-event-row", "In your cart: 2 x apples").await;
+    page.click("button[role=radio]", "Traces").await;
+    for text in ["Total latency", "generate_content demo-script", "add_to_cart"] {
+        page.see("app-trace-tree", text).await;
+    }
+    page.click(".trace-label", "generate_content").await;
+    let span = page.tab("Info", "[role=tabpanel]", "Span 2 of 4").await;
+    assert!(span.contains("Event ID"), "{span}");
+    page.picture("9-traces").await;
+    page.close().await;
+}
+
+#[tokio::test]
 async fn a_person_logs_in_with_a_token_and_out_again() {
     let fixture = Fixture::empty();
     let made = fixture.json(&["token", "new", "--name", "ann", "-a", "demo", "-u", "user"]);

@@ -15,16 +15,42 @@ function refreshState() {
   refreshing = setTimeout(() => replacePart(partAddress("state", view()), "#state"), 150);
 }
 
-function addEvent({ seq, run, html }) {
-  const list = document.querySelector("#conversation");
-  if (seq <= lastSeq()) return;
-  const wasLast = lastSeq();
+function moveEnd(seq) {
   bar.dataset.last = seq;
   slider.max = seq;
   const count = document.querySelector("#count");
   if (count) count.textContent = seq.toLocaleString("en");
   if (!view().has("at")) showBar(seq, true);
   else showBar(currentSeq(), false);
+}
+
+// What was committed between the answer with the page and the beginning of the stream.
+async function catchUp(last) {
+  if (last <= lastSeq()) return;
+  moveEnd(last);
+  refreshState();
+  if (view().has("at")) return;
+  await replacePart(partAddress("events", view()), "#conversation");
+  const pane = document.querySelector(".left");
+  pane.scrollTop = pane.scrollHeight;
+}
+
+// A run that was under way when the page was made is asked after until it has ended.
+function askAfterRuns() {
+  if (!document.querySelector("form.stop")) return;
+  setTimeout(async () => {
+    const answer = await fetch(location.href).catch(() => null);
+    const page = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : document;
+    if (page.querySelector("form.stop")) askAfterRuns();
+    else for (const form of document.querySelectorAll("form.stop")) form.remove();
+  }, 2000);
+}
+
+function addEvent({ seq, run, html }) {
+  const list = document.querySelector("#conversation");
+  if (seq <= lastSeq()) return;
+  const wasLast = lastSeq();
+  moveEnd(seq);
   // The page may show another part of the session.
   if (!document.getElementById(`e${wasLast}`)) return;
   const runs = [...list.querySelectorAll("section.run")];
@@ -66,10 +92,12 @@ if (bar && sign) {
     if (news.gone) {
       say("deleted", "off");
       stream.close();
-    } else if (news.html) {
+    } else if (news.last) catchUp(news.last);
+    else if (news.html) {
       addEvent(news);
       refreshState();
     } else refreshState();
   };
   addEventListener("pagehide", () => stream.close());
+  askAfterRuns();
 }

@@ -45,6 +45,7 @@ async function* frames(body) {
   }
 }
 
+// Sends a message or an answer; the result says whether the run has ended well.
 async function talk(fields) {
   const note = document.createElement("p");
   note.className = "note soft";
@@ -74,10 +75,12 @@ async function talk(fields) {
         note.remove();
       }
     }
+    return true;
   } catch (error) {
     note.className = "note failure";
     note.textContent = error.message;
     setTimeout(() => note.remove(), 15000);
+    return false;
   } finally {
     shown?.remove();
   }
@@ -91,6 +94,16 @@ if (sayForm) {
     if (!message) return;
     field.value = "";
     talk({ message });
+  });
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!form.matches("form.question")) return;
+    event.preventDefault();
+    const call = form.closest("details");
+    const fields = Object.fromEntries(new FormData(form, event.submitter));
+    form.remove();
+    if (await talk(fields)) call.querySelector(".tag")?.remove();
+    else call.append(form);
   });
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {

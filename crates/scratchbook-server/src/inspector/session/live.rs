@@ -30,7 +30,6 @@ const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, headers: HeaderMap) -> Answer {
     let reader = Reader::new(&scope);
-    let (head, can_talk) = (reader.head().await?, reader.can_talk);
     let seen = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let start = match seen.map(|id| percent_decode_str(id).decode_utf8()) {
         Some(cursor) => {
@@ -40,7 +39,10 @@ pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, header
         None => FeedStart::Now,
     };
     let watch = scope.app_state.watches.start(Watched::session(scope.key.clone()), start).await?;
-    Ok(sse::stream(frames(watch, Frames { key: scope.key, view, masks: Masks::of(&head), can_talk })))
+    // Read after the watch has begun, so that no event is between the two.
+    let (head, can_talk) = (reader.head().await?, reader.can_talk);
+    let last = if seen.is_none() { head.known_seq() } else { None };
+    Ok(sse::stream(frames(watch, last, Frames { key: scope.key, view, masks: Masks::of(&head), can_talk })))
 }
 
 /// How events are shown in frames.
@@ -51,10 +53,18 @@ struct Frames {
     can_talk: bool,
 }
 
-fn frames(mut watch: Watch<Arc<dyn SessionService>>, how: Frames) -> impl Stream<Item = Bytes> + Send + 'static {
+/// `last` is the event before the first of the stream, for a page that was made before it.
+fn frames(
+    mut watch: Watch<Arc<dyn SessionService>>,
+    last: Option<u64>,
+    how: Frames,
+) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
         yield place("retry: 1000\n", watch.cursor());
+        if let Some(last) = last {
+            yield sse::frame("message", &json!({"last": last}));
+        }
         loop {
             match timeout(sse::HEARTBEAT, watch.next()).await {
                 Ok(Ok(entry)) => yield frame(&how, &entry),

@@ -46,3 +46,14 @@ async fn a_commit_appears_and_a_lost_connection_misses_nothing() {
     client.store.sessions.delete_session(&key).await.unwrap();
     until(&mut again, "\"gone\":true").await;
 }
+
+#[tokio::test]
+async fn a_page_learns_what_was_committed_before_its_stream_began() {
+    let client = shop().await;
+    // The page was made at event 3.
+    set(&client, "step", "between").await;
+    let mut body = follow(&client, None).await;
+    until(&mut body, "{\"last\":4}").await;
+    set(&client, "step", "later").await;
+    until(&mut body, "\"seq\":5").await;
+}

@@ -27,6 +27,24 @@ async fn a_commit_of_any_process_appears_in_an_open_page() {
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]
+async fn what_is_committed_while_a_page_loads_is_not_missed() {
+    let (served, _fixture, session) = conversation();
+    let page = Page::on(Screen::Light, "inspector-between", &session).await;
+    page.see("#live.on", "live").await;
+    let before: u64 = page.run("return lastSeq()").await;
+    served.talk("demo", "ann", "s1", "Add seven melons");
+    page.see("article.event", "Done. In your cart: 2 x apples, 1 x book, 3 x pears, 7 x melons.").await;
+    // As a page that was made before the run, when its stream begins after it.
+    let now: u64 = page.run("return lastSeq()").await;
+    let made = format!("bar.dataset.last = {before}; document.querySelector('#conversation').replaceChildren();");
+    page.run::<()>(&format!("{made} catchUp({now})")).await;
+    page.see("article.event", "melons").await;
+    page.see("#place", &now.to_string()).await;
+    page.close().await;
+}
+
+#[tokio::test]
+#[ignore = "long: a browser, page by page"]
 async fn a_lost_connection_is_said_and_resumed_from_its_place() {
     let (served, fixture, session) = conversation();
     let page = Page::on(Screen::Light, "inspector-lost", &session).await;
@@ -70,13 +88,19 @@ async fn questions_of_tools_are_answered_on_the_page() {
     page.close().await;
 }
 
-#[tokio::test]
+// The model has threads of its own, which cannot end within those of the test's.
+#[test]
 #[ignore = "long: a browser, page by page"]
-async fn an_answer_streams_and_its_run_can_be_stopped() {
+fn an_answer_streams_and_its_run_can_be_stopped() {
     let fixture = Fixture::empty();
     let slow = || gemini_text(&["One ", "two ", "three ", "four ", "five"]).slowly(Duration::from_secs(1));
     let model = Model::start([slow(), slow()]);
     let served = models::serve(&fixture, &model, &[]);
+    tokio::runtime::Runtime::new().unwrap().block_on(stream_and_stop(&served));
+}
+
+async fn stream_and_stop(served: &Served) {
+    served.ask("POST", "/apps/helper/users/ann/sessions/s1", "");
     let session = format!("{}/apps/helper/users/ann/sessions/s1", served.greeting["inspector"].as_str().unwrap());
     let page = Page::on(Screen::Light, "inspector-talk", &session).await;
     page.write("form.say textarea", "Count").await;

@@ -31,6 +31,10 @@ async fn a_session_of_100_000_events_opens_and_travels_at_once() {
         }});
         writeln!(lines, "{event}").unwrap();
     }
+    let end = serde_json::json!({
+        "type": "end", "apps": 0, "users": 1, "puts": 0, "sessions": 1, "events": EVENTS, "artifacts": 0
+    });
+    writeln!(lines, "{end}").unwrap();
     fs::write(fixture.path("large.jsonl"), lines).unwrap();
     fixture.text(&["import", "--from", "jsonl", fixture.path("large.jsonl").to_str().unwrap()]);
     let served = Served::new(&fixture, &[]);
