@@ -16,6 +16,7 @@ function refreshState() {
 }
 
 function moveEnd(seq) {
+  bar.hidden = false;
   bar.dataset.last = seq;
   slider.max = seq;
   const count = document.querySelector("#count");
@@ -52,7 +53,8 @@ function addEvent({ seq, run, html }) {
   const wasLast = lastSeq();
   moveEnd(seq);
   // The page may show another part of the session.
-  if (!document.getElementById(`e${wasLast}`)) return;
+  if (wasLast > 0 && !document.getElementById(`e${wasLast}`)) return;
+  list.querySelector(".empty")?.remove();
   const runs = [...list.querySelectorAll("section.run")];
   let section = runs.at(-1);
   const name = section?.querySelector(".run-head bdi")?.textContent ?? "";
@@ -70,7 +72,7 @@ function addEvent({ seq, run, html }) {
       head.append("run ", id, timeline);
       section.append(head);
     }
-    (runs.at(-1) ?? list.lastElementChild).after(section);
+    list.insertBefore(section, runs.at(-1)?.nextSibling ?? null);
   }
   const pane = document.querySelector(".left");
   const atEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 80;
@@ -92,7 +94,7 @@ if (bar && sign) {
     if (news.gone) {
       say("deleted", "off");
       stream.close();
-    } else if (news.last) catchUp(news.last);
+    } else if (news.last !== undefined) catchUp(news.last);
     else if (news.html) {
       addEvent(news);
       refreshState();

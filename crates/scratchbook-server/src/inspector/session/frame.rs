@@ -33,7 +33,7 @@ pub(super) fn body(
 ) -> Markup {
     html! {
         (about(head, view, reader))
-        @if let Some(last) = head.known_seq().filter(|last| *last > 0) { (travel(head, view, moment.at, last)) }
+        @if let Some(last) = head.known_seq() { (travel(head, view, moment.at, last)) }
         div.split {
             section.left aria-label="Conversation" {
                 (conversation::markup(reader, head, view, events))
@@ -75,7 +75,7 @@ fn travel(head: &Session, view: &View, at: u64, last: u64) -> Markup {
     let here = View { at: None, with: None, before: None, after: None, ..view.clone() };
     let to = |seq: u64| address::session(key, &view.moved_to(seq));
     html! {
-        form.travel #travel method="get" action=(address::session(key, &View::default()))
+        form.travel #travel hidden[last == 0] method="get" action=(address::session(key, &View::default()))
             data-page=(address::session(key, &View::default())) data-last=(last)
             data-live=(address::part(key, "live", &View::default())) {
             a.step href=(to(at.saturating_sub(1))) data-step="-1" rel="prev" aria-label="Event before" { "‹" }

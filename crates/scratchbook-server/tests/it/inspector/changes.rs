@@ -201,7 +201,7 @@ async fn events_are_pruned_and_a_user_is_erased_after_a_question() {
     let user = "/inspector/apps/shop/users/alice";
     assert!(text(&client, user).await.contains("/erase"));
     let asked = text(&client, &format!("{user}/erase")).await;
-    assert!(asked.contains("1 sessions") && asked.contains("1 keys of the user"), "{asked}");
+    assert!(asked.contains("1 session with") && asked.contains("1 key of the user"), "{asked}");
     assert_eq!(send(&client, &format!("{user}/erase"), &[]).await.status, 303);
     assert_eq!(super::page(&client, S1).await.status, 404);
 }

@@ -100,12 +100,12 @@ fn an_answer_streams_and_its_run_can_be_stopped() {
 }
 
 async fn stream_and_stop(served: &Served) {
-    served.ask("POST", "/apps/helper/users/ann/sessions/s1", "");
     let session = format!("{}/apps/helper/users/ann/sessions/s1", served.greeting["inspector"].as_str().unwrap());
     let page = Page::on(Screen::Light, "inspector-talk", &session).await;
     page.write("form.say textarea", "Count").await;
     page.click("form.say button", "Send").await;
     page.see("article.piece", "One two").await;
+    page.see("#live.on", "live").await;
     page.picture("1-streams").await;
     page.see("article.event:not(.piece)", "One two three four five").await;
     page.write("form.say textarea", "Again").await;

@@ -43,10 +43,7 @@ fn desk(fixture: &Fixture) -> Model {
 #[ignore = "long: a browser, page by page"]
 fn the_inspector_in_the_guide_is_what_the_server_shows() {
     let fixture = Fixture::empty();
-    let model = desk(&fixture);
-    let agents = fixture.path("agents");
-    let serve = ["--json", "serve", "--port", "0", "--agents", agents.to_str().unwrap()];
-    let served = Served::of(model.gemini(&fixture, &serve));
+    let served = Served::new(&fixture, &[]);
     for message in SAID {
         served.talk("demo", "ann", "s1", message);
     }
@@ -60,21 +57,26 @@ fn the_inspector_in_the_guide_is_what_the_server_shows() {
         let of = ["sessions", "update", "-a", "demo", "-u", user, "-s", id];
         fixture.text(&[&of[..], &["--title", title, "--label", label]].concat());
     }
-    served.talk("travel", "ann", "t1", "Find a flight to Rome, please");
-    tokio::runtime::Runtime::new().unwrap().block_on(show(&served));
+    let own = Fixture::empty();
+    let model = desk(&own);
+    let agents = own.path("agents");
+    let serve = ["--json", "serve", "--port", "0", "--agents", agents.to_str().unwrap()];
+    let travel = Served::of(model.gemini(&own, &serve));
+    travel.talk("travel", "ann", "t1", "Find a flight to Rome, please");
+    tokio::runtime::Runtime::new().unwrap().block_on(show(&served, &travel));
 }
 
 /// Shows each view, and writes its picture if somebody asks for it.
-async fn show(served: &Served) {
-    let events = |app: &str, session: &str| -> Vec<Value> {
+async fn show(served: &Served, travel: &Served) {
+    let events = |served: &Served, app: &str, session: &str| -> Vec<Value> {
         let session = served.get(&format!("/apps/{app}/users/ann/sessions/{session}")).1;
         serde_json::from_str::<Value>(&session).unwrap()["events"].as_array().unwrap().clone()
     };
     // The event that empties the cart.
     let is_order = |event: &Value| event["actions"]["stateDelta"].get("user:orders").is_some();
-    let order = 1 + events("demo", "s1").iter().position(is_order).unwrap();
-    let run = events("travel", "t1")[0]["invocationId"].as_str().unwrap().to_owned();
-    let inspector = served.greeting["inspector"].as_str().unwrap();
+    let order = 1 + events(served, "demo", "s1").iter().position(is_order).unwrap();
+    let run = events(travel, "travel", "t1")[0]["invocationId"].as_str().unwrap().to_owned();
+    let [inspector, other] = [served, travel].map(|served| served.greeting["inspector"].as_str().unwrap());
     let session = format!("{inspector}/apps/demo/users/ann/sessions/s1");
     let write = std::env::var_os("SCRATCHBOOK_WRITE_PICTURE").is_some();
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
@@ -85,7 +87,7 @@ async fn show(served: &Served) {
         ("inspector-compare", format!("{session}?at={order}&with=7"), "#state", "changed since event 7"),
         (
             "inspector-timeline",
-            format!("{inspector}/apps/travel/users/ann/sessions/t1/runs?run={run}&at=1"),
+            format!("{other}/apps/travel/users/ann/sessions/t1/runs?run={run}&at=1"),
             "table.timeline",
             "transfer_to_agent",
         ),
