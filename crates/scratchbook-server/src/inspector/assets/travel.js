@@ -43,7 +43,7 @@ function markEvent(seq) {
 function scrollToEvent(event) {
   const list = event.closest(".left");
   if (list && list.scrollHeight > list.clientHeight && getComputedStyle(list).overflowY !== "visible") {
-    const top = event.offsetTop - list.offsetTop;
+    const top = event.getBoundingClientRect().top - list.getBoundingClientRect().top + list.scrollTop;
     if (top < list.scrollTop || top + event.offsetHeight > list.scrollTop + list.clientHeight) {
       list.scrollTop = top - list.clientHeight / 3;
     }

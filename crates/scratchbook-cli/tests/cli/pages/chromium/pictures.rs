@@ -62,35 +62,32 @@ fn the_inspector_in_the_guide_is_what_the_server_shows() {
     let agents = own.path("agents");
     let serve = ["--json", "serve", "--port", "0", "--agents", agents.to_str().unwrap()];
     let travel = Served::of(model.gemini(&own, &serve));
-    travel.talk("travel", "ann", "t1", "Find a flight to Rome, please");
+    travel.ask("POST", "/apps/travel/users/ann/sessions/t1", "");
     tokio::runtime::Runtime::new().unwrap().block_on(show(&served, &travel));
 }
 
 /// Shows each view, and writes its picture if somebody asks for it.
 async fn show(served: &Served, travel: &Served) {
-    let events = |served: &Served, app: &str, session: &str| -> Vec<Value> {
-        let session = served.get(&format!("/apps/{app}/users/ann/sessions/{session}")).1;
-        serde_json::from_str::<Value>(&session).unwrap()["events"].as_array().unwrap().clone()
-    };
     // The event that empties the cart.
     let is_order = |event: &Value| event["actions"]["stateDelta"].get("user:orders").is_some();
-    let order = 1 + events(served, "demo", "s1").iter().position(is_order).unwrap();
-    let run = events(travel, "travel", "t1")[0]["invocationId"].as_str().unwrap().to_owned();
+    let events = served.get("/apps/demo/users/ann/sessions/s1").1;
+    let events: Value = serde_json::from_str(&events).unwrap();
+    let order = 1 + events["events"].as_array().unwrap().iter().position(is_order).unwrap();
     let [inspector, other] = [served, travel].map(|served| served.greeting["inspector"].as_str().unwrap());
     let session = format!("{inspector}/apps/demo/users/ann/sessions/s1");
     let write = std::env::var_os("SCRATCHBOOK_WRITE_PICTURE").is_some();
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
-    let page = Page::on(Screen::Light, "guide", &session).await;
+    let page = Page::on(Screen::Light, "guide", &format!("{other}/apps/travel/users/ann/sessions/t1")).await;
+    page.write("form.say textarea", "Find a flight to Rome, please").await;
+    page.click("form.say button", "Send").await;
+    page.see("article.event:not(.piece)", "There is one at 9:40.").await;
+    page.miss(".note", "at work").await;
+    let run: String = page.run("return document.querySelector('.run-head a').href").await;
     for (name, address, css, text) in [
         ("inspector", format!("{session}?at={order}&key=cart"), "#history", "remove_from_cart"),
         ("inspector-sessions", format!("{inspector}/apps/demo"), "table.list", "Camping"),
         ("inspector-compare", format!("{session}?at={order}&with=7"), "#state", "changed since event 7"),
-        (
-            "inspector-timeline",
-            format!("{other}/apps/travel/users/ann/sessions/t1/runs?run={run}&at=1"),
-            "table.timeline",
-            "transfer_to_agent",
-        ),
+        ("inspector-timeline", run, "table.timeline", "transfer_to_agent"),
     ] {
         page.go(&address).await;
         page.see(css, text).await;
