@@ -13,7 +13,8 @@ use scratchbook::Error;
 use crate::app_state::AppState;
 use crate::guard::{self, Guard};
 use crate::operations::{self, Observer};
-use crate::{access, answers, bodies, browser, headers, limits, listen, surface, vertex, wording};
+use crate::surface::{self, Surface};
+use crate::{access, answers, bodies, browser, headers, limits, listen, vertex, wording};
 
 /// Wraps the routes in all layers.
 pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guard) -> Router {
@@ -47,11 +48,11 @@ pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guar
 
 /// Answers a request whose handler panicked with an error in the form of its surface. The log has the panic itself.
 async fn catch_panics(request: Request, next: Next) -> Response {
-    let form = wording::Form::of(request.uri().path());
+    let surface = Surface::of(request.uri().path());
     AssertUnwindSafe(next.run(request))
         .catch_unwind()
         .await
-        .unwrap_or_else(|_| form.error(None, Error::internal("a handler panicked; the log says where")))
+        .unwrap_or_else(|_| wording::error_of(surface, Error::internal("a handler panicked; the log says where")))
 }
 
 #[cfg(test)]

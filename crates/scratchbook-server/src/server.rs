@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::routing::any;
-use axum::{Router, middleware};
 use scratchbook::agent::{TraceConfig, TraceSink};
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::Watches;
@@ -394,16 +394,12 @@ impl Server {
             rates: app_state.rates.clone(),
             environment: Arc::clone(&app_state.environment),
         };
-        let own = match self.has_inspector {
-            true => v1::routes().route_layer(middleware::from_fn(inspector::link_conflicts)),
-            false => v1::routes(),
-        };
         let routes = Router::new()
             .merge(adk::routes())
             .merge(operations::routes(&self.readiness, self.metrics.as_ref()))
             .merge(self.pages())
             .merge(document::routes(&self.documents))
-            .merge(own)
+            .merge(v1::routes())
             .merge(vertex::routes())
             .merge(browser::routes(browser).method_not_allowed_fallback(adk::method_not_allowed))
             .fallback(move |request: Request| paths.clone().not_found(request));

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::{get, post};
@@ -67,10 +67,9 @@ pub(crate) async fn read_cookie(mut request: Request, next: Next) -> Response {
 /// Redirects to the form if a person asks for a page and has not logged in.
 pub(crate) async fn offer_login(request: Request, next: Next) -> Response {
     let is_refused = request.extensions().get::<Identity>().is_some_and(|identity| identity.caller().is_none());
-    let wanted = wanted_page(&request).filter(|_| is_refused);
-    match wanted {
-        Some(wanted) if is_led_here(request.headers()) => page::once_more(&wanted),
-        Some(wanted) => to(&format!("{LOGIN}?next={}", utf8_percent_encode(&wanted, NON_ALPHANUMERIC))),
+    let login = is_refused.then(|| instead_of(request.method(), request.uri(), request.headers())).flatten();
+    match login {
+        Some(login) => login,
         None => next.run(request).await,
     }
 }
@@ -86,16 +85,11 @@ fn take_cookie(request: &mut Request) {
     }
 }
 
-/// The address of the page that a person wants to see; `None` for any other request.
-fn wanted_page(request: &Request) -> Option<String> {
-    let (uri, headers) = (request.uri(), request.headers());
-    let is_wanted = request.method() == Method::GET && guard::is_page(uri.path()) && takes_pages(headers);
-    uri.path_and_query().filter(|_| is_wanted).map(|wanted| wanted.as_str().to_owned())
-}
-
-/// Whether a link of another site has led here. Browsers leave out the cookie of a person who may well be logged in.
-fn is_led_here(headers: &HeaderMap) -> bool {
-    headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site" || site == "same-site")
+/// The redirect to the form, for a person who wants to see a page and has not logged in; `None` for any other request.
+fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+    let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes_pages(headers);
+    let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
+    Some(to(&format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC))))
 }
 
 /// Whether a client shows pages to a person.

@@ -56,24 +56,13 @@ pub(super) fn inside(name: &str, next: &str) -> Response {
     page(StatusCode::OK, &body)
 }
 
-/// The page that asks for the same address again, now from this server: with the cookie, or else the form is shown.
-pub(super) fn once_more(address: &str) -> Response {
-    let body = html! { p { a href=(address) { "Go on" } } };
-    framed(StatusCode::OK, &html! { meta http-equiv="refresh" content={ "0; url=" (address) }; }, &body)
-}
-
 fn page(status: StatusCode, body: &Markup) -> Response {
-    framed(status, &html! {}, body)
-}
-
-fn framed(status: StatusCode, head: &Markup, body: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                (head)
                 title { "scratchbook" }
                 style { (PreEscaped(STYLE)) }
             }

@@ -9,14 +9,13 @@
 //! - `overview/`: what the store has done in the last half hour.
 //! - `session/`: one session: its conversation beside its state at an event.
 //! - `value.rs`: values, times and sizes as text, cut to what fits. `masks.rs`: what is shown to nobody.
-//! - `form.rs`: forms, which are taken from the pages of this server alone. `link.rs`: links from answers of `/v1`.
+//! - `form.rs`: forms, which are taken from the pages of this server alone.
 //! - `assets.rs`, `assets/`: the style, and a script for each behaviour.
 
 mod address;
 mod assets;
 mod erase;
 mod form;
-mod link;
 mod masks;
 mod overview;
 mod page;
@@ -35,9 +34,7 @@ use crate::app_state::AppState;
 use crate::scope;
 
 pub(crate) use address::ROOT;
-pub(crate) use link::{ConflictKey, link_conflicts};
 pub(crate) use overview::{Counted, Ring};
-pub(crate) use page::refusal;
 
 // What handlers take: places in the store with their caller. They are refused by a page.
 type AppPart = scope::AppPart<AppState, page::PageError>;

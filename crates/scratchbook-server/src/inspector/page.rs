@@ -114,14 +114,9 @@ impl SurfaceError for PageError {}
 
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
-        refusal(None, &self.0)
+        let PublicError { status, message, .. } = PublicError::of(&self.0);
+        failure(status, message)
     }
-}
-
-/// A refusal by a layer around the pages, as a page.
-pub(crate) fn refusal(status: Option<StatusCode>, error: &Error) -> Response {
-    let told = PublicError::of(error);
-    failure(status.unwrap_or(told.status), told.message)
 }
 
 /// Answers if there is no such page.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use scratchbook::error::{ConflictCause, KeyConflict};
 use scratchbook::{Error, ErrorKind};
 use serde::Serialize;
@@ -14,7 +14,6 @@ use utoipa::{IntoResponses, ToSchema, openapi};
 
 use super::shape::Writer;
 use crate::access::{Caller, Right};
-use crate::inspector::ConflictKey;
 use crate::openapi::refusal;
 use crate::public_error::PublicError;
 use crate::scope::SurfaceError;
@@ -145,8 +144,7 @@ impl SurfaceError for ApiError {}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let key = self.body.error.conflicts.first().map(|conflict| Extension(ConflictKey(conflict.key.clone())));
-        (self.status, key, Json(self.body)).into_response()
+        (self.status, Json(self.body)).into_response()
     }
 }
 

@@ -1,11 +1,9 @@
 //! The rights of the pages are those of the token.
 
-use std::num::NonZeroU32;
-
 use axum::Router;
 use axum::http::Method;
 use scratchbook::{CreateSessionConfig, Store, connect};
-use scratchbook_server::{Login, NewToken, RateLimit, Right, Server, ServerLimits};
+use scratchbook_server::{Login, NewToken, Right, Server};
 
 use crate::support::Answer;
 
@@ -116,50 +114,5 @@ async fn a_reader_sees_no_button_that_would_fail() {
     }
     for asked in ["delete", "rewind?run=x"] {
         assert_eq!(guarded.page(&format!("{session}/{asked}"), &token).await.status, 403);
-    }
-}
-
-#[tokio::test]
-async fn a_refusal_by_a_layer_is_a_page_and_keeps_its_status() {
-    let limits = ServerLimits::default().with_rate(RateLimit::per_second(NonZeroU32::MIN));
-    let server = Server::builder(store().await).limits(limits).host("127.0.0.1").build().unwrap();
-    let guarded = Guarded { router: server.router(), _folder: tempfile::tempdir().unwrap() };
-    let mut refused = None;
-    for _ in 0..20 {
-        let answer = guarded.get("/inspector", &[HTML]).await;
-        if answer.status == 429 {
-            refused = Some(answer);
-            break;
-        }
-    }
-    let refused = refused.unwrap();
-    assert!(refused.header("retry-after").is_some(), "{refused:?}");
-    assert_eq!(refused.header("content-type"), Some("text/html; charset=utf-8"));
-    assert!(refused.text().contains("<h1>Too Many Requests</h1>"), "{}", refused.text());
-    assert!(refused.header("content-security-policy").is_some());
-}
-
-#[tokio::test]
-async fn a_conflict_names_the_page_of_the_key_to_those_who_may_read() {
-    let write = |token: &str, key: &str| {
-        axum::http::Request::patch("/v1/apps/shop/users/alice/sessions/a-1/state")
-            .header("host", "127.0.0.1")
-            .header("authorization", format!("Bearer {token}"))
-            .header("content-type", "application/json")
-            .body(axum::body::Body::from(format!(
-                r#"{{"author": "a", "stateDelta": {{"{key}": 1}}, "operations": {{"{key}": [{{"expect": 7}}]}}}}"#
-            )))
-            .unwrap()
-    };
-    for (rights, link) in [
-        (
-            vec![Right::Read, Right::Write],
-            Some("</inspector/apps/shop/users/alice/sessions/a-1?key=n%22m>; rel=\"related\"; type=\"text/html\""),
-        ),
-        (vec![Right::Write], None),
-    ] {
-        let (guarded, token) = guarded(NewToken::new("writer").with_rights(rights)).await;
-        let answer = crate::support::answer(&guarded.router, write(&token, "n\\\"m")).await;
-        assert_eq!((answer.status, answer.header("link")), (409, link), "{}", answer.text());
     }
 }
