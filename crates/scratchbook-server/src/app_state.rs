@@ -50,6 +50,8 @@ pub(crate) struct Parts {
     pub(crate) environment: Arc<dyn Environment>,
     /// The surfaces that are served.
     pub(crate) surfaces: Arc<[Surface]>,
+    /// Whether the inspector is served.
+    pub(crate) has_inspector: bool,
     /// The spans of runs.
     pub(crate) spans: Arc<Spans>,
     /// What the inspector shows of the last half hour.

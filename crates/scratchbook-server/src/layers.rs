@@ -14,7 +14,7 @@ use crate::app_state::AppState;
 use crate::guard::{self, Guard};
 use crate::operations::{self, Observer};
 use crate::surface::{self, Surface};
-use crate::{access, answers, bodies, browser, headers, limits, listen, vertex, wording};
+use crate::{access, answers, bodies, browser, headers, inspector, limits, listen, vertex, wording};
 
 /// Wraps the routes in all layers.
 pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guard) -> Router {
@@ -49,10 +49,11 @@ pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guar
 /// Answers a request whose handler panicked with an error in the form of its surface. The log has the panic itself.
 async fn catch_panics(request: Request, next: Next) -> Response {
     let surface = Surface::of(request.uri().path());
-    AssertUnwindSafe(next.run(request))
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_| wording::error_of(surface, Error::internal("a handler panicked; the log says where")))
+    let is_page = inspector::is_its_path(request.uri().path());
+    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+        let error = Error::internal("a handler panicked; the log says where");
+        if is_page { inspector::refusal(None, &error) } else { wording::error_of(surface, error) }
+    })
 }
 
 #[cfg(test)]

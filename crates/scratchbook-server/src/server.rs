@@ -43,7 +43,6 @@ pub struct Server {
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
-    has_inspector: bool,
     readiness: Readiness,
     documents: Arc<Documents>,
 }
@@ -257,9 +256,9 @@ impl ServerBuilder {
             runs,
             environment,
             surfaces,
+            has_inspector: self.has_inspector,
         });
-        let has_inspector = self.has_inspector;
-        Ok(Server { app_state, origins, host, metrics, dev_ui, has_inspector, readiness, documents })
+        Ok(Server { app_state, origins, host, metrics, dev_ui, readiness, documents })
     }
 }
 
@@ -378,8 +377,9 @@ impl Server {
     /// The pages for people at `/` and below: the dev interface and the inspector. `/` leads a browser to the first of the
     /// dev interface, the inspector and the documentation that is served.
     fn pages(&self) -> Router<AppState> {
-        let inspector = if self.has_inspector { inspector::routes() } else { Router::new() };
-        let front = if self.has_inspector { inspector::ROOT } else { "/docs" };
+        let has_inspector = self.app_state.has_inspector;
+        let inspector = if has_inspector { inspector::routes() } else { Router::new() };
+        let front = if has_inspector { inspector::ROOT } else { "/docs" };
         let root = async move |method: Method, headers: HeaderMap| browser::root(&method, &headers, front);
         inspector.merge(self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(root)), DevUi::routes))
     }

@@ -1,4 +1,4 @@
-//! Words refusals in the form of the surface that was asked: the outermost layer that knows of surfaces.
+//! Words refusals in the form of the surface that was asked, or as pages of the inspector: the outermost layer that knows of surfaces.
 
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -8,17 +8,20 @@ use axum::response::{IntoResponse, Response};
 use scratchbook::Error;
 
 use crate::adk::AdkError;
+use crate::inspector;
 use crate::refusal::Refused;
 use crate::surface::Surface;
 use crate::v1::ApiError;
 use crate::vertex::GoogleError;
 
-/// Replaces the refusal of an inner layer by an error in the form of the surface. Headers that layers added stay.
+/// Replaces the refusal of an inner layer by an error in the form of the surface, or a page. Headers that layers added stay.
 pub(crate) async fn word_refusals(request: Request, next: Next) -> Response {
     let surface = Surface::of(request.uri().path());
+    let is_page = inspector::is_its_path(request.uri().path());
     let mut response = next.run(request).await;
     let Some(Refused { error, status }) = Refused::take(&mut response) else { return response };
     let mut worded = match status {
+        status if is_page => inspector::refusal(status, &error),
         Some(status) => with_status(surface, status, error),
         None => error_of(surface, error),
     };

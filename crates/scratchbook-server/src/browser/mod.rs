@@ -86,10 +86,20 @@ fn take_cookie(request: &mut Request) {
 }
 
 /// The redirect to the form, for a person who wants to see a page and has not logged in; `None` for any other request.
+///
+/// After a link on another site's page this is a page that goes to the form by itself: that request has the cookie, and is
+/// redirected to the wanted page. The form does not do so, so that no browser goes round in circles.
 fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
     let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes_pages(headers);
     let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
-    Some(to(&format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC))))
+    let login = format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC));
+    if is_from_elsewhere(headers) { Some(page::go_on(&format!("{login}&from=link"))) } else { Some(to(&login)) }
+}
+
+/// Whether a person follows a link on another site's page: browsers send no cookie along with it, even if there is one.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let says = |name: &str, value: &str| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
+    (says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site")) && says("sec-fetch-mode", "navigate")
 }
 
 /// Whether a client shows pages to a person.
@@ -116,6 +126,8 @@ async fn show(State(state): State<BrowserState>, mut request: Request) -> Respon
     take_cookie(&mut request);
     let next = next(query.as_bytes());
     match caller(&state, request.headers()) {
+        // Somebody who is logged in has followed a link from another site.
+        Ok(_) if !field(query.as_bytes(), "from").is_empty() && next != NOWHERE => to(&next),
         Ok(caller) => page::inside(caller.name().map_or("", |name| name), &next),
         Err(_) => page::form(StatusCode::OK, None, &next),
     }

@@ -56,7 +56,19 @@ pub(super) fn inside(name: &str, next: &str) -> Response {
     page(StatusCode::OK, &body)
 }
 
+/// A page that goes on by itself, as a page of this server: then the browser sends the cookie.
+pub(super) fn go_on(address: &str) -> Response {
+    let body = html! {
+        p { a href=(address) { "Go on" } }
+    };
+    page_with(StatusCode::OK, &html! { meta http-equiv="refresh" content={ "0; url=" (address) }; }, &body)
+}
+
 fn page(status: StatusCode, body: &Markup) -> Response {
+    page_with(status, &Markup::default(), body)
+}
+
+fn page_with(status: StatusCode, head: &Markup, body: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -64,6 +76,7 @@ fn page(status: StatusCode, body: &Markup) -> Response {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "scratchbook" }
+                (head)
                 style { (PreEscaped(STYLE)) }
             }
             body { main { (body) } }

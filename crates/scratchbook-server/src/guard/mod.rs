@@ -183,7 +183,8 @@ pub(crate) fn is_page(path: &str) -> bool {
 }
 
 fn forbidden(request: &Request, text: &'static str) -> Response {
-    if Surface::of(request.uri().path()) == Some(Surface::Vertex) {
+    let path = request.uri().path();
+    if Surface::of(path) == Some(Surface::Vertex) || inspector::is_its_path(path) {
         return Refused::from(Error::new(ErrorKind::PermissionDenied, text)).into_response();
     }
     (StatusCode::FORBIDDEN, [(CONTENT_TYPE, "text/plain")], text).into_response()

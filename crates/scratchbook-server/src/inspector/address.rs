@@ -85,6 +85,11 @@ pub(super) fn session(key: &SessionKey, view: &View) -> String {
     format!("{}{}", folder(key), view.query())
 }
 
+/// The page that shows what is in the way of a write to a session: the key's history, if a key is.
+pub(crate) fn of_conflict(session_key: &SessionKey, key: Option<&str>) -> String {
+    session(session_key, &View { key: key.map(str::to_owned), ..View::default() })
+}
+
 /// The timeline of a run, near one of its events.
 pub(super) fn run(key: &SessionKey, run: &str, at: u64) -> String {
     format!("{}/runs?run={}&at={at}", folder(key), encoded(run))

@@ -33,8 +33,9 @@ use axum::routing::get;
 use crate::app_state::AppState;
 use crate::scope;
 
-pub(crate) use address::ROOT;
+pub(crate) use address::{ROOT, of_conflict};
 pub(crate) use overview::{Counted, Ring};
+pub(crate) use page::refusal;
 
 // What handlers take: places in the store with their caller. They are refused by a page.
 type AppPart = scope::AppPart<AppState, page::PageError>;
@@ -55,7 +56,8 @@ pub(crate) fn routes() -> Router<AppState> {
         .route("/apps/{app}/users/{user}", get(sessions::of_user))
         .route("/apps/{app}/users/{user}/erase", get(erase::ask).post(erase::erase))
         .nest("/apps/{app}/users/{user}/sessions/{session}", session::routes())
-        .fallback(page::not_found);
+        .fallback(page::not_found)
+        .method_not_allowed_fallback(page::no_method);
     Router::new().route(&format!("{ROOT}/"), get(start::page)).nest(ROOT, pages)
 }
 

@@ -1,11 +1,13 @@
 //! The frame of every page, the headers of every answer, and errors as pages.
 
-use axum::extract::Request;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 use scratchbook::Error;
+use serde::de::DeserializeOwned;
 
 use super::value::visible;
 use super::{ROOT, assets};
@@ -116,6 +118,31 @@ impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let PublicError { status, message, .. } = PublicError::of(&self.0);
         failure(status, message)
+    }
+}
+
+/// The refusal of a layer as a page, with another status than the one of the error's kind if one is given.
+pub(crate) fn refusal(status: Option<StatusCode>, error: &Error) -> Response {
+    let PublicError { status: usual, message, .. } = PublicError::of(error);
+    failure(status.unwrap_or(usual), message)
+}
+
+/// Answers if a page does not take a method.
+pub(super) async fn no_method() -> Response {
+    failure(StatusCode::METHOD_NOT_ALLOWED, "this page does not take such a request; open it by its address")
+}
+
+/// The parameters of an address. A page says what is wrong with them.
+#[derive(Debug)]
+pub(super) struct Query<T>(pub(super) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
+        let query = axum::extract::Query::try_from_uri(&parts.uri);
+        let axum::extract::Query(query) = query.map_err(|e| Error::invalid(format!("the address is wrong: {e}")))?;
+        Ok(Self(query))
     }
 }
 

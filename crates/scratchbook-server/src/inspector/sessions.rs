@@ -1,12 +1,11 @@
 //! The sessions of an app or of a user, newest first.
 
-use axum::extract::Query;
 use maud::{Markup, html};
 use scratchbook::{Result, Session};
 use serde::Deserialize;
 
 use super::address::{self, View};
-use super::page::Page;
+use super::page::{Page, Query};
 use super::search::{Found, Search};
 use super::value::{ago, number, size, visible};
 use super::{Answer, AppPart, UserScope};

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use scratchbook::session::{ListSessionsConfig, StateOwner};
 use scratchbook::{ErrorKind, Result, Session};
 use serde::Deserialize;
 
-use super::page::Page;
+use super::page::{Page, Query};
 use super::value::{ago, visible};
 use super::{Answer, ROOT, address};
 use crate::access::{Caller, Right};

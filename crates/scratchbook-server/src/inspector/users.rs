@@ -1,11 +1,10 @@
 //! The users of an app.
 
-use axum::extract::Query;
 use maud::html;
 use scratchbook::session::StateOwner;
 use serde::Deserialize;
 
-use super::page::Page;
+use super::page::{Page, Query};
 use super::value::visible;
 use super::{Answer, AppScope, Needs, address};
 use crate::scope::Admin;

@@ -77,6 +77,6 @@ pub(super) async fn fork(
 )]
 pub(super) async fn rewind(scope: SessionScope, _: NoQuery, Body(body): Body<Rewind>) -> Answer<Rewound> {
     let event = scope.app_state.store.rewind(&scope.key, &body.before_invocation_id).await;
-    let event = event.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
+    let event = event.map_err(|e| ApiError::of_session(e, &scope))?;
     Ok(Json(Rewound { event: Stored::told(event, &scope.caller) }))
 }

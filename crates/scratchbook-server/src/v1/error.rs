@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::{IntoResponses, ToSchema, openapi};
 
+use super::SessionScope;
 use super::shape::Writer;
 use crate::access::{Caller, Right};
+use crate::inspector;
 use crate::openapi::refusal;
 use crate::public_error::PublicError;
 use crate::scope::SurfaceError;
@@ -48,6 +50,11 @@ pub(super) struct Problem {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     conflicts: Vec<KeyInTheWay>,
+    /// The page of the inspector, as a path on this server, that shows the session and the history of the first key that
+    /// conflicts. Only if the kind is `conflict`, the token may read, and the inspector is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    view: Option<String>,
 }
 
 /// A key for which a write was refused.
@@ -100,9 +107,19 @@ impl ApiError {
         Self::new(&error, conflicts.collect())
     }
 
+    /// As [`told`](Self::told), for a write to a session: a conflict names the page that shows what is in the way.
+    pub(super) fn of_session(error: Error, scope: &SessionScope) -> Self {
+        let is_shown = error.kind() == ErrorKind::Conflict && scope.app_state.has_inspector;
+        let first = error.conflicts().first().map(|conflict| conflict.key.as_str());
+        let view = (is_shown && scope.caller.may(Right::Read)).then(|| inspector::of_conflict(&scope.key, first));
+        let mut told = Self::told(error, &scope.caller, scope.key.app_name());
+        told.body.error.view = view;
+        told
+    }
+
     fn new(error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
         let PublicError { status, kind, message } = PublicError::of(error);
-        let problem = Problem { kind: kind.as_str(), message: message.to_owned(), conflicts };
+        let problem = Problem { kind: kind.as_str(), message: message.to_owned(), conflicts, view: None };
         Self { status, body: ErrorBody { error: problem } }
     }
 }
@@ -114,7 +131,7 @@ pub(super) fn shown(error: &Error) -> Problem {
         [] => told.message,
         _ => "others have changed keys of this write; read again, then try again",
     };
-    Problem { kind: told.kind.as_str(), message: message.to_owned(), conflicts: Vec::new() }
+    Problem { kind: told.kind.as_str(), message: message.to_owned(), conflicts: Vec::new(), view: None }
 }
 
 impl KeyInTheWay {

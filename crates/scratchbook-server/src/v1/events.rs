@@ -143,8 +143,7 @@ pub(super) async fn commit(
     scope.caller.check_delta(&event.actions.state_delta)?;
     let options = conflict.options(seen)?;
     let committed = scope.app_state.store.sessions.append(&scope.key, event, options).await;
-    let Committed { event, outcome, logs, .. } =
-        committed.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
+    let Committed { event, outcome, logs, .. } = committed.map_err(|e| ApiError::of_session(e, scope))?;
     let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };
     let positions = Positions { user: logs.user, app: logs.app };
     Ok(Json(Appended { outcome, event: Stored::told(event, &scope.caller), positions }))

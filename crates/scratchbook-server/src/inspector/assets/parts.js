@@ -16,7 +16,10 @@ async function replacePart(address, selector) {
     const box = document.createElement("template");
     box.innerHTML = text;
     const part = box.content.querySelector(selector) ?? box.content.querySelector("main section");
-    if (part) place?.replaceWith(part);
+    if (part && place) {
+      part.id = place.id;
+      place.replaceWith(part);
+    }
     document.dispatchEvent(new CustomEvent("part", { detail: selector }));
     return part;
   } catch (error) {

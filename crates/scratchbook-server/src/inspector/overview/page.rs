@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use axum::Extension;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use scratchbook::Result;
 use scratchbook::session::ListSessionsConfig;
 use serde::Deserialize;
 
-use super::super::page::Page;
+use super::super::page::{Page, Query};
 use super::super::value::{ago, duration, number, size, visible};
 use super::super::{Answer, ROOT, address};
 use super::plot::Plot;

@@ -1,6 +1,5 @@
 //! Forks, rewinds, pruning and deletions. What destroys something asks first, and says what is lost.
 
-use axum::extract::Query;
 use maud::{Markup, html};
 use scratchbook::session::{ForkConfig, Prune};
 use scratchbook::{Error, Session};
@@ -8,7 +7,7 @@ use serde::Deserialize;
 
 use super::super::address::{self, View};
 use super::super::form::{Form, see_other};
-use super::super::page::Page;
+use super::super::page::{Page, Query};
 use super::super::value::{number, visible};
 use super::super::{Answer, Needs, SessionScope};
 use super::frame;

@@ -22,11 +22,10 @@ mod talk;
 mod timeline;
 
 use axum::Router;
-use axum::extract::Query;
 use axum::routing::{get, post};
 
 use super::address::View;
-use super::page::{self, Page};
+use super::page::{self, Page, Query};
 use super::{Answer, SessionScope};
 use crate::app_state::AppState;
 use read::Reader;

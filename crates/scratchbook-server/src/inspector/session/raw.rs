@@ -1,12 +1,11 @@
 //! A whole value or event, as text.
 
-use axum::extract::Query;
 use scratchbook::{Error, GetSessionConfig, Result};
 use serde_json::Value;
 
 use super::super::address::View;
 use super::super::masks::Masks;
-use super::super::page::plain;
+use super::super::page::{Query, plain};
 use super::super::{Answer, SessionScope};
 use super::read::Reader;
 use crate::heavy::off_worker;

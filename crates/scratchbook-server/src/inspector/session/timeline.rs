@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::Query;
 use maud::{Markup, html};
 use scratchbook::agent::TraceSpan;
 use scratchbook::{Event, Session, SessionKey};
@@ -11,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::address::{self, View};
-use super::super::page::Page;
+use super::super::page::{Page, Query};
 use super::super::value::{counted, duration, number, visible};
 use super::super::{Answer, SessionScope};
 use super::event::{author, tokens, tools};

@@ -1,7 +1,9 @@
 //! The inspector: its pages as a browser gets them. They are driven in a browser elsewhere.
 
 mod changes;
+mod links;
 mod live;
+mod refusals;
 mod rights;
 mod runs;
 mod safety;
