@@ -11,8 +11,10 @@ function say(text, kind) {
 let refreshing;
 function refreshState() {
   if (view().has("at")) return;
-  clearTimeout(refreshing);
-  refreshing = setTimeout(() => replacePart(partAddress("state", view()), "#state"), 150);
+  refreshing ??= setTimeout(() => {
+    refreshing = null;
+    if (!view().has("at")) replacePart(partAddress("state", view()), "#state");
+  }, 150);
 }
 
 function moveEnd(seq) {

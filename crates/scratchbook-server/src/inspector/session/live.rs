@@ -1,20 +1,24 @@
-//! What is committed to a session from now on, as a stream: the number of each event and its HTML.
+//! What is committed to a session from now on, as a stream: the number of each event and its HTML. A frame without
+//! these says that the state has changed: other sessions write to the user's and the app's keys.
+//!
+//! All pages of a session share one reader of its feed, and all pages of an app one of the app's.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::Query;
 use axum::http::HeaderMap;
 use futures_util::Stream;
 use percent_encoding::percent_decode_str;
 use scratchbook::session::{FeedCommit, FeedCursor, FeedEntry, FeedStart, RemovalKind, Watch, Watched};
-use scratchbook::{Error, ErrorKind, SessionKey, SessionService};
+use scratchbook::{Error, ErrorKind, Result, SessionKey, SessionService};
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::super::address::{View, encoded};
 use super::super::masks::Masks;
+use super::super::page::Query;
 use super::super::{Answer, SessionScope};
 use super::conversation::Answers;
 use super::event;
@@ -24,6 +28,9 @@ use crate::sse;
 
 /// How long to wait before a store that cannot be reached is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long changes of keys that sessions share are gathered for one frame.
+const GATHER: Duration = Duration::from_millis(250);
 
 /// Browsers name the last frame that they have seen when they connect again.
 const LAST_EVENT_ID: &str = "last-event-id";
@@ -42,7 +49,10 @@ pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, header
     // Read after the watch has begun, so that no event is between the two.
     let (head, can_talk) = (reader.head().await?, reader.can_talk);
     let last = if seen.is_none() { head.known_seq() } else { None };
-    Ok(sse::stream(frames(watch, last, Frames { key: scope.key, view, masks: Masks::of(&head), can_talk })))
+    let mut shared = Shared::of(&scope).await?;
+    // The session's feed does not say what other sessions wrote while the connection was lost.
+    shared.is_due = seen.is_some();
+    Ok(sse::stream(frames(watch, last, shared, Frames { key: scope.key, view, masks: Masks::of(&head), can_talk })))
 }
 
 /// How events are shown in frames.
@@ -53,10 +63,68 @@ struct Frames {
     can_talk: bool,
 }
 
+/// Changes of the user's and the app's keys by other sessions, or by none.
+struct Shared {
+    /// `None` if the store has no such feed, or once reading it has failed for good.
+    watch: Option<Watch<Arc<dyn SessionService>>>,
+    key: SessionKey,
+    /// Whether a change is to be reported without waiting for another.
+    is_due: bool,
+}
+
+impl Shared {
+    async fn of(scope: &SessionScope) -> Result<Self> {
+        let what = Watched::app(scope.key.app_name())?;
+        let watch = match scope.app_state.watches.start(what, FeedStart::Now).await {
+            Ok(watch) => Some(watch),
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { watch, key: scope.key.clone(), is_due: false })
+    }
+
+    /// Ready when the state has changed: once for all changes of a moment, so that a busy app costs a page little.
+    async fn changed(&mut self) {
+        while !self.is_due {
+            match self.next().await {
+                Some(entry) => self.is_due = concerns(&self.key, &entry),
+                None => return pending().await,
+            }
+        }
+        let end = Instant::now() + GATHER;
+        while Instant::now() < end && matches!(timeout_at(end, self.next()).await, Ok(Some(_))) {}
+        self.is_due = false;
+    }
+
+    /// The next commit to the app; `None` if there will be no more.
+    async fn next(&mut self) -> Option<FeedEntry> {
+        loop {
+            match self.watch.as_mut()?.next().await {
+                Ok(entry) => return Some(entry),
+                Err(error) if error.is_retryable() => sleep(PAUSE).await,
+                Err(_) => self.watch = None,
+            }
+        }
+    }
+}
+
+/// Whether a commit changes keys that a session sees, and is none of its own events.
+fn concerns(key: &SessionKey, entry: &FeedEntry) -> bool {
+    let user_id = match &entry.commit {
+        FeedCommit::Event { session, .. } if session == key => return false,
+        FeedCommit::Event { session, .. } | FeedCommit::Created { session, .. } => Some(session.user_id()),
+        FeedCommit::State { owner, .. } => owner.user_id(),
+        _ => return false,
+    };
+    let of_user = user_id == Some(key.user_id());
+    entry.keys().iter().any(|name| name.starts_with("app:") || (of_user && name.starts_with("user:")))
+}
+
 /// `last` is the event before the first of the stream, for a page that was made before it.
 fn frames(
     mut watch: Watch<Arc<dyn SessionService>>,
     last: Option<u64>,
+    mut shared: Shared,
     how: Frames,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
@@ -66,7 +134,14 @@ fn frames(
             yield sse::frame("message", &json!({"last": last}));
         }
         loop {
-            match timeout(sse::HEARTBEAT, watch.next()).await {
+            let next = tokio::select! {
+                next = timeout(sse::HEARTBEAT, watch.next()) => next,
+                () = shared.changed() => {
+                    yield changed(watch.cursor());
+                    continue;
+                }
+            };
+            match next {
                 Ok(Ok(entry)) => yield frame(&how, &entry),
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
                 Ok(Err(error)) => {
@@ -85,6 +160,11 @@ fn frames(
 /// A frame without data, which moves the client's place on and is no event.
 fn place(before: &str, cursor: &FeedCursor) -> Bytes {
     format!("{before}id: {}\n\n", encoded(cursor.as_str())).into()
+}
+
+/// A frame that says that the state has changed, by no event of the session.
+fn changed(cursor: &FeedCursor) -> Bytes {
+    format!("id: {}\ndata: {{}}\n\n", encoded(cursor.as_str())).into()
 }
 
 fn frame(Frames { key, view, masks, can_talk }: &Frames, entry: &FeedEntry) -> Bytes {
