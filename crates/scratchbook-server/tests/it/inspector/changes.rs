@@ -9,7 +9,7 @@ use super::{S1, set, shop, text};
 use crate::support::{Answer, Client};
 
 /// Sends a form of the pages.
-async fn send(client: &Client, path: &str, fields: &[(&str, &str)]) -> Answer {
+pub(super) async fn send(client: &Client, path: &str, fields: &[(&str, &str)]) -> Answer {
     send_from(client, path, fields, "http://127.0.0.1").await
 }
 

@@ -1,5 +1,6 @@
 //! The inspector: its pages as a browser gets them. They are driven in a browser elsewhere.
 
+mod answers;
 mod changes;
 mod links;
 mod live;

@@ -5,6 +5,7 @@ use axum::http::Method;
 use scratchbook::{CreateSessionConfig, Store, connect};
 use scratchbook_server::{Login, NewToken, Right, Server};
 
+use crate::security::reach::routes::{OF_INSPECTOR, path};
 use crate::support::Answer;
 
 const HTML: (&str, &str) = ("accept", "text/html");
@@ -41,6 +42,21 @@ impl Guarded {
             request = request.header(*name, *value);
         }
         crate::support::answer(&self.router, request.body(axum::body::Body::empty()).unwrap()).await
+    }
+
+    /// A request by the method and the path of a route, with what its forms take.
+    async fn send(&self, method: &str, path: &str, token: &str) -> Answer {
+        let request = axum::http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1")
+            .header("origin", "http://127.0.0.1")
+            .header("accept", "text/html")
+            .header("authorization", format!("Bearer {token}"))
+            .header("content-type", "application/x-www-form-urlencoded");
+        let form = "key=a&operation=set&value=1&seen=absent&before=1&run=r&message=m&title=t&at=0";
+        let body = if method == "POST" { form } else { "" };
+        crate::support::answer(&self.router, request.body(axum::body::Body::from(body)).unwrap()).await
     }
 
     async fn page(&self, path: &str, token: &str) -> Answer {
@@ -109,10 +125,52 @@ async fn a_reader_sees_no_button_that_would_fail() {
         let page = guarded.page(&format!("{session}{view}"), &token).await;
         assert_eq!(page.status, 200);
         // The search and the way through time read alone; the login's own button stays.
+        for part in ["delete", "prune", "rewind", "fork", "details", "change", "runs\"", "stop"] {
+            assert!(!page.text().contains(&format!("{session}/{part}")), "{part}: {}", page.text());
+        }
         let posts: Vec<_> = page.text().split("method=\"post\" action=\"").skip(1).collect();
         assert!(posts.iter().all(|form| form.starts_with("/logout\"")), "{posts:?}");
     }
-    for asked in ["delete", "rewind?run=x"] {
+    for asked in ["delete", "rewind?run=x", "prune?before=1", "details"] {
         assert_eq!(guarded.page(&format!("{session}/{asked}"), &token).await.status, 403);
     }
+}
+
+#[tokio::test]
+async fn a_reader_can_send_no_form() {
+    let (guarded, token) = guarded(NewToken::new("reader").with_rights([Right::Read])).await;
+    assert!(!guarded.page("/inspector/apps/shop/users/alice", &token).await.text().contains("/erase"));
+    let forms: Vec<_> = OF_INSPECTOR.iter().filter(|(method, _)| *method == "POST").collect();
+    assert!(forms.len() > 8, "{forms:?}");
+    for (method, route) in forms {
+        let answer = guarded.send(method, &path(route, "shop", "alice", "a-1"), &token).await;
+        assert_eq!(answer.status, 403, "{route}: {}", answer.text());
+    }
+    let session = guarded.page("/inspector/apps/shop/users/alice/sessions/a-1", &token).await;
+    assert!(session.status == 200 && !session.text().contains("id=\"e1\""), "{}", session.text());
+}
+
+#[tokio::test]
+async fn an_app_out_of_reach_is_as_one_that_does_not_exist_on_every_route() {
+    let token = NewToken::new("clerk").with_rights([Right::Read, Right::Write, Right::App, Right::Admin]);
+    let (guarded, token) = guarded(token.with_app("shop")).await;
+    for (method, route) in OF_INSPECTOR.iter().filter(|(_, route)| route.contains("{app}")) {
+        let mut answers = Vec::new();
+        for app in ["bank", "nope"] {
+            let uri = format!("{}?at=0&before=1&run=r&key=k", path(route, app, "alice", "a-2"));
+            let answer = guarded.send(method, &uri, &token).await;
+            answers.push((answer.status, answer.text().replace(app, "APP")));
+        }
+        assert_eq!(answers[0].0, 404, "{method} {route}: {}", answers[0].1);
+        assert_eq!(answers[0], answers[1], "{method} {route}");
+    }
+    for page in ["/inspector", "/inspector/overview"] {
+        let answer = guarded.page(page, &token).await;
+        assert!(answer.status == 200 && !answer.text().contains("bank"), "{page}: {}", answer.text());
+    }
+    let [hidden, missing] = ["bank", "nope"].map(|app| format!("/inspector/overview?app={app}"));
+    let (hidden, missing) = (guarded.page(&hidden, &token).await, guarded.page(&missing, &token).await);
+    assert_eq!(hidden.status, missing.status);
+    assert_eq!(hidden.text().matches("bank").count(), missing.text().matches("nope").count(), "{}", hidden.text());
+    assert_eq!(hidden.text().matches("<tr").count(), missing.text().matches("<tr").count(), "{}", hidden.text());
 }

@@ -5,7 +5,7 @@ mod browser;
 mod guard;
 mod jwt;
 mod limits;
-mod reach;
+pub(crate) mod reach;
 mod shutdown;
 mod streams;
 mod surfaces;

@@ -4,7 +4,7 @@ mod credentials;
 mod isolation;
 mod pages;
 mod rights;
-mod routes;
+pub(crate) mod routes;
 mod timing;
 mod tricks;
 

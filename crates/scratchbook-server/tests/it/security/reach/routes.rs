@@ -236,7 +236,7 @@ const LIKE_OTHERS: &[(&str, &str)] = &[
 ];
 
 /// Routes of the inspector. Its own tests try them with tokens (`inspector/rights.rs`).
-const OF_INSPECTOR: &[(&str, &str)] = &[
+pub(crate) const OF_INSPECTOR: &[(&str, &str)] = &[
     ("GET", "/inspector"),
     ("GET", "/inspector/"),
     ("GET", "/inspector/assets/{file}"),
@@ -270,7 +270,7 @@ const OF_INSPECTOR: &[(&str, &str)] = &[
 ];
 
 /// The path of a route for something of a user.
-pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String {
+pub(crate) fn path(route: &str, app: &str, user: &str, session: &str) -> String {
     [
         ("{app}", app),
         ("{user}", user),
