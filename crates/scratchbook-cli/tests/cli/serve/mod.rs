@@ -7,6 +7,7 @@ mod apps;
 mod attacks;
 mod availability;
 mod config;
+mod download;
 mod health;
 mod http;
 mod load;
