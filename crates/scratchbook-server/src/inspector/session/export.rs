@@ -7,6 +7,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
 use scratchbook::session::InitialState;
+use scratchbook::state::Scope;
 use scratchbook::store::Store;
 use scratchbook::store::export::{Counts, ExportLine, FORMAT, VERSION};
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Session, SessionKey};
@@ -46,7 +47,7 @@ fn file(session_id: &str, body: Body) -> Response {
     (headers, body).into_response()
 }
 
-/// The lines: the user without keys, since they belong to all of the user's sessions, then the session, its events and
+/// The lines: the user with all keys, since an import sets them to what this line has, then the session, its events and
 /// its artifacts. Secrets are masked, as on the pages.
 fn lines(
     store: Store,
@@ -56,9 +57,16 @@ fn lines(
 ) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
     try_stream! {
         let (masks, mut counts) = (Masks::of(&head), Counts::default());
-        let none = Map::new();
+        let of_user = store.sessions.get_state(&key.user()).await?;
+        let of_user: Map<String, Value> = of_user
+            .into_iter()
+            .map(|(name, value)| {
+                let shown = masks.of_key(&Scope::User.key(&name), &value).into_owned();
+                (name, shown)
+            })
+            .collect();
         yield line(&mut counts, &ExportLine::Header { format: FORMAT, version: VERSION })?;
-        yield line(&mut counts, &ExportLine::User { app_name: key.app_name(), user_id: key.user_id(), state: &none })?;
+        yield line(&mut counts, &ExportLine::User { app_name: key.app_name(), user_id: key.user_id(), state: &of_user })?;
         let (pruned, last) = (initial.seq, head.seq());
         let state: Map<String, Value> =
             initial.state.iter().map(|(name, value)| (name.to_owned(), masks.of_key(name, value).into_owned())).collect();

@@ -215,6 +215,7 @@ async fn a_session_is_downloaded_as_lines_that_can_be_imported() {
     let lines: Vec<Value> = answer.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["header", "user", "session", "event", "event", "event", "end"]);
+    assert_eq!(lines[1]["state"], json!({"tier": "gold"}));
     assert_eq!(lines[2]["state"], json!({"step": 0, "draft": true}));
     assert_eq!(lines[5]["event"]["actions"]["stateDelta"], json!({"user:tier": "gold"}));
     assert_eq!((&lines[6]["events"], &lines[6]["sessions"]), (&json!(3), &json!(1)));
