@@ -149,13 +149,20 @@ pub(crate) fn full() -> Vec<Step> {
 
 /// The terminal of README: the test that compares it writes it.
 pub(crate) fn picture() -> Step {
-    Step::new("picture", "the pictures of README and the guide, of what the command prints and the server shows", || {
-        browser::install()?;
-        let test = ["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "--include-ignored"];
-        let pictures =
-            ["the_terminal_in_the_readme_is_what_the_command_prints", "the_inspector_in_the_guide_is_what_the_server_shows"];
-        run(cargo(&test).args(pictures).env("SCRATCHBOOK_WRITE_PICTURE", "1"))
-    })
+    Step::new(
+        "picture",
+        "the pictures of README and the guide, of what the command prints and the server shows",
+        || {
+            browser::install()?;
+            let test =
+                ["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "--include-ignored"];
+            let pictures = [
+                "the_terminal_in_the_readme_is_what_the_command_prints",
+                "the_inspector_in_the_guide_is_what_the_server_shows",
+            ];
+            run(cargo(&test).args(pictures).env("SCRATCHBOOK_WRITE_PICTURE", "1"))
+        },
+    )
 }
 
 /// The server beside google-adk's, by HTTP.
