@@ -107,7 +107,7 @@ impl ApiError {
         Self::new(&error, conflicts.collect())
     }
 
-    /// As [`told`](Self::told), for a write to a session: a conflict names the page that shows what is in the way.
+    /// An error of a write to a session, for a caller. A conflict names the page that shows what is in the way.
     pub(super) fn of_session(error: Error, scope: &SessionScope) -> Self {
         let is_shown = error.kind() == ErrorKind::Conflict && scope.app_state.has_inspector;
         let first = error.conflicts().first().map(|conflict| conflict.key.as_str());
