@@ -23,9 +23,9 @@ pub(crate) struct App {
 /// The kind of an agent's source. ADK's clients know two languages, and refuse any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// In code.
+    /// An agent built in code.
     Code,
-    /// In a file of ADK's Agent Config.
+    /// An agent from a file of ADK's Agent Config.
     Config,
 }
 

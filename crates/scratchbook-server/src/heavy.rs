@@ -28,7 +28,7 @@ static ANSWERS: LazyLock<Heavy> = LazyLock::new(|| Heavy::with(processors().max(
 #[derive(Clone, Debug)]
 pub(crate) struct Heavy {
     places: Arc<Semaphore>,
-    /// How long a place is waited for; `None` for as long as it takes.
+    /// How long to wait for a place; `None` means without a limit.
     wait: Option<Duration>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct WorkerPermit {
 }
 
 impl Heavy {
-    /// As many at a time as there are processors, two to four; others wait this long.
+    /// Allows as many jobs at a time as there are processors, two to four. Further jobs wait this long for a place.
     pub(crate) fn new(wait: Duration) -> Self {
         Self::with(processors().clamp(2, 4), Some(wait))
     }
@@ -74,7 +74,7 @@ impl Heavy {
             Some(wait) => timeout(wait, permit).await.ok(),
             None => Some(permit.await),
         };
-        // It is never closed.
+        // The semaphore is never closed.
         permit.and_then(|permit| permit.ok()).ok_or_else(|| {
             let message = "too many large requests are worked on; nothing was done, send it again in a moment";
             Error::new(ErrorKind::Unavailable, message)
@@ -107,8 +107,8 @@ impl WorkerPermit {
         self.compute(move || runtime.block_on(future)).await
     }
 
-    /// Gives the place up while it waits for something, so that another job can use it, and then takes it again.
-    /// If it is there at once, the place is kept.
+    /// Gives the place up while it waits for something, so that another job can use it, and then takes it again. If the
+    /// wait ends at once, the place is kept.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 /// How often files are checked at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A value made of files.
+/// A value made from the contents of files.
 pub(crate) struct Watched<T> {
     paths: Vec<PathBuf>,
     read: Box<dyn Fn() -> Result<T> + Send + Sync>,
@@ -26,7 +26,7 @@ struct Current<T> {
     looked: Instant,
 }
 
-/// When a file was changed last, and its length; `None` if it cannot be looked at.
+/// The modification time and the length of a file; `None` if they cannot be read.
 type Stamp = Option<(SystemTime, u64)>;
 
 impl<T> Watched<T> {
@@ -34,7 +34,7 @@ impl<T> Watched<T> {
     ///
     /// Those of `read`, which reads the files at `paths`.
     pub(crate) fn new(paths: Vec<PathBuf>, read: impl Fn() -> Result<T> + Send + Sync + 'static) -> Result<Self> {
-        // Read before the file itself, so that a change in between is noticed next time.
+        // The stamps are taken before the files are read, so that a change in between is noticed next time.
         let stamps = stamps(&paths);
         let current = Current { value: Arc::new(read()?), stamps, looked: Instant::now() };
         Ok(Self { paths, read: Box::new(read), current: Mutex::new(current) })
@@ -60,7 +60,7 @@ impl<T> Watched<T> {
     ///
     /// # Errors
     ///
-    /// Those of reading; the value stays.
+    /// The errors of reading; the value then stays as it is.
     pub(crate) fn reload(&self) -> Result<()> {
         self.read_into(&mut self.lock())
     }

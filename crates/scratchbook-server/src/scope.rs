@@ -158,11 +158,11 @@ where
     }
 }
 
-/// A right that a handler takes besides its scope's, found out before the body is read; `R` is the form of refusals.
+/// A right that a handler needs besides its scope's, checked before the body is read; `R` is the form of refusals.
 #[derive(Debug)]
 pub(crate) struct Needs<N, R>(PhantomData<(N, R)>);
 
-/// What a handler needs.
+/// A requirement of a handler.
 pub(crate) trait Need {
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl<S: Sync, N: Need, R: SurfaceError> FromRequestParts<S> for Needs<N, R> {
     }
 }
 
-/// A user that a body or a query names, checked against the caller as one that a path names; for a change.
+/// The user that a body or a query names, checked against the caller as if a path named it; for a change.
 ///
 /// # Errors
 ///
@@ -218,7 +218,7 @@ pub(crate) async fn user_of_body(probe: &StoreProbe, caller: &Caller, app_name: 
     check(probe, caller, app_name, Some(user_id), Right::Write).await
 }
 
-/// A session that a body names, checked against the caller as one that a path names; for a change, or a run.
+/// The session that a body names, checked against the caller as if a path named it; for a change, or a run.
 ///
 /// # Errors
 ///
@@ -239,7 +239,7 @@ pub(crate) fn caller(parts: &Parts) -> Result<Caller> {
     caller.ok_or_else(|| Error::internal("the route has no layer that finds out who calls"))
 }
 
-/// The names that a path has for its parameters, as they were before they were encoded: once, and each in its segment.
+/// The values of a path's parameters, decoded once, after the path was split into its segments.
 pub(crate) fn named<R: SurfaceError, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
@@ -259,7 +259,7 @@ pub(crate) fn user_of_path(request: &Request) -> Option<String> {
     Some(percent_decode_str(raw).decode_utf8().ok()?.into_owned())
 }
 
-/// The segment of a path that a route has for a parameter.
+/// The segment of a path in the place of a parameter of its route.
 fn segment<'a>(route: &str, path: &'a str, name: &str) -> Option<&'a str> {
     let is_its = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
     route.split('/').zip(path.split('/')).find_map(|(segment, raw)| is_its(segment).then_some(raw))

@@ -83,14 +83,14 @@ impl ServerBuilder {
         self
     }
 
-    /// Hosts apps that were read from files of ADK's Agent Config: what [`load_agents`](scratchbook::agent::load_agents) gives.
+    /// Hosts apps from files of ADK's Agent Config, as [`load_agents`](scratchbook::agent::load_agents) returns them.
     #[must_use]
     pub fn config_apps(mut self, apps: impl IntoIterator<Item = (String, Arc<dyn Agent>)>) -> Self {
         self.agents.extend(apps.into_iter().map(|(name, agent)| (name, agent, Origin::Config)));
         self
     }
 
-    /// A clock and ids of your own.
+    /// Sets a clock and ids of your own.
     #[must_use]
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = environment;
@@ -123,14 +123,14 @@ impl ServerBuilder {
         self
     }
 
-    /// Limits of sizes, numbers and times.
+    /// Sets the limits of sizes, numbers and times.
     #[must_use]
     pub fn limits(mut self, limits: ServerLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Speaks TLS, if the server listens itself.
+    /// Serves TLS, if the server listens itself.
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
@@ -169,7 +169,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Runs can be resumed, by a request with their id and no message: see
+    /// Makes runs resumable, by a request with their id and no message: see
     /// [`RunnerBuilder::resumable`](scratchbook::agent::RunnerBuilder::resumable).
     #[must_use]
     pub fn resumable(mut self) -> Self {
@@ -200,7 +200,7 @@ impl ServerBuilder {
         self
     }
 
-    /// The server.
+    /// Builds the server.
     ///
     /// # Errors
     ///
@@ -274,7 +274,7 @@ fn check_surfaces(surfaces: &[Surface], dev_ui: Option<&PathBuf>) -> Result<()> 
 }
 
 impl Server {
-    /// Begins a server over a store.
+    /// Begins to build a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
         ServerBuilder {
@@ -349,7 +349,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// The first error; for a file that cannot be used, what it held before still counts.
+    /// The first error; for a file that cannot be used, its previous content stays in effect.
     pub fn reload(&self) -> Result<()> {
         let login = match &self.app_state.access {
             Access::Open => Ok(()),

@@ -64,9 +64,9 @@ pub(crate) fn until(response: Response, end: impl Future<Output = ()> + Send + '
     response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
 }
 
-/// Puts the run's name on an answer.
+/// Adds the header with the run's id to an answer.
 pub(crate) fn name(response: &mut Response, invocation_id: &str) {
-    // An id that a client made up may be no text for a header.
+    // An id that a client chose may not be valid in a header.
     if let Ok(id) = HeaderValue::from_str(invocation_id) {
         response.headers_mut().insert(INVOCATION_ID, id);
     }

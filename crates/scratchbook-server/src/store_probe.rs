@@ -34,7 +34,7 @@ impl StoreProbe {
     pub(crate) async fn read_missing_session(&self) -> Result<()> {
         let missing = SessionKey::new("nobody", "nobody", "nobody")?;
         match self.sessions.get_session(&missing, &GetSessionConfig::default()).await {
-            // A store on another server that refuses the name of the app does answer.
+            // A remote store that refuses the name of the app has answered.
             Err(error) if matches!(error.public_kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound) => Ok(()),
             read => read.map(drop),
         }

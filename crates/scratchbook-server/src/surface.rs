@@ -26,11 +26,11 @@ pub enum Surface {
 /// the inspector.
 const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
-/// The folders of Vertex AI's surface.
+/// The path prefixes of Vertex AI's surface.
 pub(crate) const VERTEX: [&str; 3] = ["/v1beta1", "/v1/projects", "/v1/reasoningEngines"];
 
 impl Surface {
-    /// All of them.
+    /// All surfaces.
     pub const ALL: [Self; 3] = [Self::Adk, Self::V1, Self::Vertex];
 
     /// The surface of a path, whether or not there is a route for it.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 /// How a caller logged in. A token and a JWT of the same name are two logins.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LoginName {
-    /// Nobody has to log in.
+    /// The server requires no login.
     Anyone,
-    /// By a token of this name.
+    /// The caller sent a token with this name.
     Token(Arc<str>),
-    /// By a JWT with this subject.
+    /// The caller sent a JWT with this subject.
     Subject(Arc<str>),
 }
 
@@ -19,12 +19,12 @@ pub(crate) enum LoginName {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Account {
     login: LoginName,
-    /// The user acted for; `None` if a request names no user.
+    /// The user that the login acts for; `None` if the request names no user.
     user_id: Option<Arc<str>>,
 }
 
 impl LoginName {
-    /// The name, which is no secret; `None` if nobody has to log in.
+    /// The login's name, which is no secret; `None` if the server requires no login.
     pub(crate) fn as_str(&self) -> Option<&Arc<str>> {
         match self {
             Self::Anyone => None,

@@ -14,7 +14,7 @@ use super::account::{Account, LoginName};
 pub enum Right {
     /// Read sessions, state, events and artifacts.
     Read,
-    /// Change them, and run agents.
+    /// Change sessions, state, events and artifacts, and run agents.
     Write,
     /// Write keys of the whole app.
     App,
@@ -23,10 +23,10 @@ pub enum Right {
 }
 
 impl Right {
-    /// All of them.
+    /// All rights.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::App, Self::Admin];
 
-    /// The right's name, as tokens and messages have it.
+    /// The right's name, as it is written in tokens and messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The caller if nobody has to log in: it has all rights.
+    /// The caller on a server that requires no login: it has all rights.
     pub(crate) fn anyone() -> Self {
         Self::new(LoginName::Anyone, Right::ALL.into())
     }
@@ -76,12 +76,12 @@ impl Caller {
         Self { app: app.map(str::to_owned), user: user.map(str::to_owned), ..self }
     }
 
-    /// The name that it logged in by, which is no secret.
+    /// The name of the caller's token or the subject of its JWT, which is no secret.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
         self.login.as_str()
     }
 
-    /// How it logged in.
+    /// How the caller logged in.
     pub(crate) fn login(&self) -> &LoginName {
         &self.login
     }
@@ -157,7 +157,7 @@ impl Caller {
         self.check_app_keys(delta.iter().map(|(key, _)| key))
     }
 
-    /// As [`check_delta`](Self::check_delta), for keys with their prefixes.
+    /// Does the same as [`check_delta`](Self::check_delta) for keys with their prefixes.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ pub(crate) async fn require_caller(mut request: Request, next: Next) -> Response
     next.run(request).await
 }
 
-/// The answer of RFC 6750.
+/// The answer 401, with the challenge of RFC 6750.
 fn unauthenticated(path: &str, error: LoginError) -> Response {
     let (challenge, message) = match error {
         LoginError::Missing if Surface::of(path) == Some(Surface::Vertex) => ("Bearer", TAKES_TOKEN_OR_KEY.to_owned()),

@@ -23,7 +23,7 @@ pub struct Login {
     jwt_audience: Option<String>,
 }
 
-/// A login with its files read.
+/// A [`Login`] whose files have been read.
 #[derive(Debug)]
 pub(crate) struct Gate {
     tokens: Option<Watched<Tokens>>,
@@ -40,7 +40,7 @@ pub(crate) enum LoginError {
 }
 
 impl LoginError {
-    /// For a person.
+    /// The reason in words, for a person.
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Missing => "There is no token.".to_owned(),
@@ -81,7 +81,7 @@ impl Login {
         Self { jwt_issuer: Some(issuer.into()), ..self }
     }
 
-    /// The audience (`aud`) that JWTs must be for. Without it a JWT that names an audience is for somebody else.
+    /// The audience (`aud`) that JWTs must be for. Without it, a JWT that names an audience is refused.
     #[must_use]
     pub fn with_jwt_audience(self, audience: impl Into<String>) -> Self {
         Self { jwt_audience: Some(audience.into()), ..self }
@@ -110,7 +110,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// Why they do not log anybody in.
+    /// The reason why these headers log nobody in.
     pub(super) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, LoginError> {
         let token = bearer(headers)?;
         match self.tokens.as_ref().map(|tokens| tokens.get().find(token, now)) {

@@ -46,7 +46,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Why these headers do not log anybody in.
+    /// The reason why these headers log nobody in.
     pub(crate) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, LoginError> {
         match self {
             Self::Open => Ok(Caller::anyone()),

@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
 }
 
-/// The names of all that the session sees.
+/// The names of the artifacts of a session and of its user.
 async fn list(scope: SessionScope<AppState, AdkError>) -> Result<Json<Vec<String>>, AdkError> {
     Ok(Json(scope.app_state.store.artifacts.list_artifacts(&scope.key).await?))
 }
@@ -101,7 +101,7 @@ async fn read(
     })
 }
 
-/// Deletes all versions; silent if there is none.
+/// Deletes all versions of an artifact; succeeds if there is none.
 async fn delete(
     scope: SessionScope<AppState, AdkError>,
     ArtifactPath(name): ArtifactPath,
@@ -132,7 +132,7 @@ impl Artifacts<'_> {
         part.ok_or_else(|| not_found("Artifact not found"))
     }
 
-    /// Oldest first.
+    /// The versions of an artifact, oldest first.
     async fn versions(&self, name: &str) -> Result<Vec<ArtifactVersion>> {
         if plan::check_filename(name).is_err() {
             return Ok(Vec::new());
@@ -151,7 +151,7 @@ impl Artifacts<'_> {
     }
 }
 
-/// Which version a client wants.
+/// The version that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wanted {
     Latest,

@@ -1,5 +1,5 @@
-//! ADK's surface in the document: what its routes take and answer. The models are those of google-adk's own document, as
-//! far as clients have a use for each field.
+//! ADK's surface in the OpenAPI document: the requests and answers of its routes. The models are those of google-adk's
+//! own document, with the fields that clients use.
 #![expect(dead_code, reason = "the document alone reads these")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use super::body::{
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::openapi::{EventSchema, StateValues, StreamEvent, refusal};
 
-/// The part of the document that this is.
+/// The name of this part of the document.
 const ADK: &str = "ADK";
 
 #[derive(utoipa::OpenApi)]
@@ -30,7 +30,7 @@ const ADK: &str = "ADK";
 )]
 struct Parts;
 
-/// The part of the document.
+/// The part of the OpenAPI document for ADK's surface.
 pub(crate) fn document() -> OpenApi {
     Parts::openapi()
 }

@@ -1,4 +1,4 @@
-//! Changes of state that are safe to send again, by the header `Idempotency-Key`: ADK's body has no id of an event.
+//! Idempotent changes of state by the header `Idempotency-Key`, since ADK's body has no id for the event.
 
 use axum::extract::OptionalFromRequestParts;
 use axum::http::request::Parts;
@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::AdkError;
 
-/// The beginning of the invocation of an event that changes state without a run, as ADK has it.
+/// The prefix of the invocation id of an event that changes state without a run, as in ADK.
 pub(super) const PATCH: &str = "p-";
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The greatest length of an invocation id, without its beginning.
+/// The greatest length of an invocation id without this prefix, in bytes.
 const MOST_BYTES: usize = 512 - PATCH.len();
 
 /// The id of the event that a request appends, chosen by its client.
@@ -36,7 +36,7 @@ impl IdempotencyKey {
         }
     }
 
-    /// The event under this key. Its invocation comes from the key as well, so that a retry is the same event.
+    /// The event with this key as its id. Its invocation id contains the key too, so that a retry sends the same event.
     pub(super) fn mark(&self, event: Event) -> Event {
         event.with_invocation_id(format!("{PATCH}{}", self.0)).with_id(&self.0)
     }

@@ -1,8 +1,8 @@
-//! `/run_live`: the WebSocket of live sessions, which this server does not have. It is opened and closed with the reason,
-//! as ADK does for a model without live sessions: a browser shows its page the reason of a close, and nothing of a
-//! handshake that was refused.
+//! `/run_live`: the WebSocket of live sessions, which this server does not have. As ADK does for a model without live
+//! sessions, it opens the connection and closes it with the reason: a browser passes the reason of a close to its page,
+//! but nothing about a refused handshake.
 //!
-//! A close is one frame; a WebSocket library would serve messages that are never exchanged.
+//! The server sends nothing but the close, which is one frame, so it needs no WebSocket library.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ async fn end(mut socket: impl AsyncRead + AsyncWrite + Unpin, waited_for: &Semap
     let said = async {
         socket.write_all(&last_frame()).await?;
         socket.flush().await?;
-        // Whatever comes: its end, or audio that was on its way.
+        // Any bytes may come: the client's close, or audio that it sent before.
         if let Ok(_seat) = waited_for.try_acquire() {
             let mut part = [0; 1024];
             while socket.read(&mut part).await? > 0 {
@@ -89,7 +89,7 @@ async fn end(mut socket: impl AsyncRead + AsyncWrite + Unpin, waited_for: &Semap
 /// A frame that ends a connection (RFC 6455, 5.5.1).
 fn last_frame() -> Vec<u8> {
     let [high, low] = INTERNAL_ERROR.to_be_bytes();
-    // Less than 126, so that one byte says it.
+    // The length is less than 126, so that one byte holds it.
     let length = (REASON.len() + 2) as u8;
     [&[0x88, length, high, low], REASON.as_bytes()].concat()
 }

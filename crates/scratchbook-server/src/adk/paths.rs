@@ -14,7 +14,7 @@ use tower::ServiceExt;
 use super::AdkError;
 use crate::app_state::AppState;
 
-/// Knows which paths exist, and answers the others.
+/// Knows which paths exist, and answers requests to any other path.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     /// The routes, with handlers that only report that the route exists.
@@ -27,8 +27,8 @@ impl Paths {
         Self { known: routes.route_layer(found).with_state(app_state) }
     }
 
-    /// Answers if there is no route. A path that differs from a route only by slashes at its end is redirected,
-    /// whatever the method, as in ADK.
+    /// Answers a request to a path without a route. A path that differs from a route only by slashes at its end is
+    /// redirected, whatever the method, as in ADK.
     pub(crate) async fn not_found(self, request: Request) -> Response {
         let (parts, _) = request.into_parts();
         match location(&parts) {
@@ -46,7 +46,7 @@ impl Paths {
     }
 }
 
-/// The address that was asked for, without the slashes at the end of its path; `None` if there is none.
+/// The requested address without the slashes at the end of its path; `None` if the path does not end with a slash.
 fn location(parts: &Parts) -> Option<HeaderValue> {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let path = uri.path().strip_suffix('/')?.trim_end_matches('/');
@@ -67,7 +67,7 @@ pub(super) async fn no_head(path: MatchedPath, request: Request, next: Next) -> 
     }
 }
 
-/// Answers if a path has no such method. `Allow` names the methods of the route that comes first in ADK.
+/// Answers a method that the path does not have. `Allow` names the methods of the route that comes first in ADK.
 pub(crate) async fn method_not_allowed(path: MatchedPath) -> Response {
     let first = match path.as_str().rsplit('/').next() {
         Some("run" | "run_sse" | "artifacts") => "POST",

@@ -7,11 +7,11 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// # Errors
 ///
-/// Those of serializing the value.
+/// The errors of serializing the value.
 pub(super) fn dumps(value: &impl Serialize) -> serde_json::Result<String> {
     let mut out = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut out, Python))?;
-    // It is ASCII.
+    // The output is ASCII.
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 

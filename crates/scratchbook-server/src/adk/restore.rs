@@ -1,4 +1,4 @@
-//! Events that a client brings, to begin a session with: those of a conversation that was exported.
+//! Checks the events with which a client creates a session, such as those of an exported conversation.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use scratchbook::Event;
 use super::AdkError;
 use super::shape::hide_internal;
 
-/// Calls that ADK makes itself, to ask its client for something. An answer to one counts as the user's consent.
+/// Calls by which ADK itself asks its client for something. A response to one counts as the user's consent.
 const RESERVED: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
 
-/// Checks events before they are stored: only whole ones, without the metadata that ADK keeps to itself.
+/// Checks events before they are stored, and removes partial events and ADK's internal metadata.
 ///
 /// Actions and ids of long-running tools are accepted, which ADK refuses: without them no exported session could be
 /// imported.

@@ -1,6 +1,6 @@
-//! `/run` and `/run_sse`: an agent run on a session, its events at once or as they come.
+//! `/run` and `/run_sse` run an agent in a session, and return its events at the end or stream them.
 //!
-//! The run goes on when its client goes away. How its stream is resumed is in `v1/runs.rs`.
+//! The run continues when its client disconnects. How its stream is resumed is in `v1/runs.rs`.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ use crate::runs::{Outcome, Reader, Run};
 use crate::scope::{session_of_body, user_of_body};
 use crate::sse;
 
-/// Whether replies come in pieces before they are whole.
+/// Whether replies are streamed in pieces before they are complete.
 #[derive(Clone, Copy, Debug)]
 enum Replies {
     Whole,
     InPieces,
 }
 
-/// The body of a run, once the session that it names was checked against the caller; nothing else is read before.
+/// The body of a run. It is read only after the caller was checked against the user that it names.
 #[derive(Debug)]
 pub(super) struct AllowedRun(RunAgentRequest);
 
@@ -52,8 +52,8 @@ impl FromRequest<AppState> for AllowedRun {
     }
 }
 
-/// Checks the caller against the user that a body names, in either spelling; against what it may do at all if it names
-/// none.
+/// Checks whether the caller may run agents for the user that a body names, in either spelling. If the body names none,
+/// only the caller's right is checked.
 async fn check_named(app_state: &AppState, caller: &Caller, unread: &Unread) -> Result<(), AdkError> {
     let named = unread.texts(["appName", "app_name", "userId", "user_id", "sessionId", "session_id"]).await?;
     let Some([app, app_snake, user, user_snake, session, session_snake]) = named else {
@@ -146,7 +146,7 @@ async fn start(
     started.map_err(|error| no_session(error, &session_id))
 }
 
-/// The error for a session that is not there, or not within the caller's reach.
+/// The error for a session that does not exist, or is not within the caller's reach.
 fn no_session(error: Error, session_id: &str) -> AdkError {
     match error.public_kind() {
         ErrorKind::NotFound => AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {session_id}"))),
@@ -160,7 +160,7 @@ fn refused(error: &Error) -> AdkError {
     AdkError::new(told.status, json!(told.message))
 }
 
-/// Whether an event with content and new artifacts goes out as two: the dev interface shows an artifact for each.
+/// Whether an event with content and new artifacts is sent as two: the dev interface shows an artifact for each.
 #[derive(Clone, Copy, Debug)]
 enum Frames {
     Split,

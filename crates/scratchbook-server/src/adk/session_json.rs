@@ -24,7 +24,7 @@ const MUCH_TOO_LARGE: u64 = 4;
 const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
     /v1/apps/{app}/users/{user}/sessions/{session}/events";
 
-/// How often a session is read again that was created again or pruned in the meantime.
+/// How often a read is tried again if the session was created again or pruned in the meantime.
 const TRIES: u32 = 3;
 
 /// A session with its last events, all of them unless a number is given. `None` if there is no session.
@@ -46,7 +46,7 @@ pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option
     Err(Error::new(ErrorKind::Unavailable, format!("the session {key} was changed all the time; try again")))
 }
 
-/// Returns the response with a session that has been read already.
+/// The response for a session that has been read already.
 ///
 /// # Errors
 ///
@@ -80,8 +80,8 @@ pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Op
 
 /// All sessions of a user, whatever number of pages they fill.
 ///
-/// Each shows the state of the user and of the app, which are one in memory, and in text are there as often as there are
-/// sessions.
+/// Each session contains the state of the user and of the app. In memory it is shared, but in the text it is repeated
+/// for each session.
 ///
 /// # Errors
 ///
@@ -103,8 +103,8 @@ pub(super) async fn list(app_state: &AppState, app_name: &str, user_id: &str) ->
     Ok(text.ready())
 }
 
-/// How many items to request next, if this many of `limit` came: some stores read items in vain that do not fit into a
-/// page.
+/// How many items to request next, if this many of `limit` came: some stores read more items than fit into a page, and
+/// drop the rest.
 fn next_limit(limit: usize, came: usize) -> usize {
     if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
 }
@@ -134,13 +134,13 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
     };
     let Some(first) = sessions.get_session(key, &page(begin, limit)).await? else { return Ok(Read::Missing) };
     let Some(to) = first.known_seq() else {
-        // A store that has no numbers has no pages by them.
+        // A store without event numbers cannot page by them.
         let mut config = GetSessionConfig::default();
         config.num_recent_events = last;
         let Some(whole) = sessions.get_session(key, &config).await? else { return Ok(Read::Missing) };
         return Text::new(app_state).write_session(whole).await.map(Read::Whole);
     };
-    // Since the last number was asked for, others may have appended.
+    // Others may have appended since the last number was read.
     let from = last.map_or(begin, |last| to.saturating_sub(last as u64));
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
         return Text::new(app_state).write_session(first).await.map(Read::Whole);
@@ -157,7 +157,7 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
     loop {
         let events: Vec<_> = session.events().iter().filter(|event| event.seq <= Some(to)).cloned().collect();
         let (begins, ends) = (events.first().and_then(|event| event.seq), events.last().and_then(|event| event.seq));
-        // Before the first page there may be some that were pruned; after it none is missing.
+        // Events before the first page may have been pruned; after it none may be missing.
         let is_next = after == begin || begins == Some(after + 1);
         let Some(end) = ends.filter(|_| is_next && session.create_time() == made) else { return Ok(Read::Moved) };
         after = end;
@@ -181,7 +181,7 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
     Ok(Read::Whole(text))
 }
 
-/// How many bytes a session has of the state of its user and its app.
+/// The size in bytes of the user's and the app's state in a session.
 fn shared_bytes(session: &Session) -> usize {
     let of = |scope| usize::try_from(bytes_of(&session.state().only(scope))).unwrap_or(usize::MAX);
     of(Scope::User).saturating_add(of(Scope::App))
@@ -202,7 +202,7 @@ impl Text {
         Self { out: Vec::new(), share, answer_bytes, instead: OF_SESSION }
     }
 
-    /// Writes more of it, off the workers.
+    /// Writes more of the answer, off the runtime's workers.
     async fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<()> + Send + 'static) -> Result<Self> {
         let mut out = std::mem::take(&mut self.out);
         self.out = off_worker(move || write(&mut out).map(|()| out)).await??;
@@ -226,7 +226,7 @@ impl Text {
             if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
                 return Err(too_large(most, instead));
             }
-            // What is beyond the limit is refused, however much it is.
+            // Writing stops once the text exceeds the limit: the answer is then refused.
             let mut left = sessions.iter();
             while let Some(session) = left.next().filter(|_| out.len() <= most) {
                 out.push(if out.is_empty() { b'[' } else { b',' });

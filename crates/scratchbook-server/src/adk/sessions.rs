@@ -82,7 +82,7 @@ pub(super) async fn create_with_id(
     new.make(&scope.app_state, &scope.caller, state, Vec::new()).await
 }
 
-/// A session to be made.
+/// A session to be created.
 struct New<'a> {
     app_name: &'a str,
     user_id: &'a str,
@@ -155,7 +155,7 @@ pub(super) async fn update(
     written(&scope.app_state, &scope.key, &scope.caller).await
 }
 
-/// Silent if there is no such session.
+/// Deletes a session; succeeds if there is none.
 pub(super) async fn delete(scope: SessionScope<AppState, AdkError>) -> Result<Json<Value>, AdkError> {
     scope.app_state.store.sessions.delete_session(&scope.key).await?;
     Ok(Json(Value::Null))

@@ -1,4 +1,4 @@
-//! Sessions and events in ADK's JSON: what its strict clients know, and no key more.
+//! Sessions and events in ADK's JSON, with only the keys that its strict clients accept.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -103,20 +103,20 @@ pub(crate) fn push_list<T>(
     Ok(())
 }
 
-/// Takes out of an event's metadata what only ADK itself may keep there.
+/// Removes ADK's internal entries from an event's metadata.
 pub(crate) fn hide_internal(event: &mut Event) {
     let metadata = event.custom_metadata.take().map(|metadata| *metadata);
     event.custom_metadata = public_metadata(metadata).map(Box::new);
 }
 
-/// Metadata without what only ADK itself may keep there; `None` if nothing is left.
+/// Metadata without ADK's internal entries; `None` if nothing is left.
 pub(crate) fn public_metadata(metadata: Option<Map<String, Value>>) -> Option<Map<String, Value>> {
     let mut metadata = metadata?;
     metadata.retain(|key, _| !key.starts_with(INTERNAL));
     Some(metadata).filter(|metadata| !metadata.is_empty())
 }
 
-/// Appends what may hold credentials, without their secrets.
+/// Appends a value that may contain credentials, without their secrets.
 fn push_shown(out: &mut Vec<u8>, value: &impl Serialize) -> Result<()> {
     let start = out.len();
     push_json(out, value)?;

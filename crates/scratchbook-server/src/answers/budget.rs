@@ -57,7 +57,7 @@ impl Share {
         Ok(())
     }
 
-    /// Is held as long as the body of an answer is.
+    /// Holds the share for as long as the body of an answer exists.
     pub(crate) fn hold(self, response: Response) -> Response {
         response.map(|body| Body::new(Held { body, _share: self }))
     }

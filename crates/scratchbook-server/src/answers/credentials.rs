@@ -124,12 +124,12 @@ pub(super) fn has_marks(text: &[u8]) -> bool {
         ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
     });
     static CONFIG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(CONFIGS[0]));
-    // Each event has this one; it is empty if nothing is asked for.
+    // Every event has this field; it is empty if no credential is requested.
     let mut configs = CONFIG.find_iter(text).map(|at| text.get(at + CONFIGS[0].len()..).unwrap_or_default());
     MARKS.iter().any(|mark| mark.find(text).is_some()) || configs.any(|rest| !rest.starts_with(b"\":{}"))
 }
 
-/// Takes the secrets out of objects whose `key` is the name of what holds a credential.
+/// Removes the secrets from objects whose `key` is one of the names under which credentials are stored.
 fn redact_named(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -100,7 +100,7 @@ pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
     response
 }
 
-/// Writes what may be large as JSON, off the workers.
+/// Writes a value that may be large as JSON, off the runtime's workers.
 ///
 /// # Errors
 ///

@@ -21,7 +21,7 @@ const DATA: &[u8] = b"data: ";
 ///
 /// # Errors
 ///
-/// `Internal` if it is not of its content type, which is a defect.
+/// `Internal` if the body does not match its content type, which is a defect.
 pub(super) async fn to_user(response: Response) -> Result<Response> {
     let kind = response.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes());
     match kind {

@@ -11,7 +11,7 @@ use crate::limits::ServerLimits;
 /// The shape of a body, which says what is counted at which place.
 #[derive(Debug)]
 pub(crate) enum Shape {
-    /// Nothing.
+    /// Nothing is counted.
     Any,
     /// An object with fields of interest.
     Fields(&'static [(&'static str, &'static Self)]),
@@ -28,7 +28,7 @@ pub(crate) enum Counted {
     Events,
     /// Parts of a content.
     Parts,
-    /// Operations on keys, all of a body together.
+    /// Operations on keys; those of the whole body are counted together.
     Operations,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn check(bytes: &[u8], shape: &'static Shape, limits: &ServerLimits) 
 
 struct Pass<'a> {
     limits: &'a ServerLimits,
-    /// How many there were in all lists so far.
+    /// The number of operations in all lists so far.
     operations: usize,
     events: u64,
     exceeded: Option<Counted>,

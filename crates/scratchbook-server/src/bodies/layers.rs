@@ -85,7 +85,7 @@ pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Reque
 
 /// Why a body was not read.
 enum Unreadable {
-    /// With the limit, in bytes.
+    /// The body is longer than this limit, in bytes.
     TooLong(usize),
     BrokenOff,
     TooSlow,
@@ -98,7 +98,7 @@ async fn pass_by(mut body: Limited<Body>) {
     drop(timeout(PASSING_BY, rest).await);
 }
 
-/// Reads a body of at most this many bytes; `declared` is the length that its request gives at least.
+/// Reads a body of at most this many bytes; `declared` is the least length that its headers announce.
 async fn read(
     body: &mut Limited<Body>,
     most: usize,

@@ -1,4 +1,4 @@
-//! The memory that bodies may take, all of them at a time.
+//! The memory that all bodies in progress may take together.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -106,7 +106,7 @@ impl Pool {
 }
 
 impl Held {
-    /// For a body of a caller. If nobody has to log in, all callers count as one, which may take all of the room.
+    /// Holds no room yet. Without logins, all callers count as one, which may take all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
         let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
         Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
@@ -167,7 +167,7 @@ impl Held {
         self.0.place.get()
     }
 
-    /// The request is worked on off the runtime's workers from now on.
+    /// Records that the request is worked on off the runtime's workers from now on.
     pub(crate) fn leave_workers(&self, place: WorkerPermit) {
         // Only set once: a request leaves the workers only once.
         let _ = self.0.place.set(place);

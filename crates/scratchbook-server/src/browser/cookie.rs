@@ -5,15 +5,15 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use crate::guard::OwnPage;
 
-/// The beginning of its name, and of its name under TLS, which browsers only accept from this very host. Browsers send
-/// a cookie to every port of its host, so that the port is in its name: servers on others have cookies of their own.
+/// The beginning of the cookie's name, without and with TLS; browsers accept the second only from this very host. They
+/// send a cookie to every port of its host, so the name ends with the port: other servers have their own.
 const PLAIN: &str = "scratchbook-login";
 const SECURE: &str = "__Host-scratchbook-login";
 
-/// How long a token may be: browsers keep cookies of 4,096 bytes, name and attributes with them.
+/// The greatest length of a token: browsers keep cookies of 4,096 bytes, including name and attributes.
 const MOST: usize = 3_800;
 
-/// The cookie as a page of this server has it.
+/// The cookie for the pages of this server at their scheme and port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cookie {
     page: OwnPage,
@@ -32,7 +32,7 @@ impl Cookie {
         self.page.port.map_or_else(|| name.to_owned(), |port| format!("{name}-{port}"))
     }
 
-    /// The token in a request's cookies, as the header that others send.
+    /// The token in a request's cookies, in the form of the header that other clients send.
     pub(super) fn token(self, headers: &HeaderMap) -> Option<HeaderValue> {
         let cookies = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
         let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

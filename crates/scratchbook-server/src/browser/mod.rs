@@ -27,7 +27,7 @@ use crate::limits::Rates;
 use crate::refusal::Refused;
 use cookie::Cookie;
 
-/// How large the form may be: a stranger sends it.
+/// The greatest size of the form, which is sent without a login.
 pub(crate) const FORM_BYTES: usize = 16 << 10;
 
 /// The page that is shown after a login if the login did not begin on another page.
@@ -117,7 +117,7 @@ pub(crate) fn root(method: &Method, headers: &HeaderMap, page: &str) -> Response
     if *method == Method::GET && takes_pages(headers) { to(page) } else { AdkError::not_found().into_response() }
 }
 
-/// The form; for a person who is logged in already, the name and the button to log out.
+/// Shows the login form, or to a person who is logged in already, the name and the button to log out.
 async fn show(State(state): State<BrowserState>, mut request: Request) -> Response {
     if let Some(one_too_many) = state.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
         return one_too_many;

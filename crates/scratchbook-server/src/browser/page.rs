@@ -85,7 +85,7 @@ fn page_with(status: StatusCode, head: &Markup, body: &Markup) -> Response {
     let headers: [(HeaderName, HeaderValue); 4] = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, POLICY.clone()),
-        // Without it browsers would not name the page that the form is from.
+        // Without this header browsers would not name the page that sends the form.
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];

@@ -44,7 +44,7 @@ fn draw(agent: &dyn Agent, lines: &mut String) {
     // Writing to a string does not fail.
     let _ = writeln!(lines, "\t{name} [shape=ellipse label={}]", quoted(&format!("🤖 {}", agent.name())));
     for tool in tools(agent) {
-        // Named as events name it: the interface marks what an event has called. Tools of one name are one.
+        // A node has the name in events, by which the interface marks calls. Tools of the same name share one.
         let node = quoted(tool);
         let _ = writeln!(lines, "\t{node} [label={}]", quoted(&format!("🔧 {tool}")));
         let _ = writeln!(lines, "\t{name} -> {node} [style=dashed]");

@@ -1,6 +1,6 @@
-//! What the interface asks a server for besides ADK's API: the agents as a graph, traces, and what ADK's own server has for
-//! tests, evaluation and editing, which this server does not have. Requests that would create such data are
-//! refused with the reason; reads are answered as by an ADK server that has none.
+//! The interface's requests beyond ADK's API: the agents as a graph, traces, and what ADK's own server has for tests,
+//! evaluation and editing, which this server does not have. Requests that would create such data are refused with the
+//! reason; reads are answered as by an ADK server that has none.
 
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
@@ -74,7 +74,7 @@ async fn build_graph(
     Ok(Json(json!({"name": name, "root_agent": as_json(agent)})))
 }
 
-/// Pictures by the path of a workflow in the app; here there is only the one of the whole app.
+/// Graphs by the path of a workflow in the app; this server only has the graph of the whole app.
 async fn build_graph_image(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -95,8 +95,8 @@ async fn app_graph(
     Ok(Json(json!({"dotSrc": as_dot(agent, query.theme())})))
 }
 
-/// The graph with an event of it. ADK marks in it what the event has called. The interface now does that itself, so
-/// every event gets the same graph and is not looked up. Before there is an event it asks for the one called `none`.
+/// The graph for an event. ADK marks in it what the event has called. The interface now does that itself, so every
+/// event gets the same graph and is not looked up. Before the first event the interface asks for the event `none`.
 async fn event_graph(
     scope: SessionScope<AppState, AdkError>,
     Path(path): Path<HashMap<String, String>>,
@@ -118,7 +118,7 @@ fn agent<'a>(app_state: &'a AppState, caller: &Caller, name: &str) -> Result<&'a
     Ok(app.ok_or_else(|| no_app(name))?.agent.as_ref())
 }
 
-/// The file that an agent was made from, for an editor.
+/// Answers the editor's request for an agent's file with an empty text.
 async fn no_agent_file() -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; charset=utf-8")], "")
 }
@@ -161,7 +161,7 @@ async fn telemetry() -> Json<Value> {
     Json(json!({"telemetry": false}))
 }
 
-/// The same, whatever the request sets.
+/// Gives the same answer, whatever setting the request sends.
 async fn set_telemetry(headers: HeaderMap) -> Result<Json<Value>, AdkError> {
     if headers.get("x-adk-telemetry-request").is_none_or(|value| value != "true") {
         let detail = "Forbidden: missing required security header";
@@ -170,7 +170,7 @@ async fn set_telemetry(headers: HeaderMap) -> Result<Json<Value>, AdkError> {
     Ok(telemetry().await)
 }
 
-/// What older versions of the interface ask for: a logo of one's own.
+/// The operator's own logo, which older versions of the interface ask for. There is none.
 pub(super) async fn logo() -> Json<Value> {
     Json(json!({"logo_text": null, "logo_image_url": null}))
 }

@@ -69,7 +69,7 @@ async fn to_interface() -> impl IntoResponse {
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/dev-ui/"), (CONTENT_LENGTH, "0")])
 }
 
-/// The address of the API for the interface: the server that it comes from. It reports its use to nobody.
+/// The interface's configuration: its API is the server that it comes from, and it reports its use to nobody.
 async fn runtime_config() -> impl IntoResponse {
     ([(CACHE_CONTROL, "no-store")], Json(json!({"backendUrl": "", "telemetry": false})))
 }

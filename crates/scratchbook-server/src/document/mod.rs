@@ -1,7 +1,7 @@
-//! The OpenAPI document of all that is served, and a page of it to read.
+//! The OpenAPI document of all routes, and a page that shows it.
 //!
-//! Each surface makes its part: `/v1` of its routes, the others in a file `document.rs` beside theirs, of which a test says
-//! whether it has every route.
+//! Each surface makes its part: `/v1` from its routes, the others in a file `document.rs` beside their routes. A test
+//! checks that no route is missing.
 
 mod page;
 
@@ -37,7 +37,7 @@ struct About;
 /// The name that the document gives to the scheme by which tokens are sent.
 const BEARER: &str = "token";
 
-/// The document and its page, made when somebody asks first.
+/// The document and its page, which are made at the first request.
 #[derive(Debug)]
 pub(crate) struct Documents {
     surfaces: Arc<[Surface]>,
@@ -65,13 +65,13 @@ impl Documents {
     }
 
     fn json(&self) -> Bytes {
-        // The document is ours, and has text for keys: it can be written.
+        // Our own document has strings as keys, so that writing it cannot fail.
         self.json.get_or_init(|| serde_json::to_vec(&document(&self.surfaces)).unwrap_or_default().into()).clone()
     }
 
     fn page(&self) -> Bytes {
         let render = || {
-            // It can be read back.
+            // The text is our own JSON, so that reading it cannot fail.
             let document = serde_json::from_slice(&self.json()).unwrap_or_default();
             page::page(&document).into_string().into()
         };

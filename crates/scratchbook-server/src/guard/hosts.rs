@@ -8,8 +8,8 @@ pub(super) fn is_loopback(host: &str) -> bool {
     name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
-/// A host without its port and the dot of the root, in lower case. What is not of this form comes back whole, so that
-/// nothing takes `127.0.0.1:80.evil.example` for this machine.
+/// A host without its port and the dot of the root, in lower case. A text of another form is returned whole, so that
+/// `127.0.0.1:80.evil.example` is not taken for this machine.
 pub(super) fn bare(host: &str) -> String {
     without_port(host).to_lowercase().trim_end_matches('.').to_owned()
 }
@@ -24,7 +24,7 @@ fn without_port(host: &str) -> &str {
     }
     match host.split_once(':') {
         Some((name, port)) if is_port(port) => name,
-        // More than one colon is an address of IPv6.
+        // More than one colon means an IPv6 address.
         _ => host,
     }
 }

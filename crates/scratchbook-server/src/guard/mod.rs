@@ -33,11 +33,11 @@ pub(crate) struct Guard {
     pub(crate) scheme: &'static str,
 }
 
-/// A mark on requests that no other page can have sent than one of this server: what a browser sends along by itself, as
-/// a cookie, counts on them alone.
+/// Marks requests that no page of another server can have sent. Only for these does the server use what a browser sends
+/// by itself, such as a cookie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPage {
-    /// Whether the page came by TLS, be it that of a proxy.
+    /// Whether the page was loaded over TLS, which may be that of a proxy.
     pub(crate) is_secure: bool,
     /// The port that the request names; `None` for the usual one. Other servers may be on other ports of the host.
     pub(crate) port: Option<u16>,
@@ -118,7 +118,8 @@ impl Guard {
         self.own_origin(headers).is_some_and(|own| own == origin)
     }
 
-    /// The mark of a request that a page of this server has sent, or a person by its address. Allowed origins are others.
+    /// The mark of a request from a page of this server, or from a person who entered its address. Other origins get
+    /// none.
     ///
     /// Scripts of allowed origins can send any header, so headers of proxies do not count here. The browser itself says
     /// whether a page is from the same origin, and names the host that it has reached. Over `http` to another machine

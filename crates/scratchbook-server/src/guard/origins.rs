@@ -44,7 +44,7 @@ impl Origins {
         Ok(all)
     }
 
-    /// Whether there are none: then pages of the server's own origin may call, and no others.
+    /// Whether no origins are allowed: then only pages of the server's own origin may call.
     pub(super) fn is_empty(&self) -> bool {
         self.named.is_empty() && self.matching.is_empty()
     }
@@ -55,7 +55,7 @@ impl Origins {
             || self.matching.iter().any(|m| m.is_match(origin))
     }
 
-    /// Whether a host is that of an origin that is named: behind a proxy on the same machine requests name its host.
+    /// Whether a host is that of a named origin: requests through a proxy on the same machine name that host.
     pub(super) fn vouch_for(&self, host: &str) -> bool {
         self.allow_all() || self.hosts.iter().any(|name| name == host)
     }

@@ -139,7 +139,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
         inner.serve(&mut state);
         let of_account = state.lines.get(account).map_or(0, |line| line.waiting.len());
         let full = match (of_account, state.waiting) {
-            // It is served.
+            // The account has no waiting request left: this one is served.
             (0, _) => None,
             (waiting, _) if waiting > inner.waiting_share => Some(Full::OfAccount(waiting - 1)),
             (_, waiting) if waiting > inner.waiting => Some(Full::OfAll(waiting - 1)),
@@ -157,7 +157,7 @@ impl<K: Eq + Hash + Clone> LaneState<K> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves those who wait, as far as there are permits for them.
+    /// Serves waiting requests, as long as there are permits for them.
     fn serve(&self, state: &mut State<K>) {
         while state.free > 0 {
             let next = state.order.iter().position(|account| self.may_have_another(state, account));

@@ -49,7 +49,7 @@ pub(crate) struct Rates {
 
 #[derive(Debug)]
 struct Callers {
-    /// When each caller has its full allowance again. Times in the past mean nothing.
+    /// When each caller has its full allowance again. A time in the past has no effect.
     whole_at: HashMap<Key, Instant>,
     sweep_at: usize,
 }

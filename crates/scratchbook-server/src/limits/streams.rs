@@ -12,7 +12,7 @@ use crate::access::{Access, Account, LoginName};
 /// The streams that are open.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// The most of all, and of an account.
+    /// The most streams in all, and of one account.
     most: usize,
     most_of_one: usize,
     table: Mutex<Table>,

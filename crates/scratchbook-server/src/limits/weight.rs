@@ -39,11 +39,11 @@ enum Expected {
     Work(Weight),
 }
 
-/// The paths whose answers were not of the size that their routes make one expect.
+/// The paths whose answers had another size than their routes suggest.
 #[derive(Debug)]
 pub(super) struct Sizes {
     hasher: RandomState,
-    /// The newer ones, and the older ones, which go when there are enough newer ones.
+    /// The newer paths, and the older ones, which are dropped once there are enough newer ones.
     unexpected: Mutex<[HashSet<u64>; 2]>,
 }
 
@@ -80,7 +80,7 @@ impl Sizes {
         Weighed { weight, expected, path }
     }
 
-    /// Remembers the size of an answer; `None` is the size of one that is written while it is sent, or too large to be.
+    /// Remembers the size of an answer; `None` if the answer is streamed, or too large to be sent.
     pub(super) fn remember(&self, weighed: Weighed, answer_bytes: Option<u64>) {
         let expects_large = match weighed.expected {
             Expected::SmallAnswer => false,
@@ -103,8 +103,8 @@ impl Sizes {
     }
 }
 
-/// Whether a request to a route goes through a list to find what it wants, and so may read much to say little: events by
-/// their times; sessions by something else than their user, or in the order in which they were made.
+/// Whether a request searches a list, and so may read much and return little: events by their times, or sessions by
+/// something other than their user or in the order of their creation.
 fn searches(route: &str, uri: &Uri) -> bool {
     let is_of_events = route.ends_with("/{app}/sessions/{session}/events");
     if Surface::of(uri.path()) != Some(Surface::Vertex) || !(is_of_events || route.ends_with("/{app}/sessions")) {
@@ -125,9 +125,9 @@ fn expected(method: &Method, route: &str) -> Expected {
     let last = route.rsplit('/').next().unwrap_or_default();
     match *method {
         Method::GET | Method::HEAD if route == SESSIONS || route == SESSION => Expected::LargeAnswer,
-        // ADK's answers with the whole session.
+        // ADK's PATCH answers with the whole session.
         Method::PATCH if route == SESSION => Expected::LargeAnswer,
-        // They read a whole history and answer little.
+        // These routes read a whole history and answer little.
         Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff" | "{invocation}") => {
             Expected::Work(Weight::HeavyRead)
         }

@@ -26,7 +26,7 @@ use super::places::Phase;
 use super::stall::Unstalled;
 use crate::operations::Gauge;
 
-/// How long a client may take to agree on keys.
+/// How long the TLS handshake may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How long a connection that is to end has for what is left of its last answer.
@@ -98,10 +98,10 @@ impl Connection {
             .header_read_timeout(limits.header_time)
             .max_headers(limits.headers)
             .max_buf_size(limits.header_bytes.max(LEAST_HEADER_BYTES))
-            // A client that has said all it has to say still gets its answer, to a read if it is ready soon.
+            // A client that has closed its sending side still gets its answer; a read only if it is ready soon.
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
-            // A live connection, which is ended at once.
+            // `/run_live` upgrades its connection, and closes it at once.
             .with_upgrades();
         let (mut connection, mut first) = (pin!(connection), pin!(sleep(limits.first_header_time)));
         let (mut is_ending, mut is_first) = (false, true);

@@ -12,9 +12,9 @@ use super::places::{Phase, Places, Wish};
 use crate::access::{Access, LoginName};
 use crate::limits::Network;
 
-/// How many wait for a place at a time; they are accepted, and so they have files open beside the connections.
+/// How many connections may wait for a place at a time. They are accepted, so each takes a file descriptor as well.
 const SEATS: usize = 64;
-/// How long they wait before they are refused.
+/// How long such a connection waits before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
 /// How many connections end if the system has no more files for others.
 const SOME: usize = 64;
@@ -122,7 +122,7 @@ impl Connections {
 
     /// Ready when none is open.
     pub(super) async fn gone(&self) {
-        // The sender is here as long as this is.
+        // The sender lives as long as `self`.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
     }
 
@@ -139,12 +139,12 @@ impl Connections {
 }
 
 impl ConnectionHandle {
-    /// Whether a request has come on it.
+    /// Whether a request has arrived on this connection.
     pub(super) fn has_asked(&self) -> bool {
         self.connections.lock().phase(self.id) != Some(Phase::New)
     }
 
-    /// Whether no request is under way on it.
+    /// Whether no request is under way on this connection.
     pub(super) fn is_quiet(&self) -> bool {
         matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Idle))
     }
@@ -156,7 +156,7 @@ impl ConnectionHandle {
         }
     }
 
-    /// Somebody has logged in for the request that is under way. False if that login has more than its share of all
+    /// Records the login of the request that is under way. Returns false if that login has more than its share of all
     /// connections, and others are short of them.
     pub(crate) fn log_in(&self, login: &LoginName) -> bool {
         self.connections.lock().log_in(self.id, login)
@@ -175,7 +175,7 @@ impl ConnectionPermit {
     }
 
     async fn wished(&self, wish: Wish) {
-        // The sender is there until this place is left.
+        // The sender lives until this place is left.
         let _ = self.wishes.clone().wait_for(|wished| *wished >= wish).await;
     }
 }

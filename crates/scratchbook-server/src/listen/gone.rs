@@ -21,7 +21,7 @@ const AFTER_THE_END: Duration = Duration::from_millis(250);
 /// How often to check a client that has sent more than was read.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// A TCP connection, of which copies are one.
+/// A TCP connection; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct SharedStream(Arc<TcpStream>);
 
@@ -38,15 +38,15 @@ impl SharedStream {
                 Err(_) => return,
                 Ok(ready) if ready.is_error() || ready.is_write_closed() => return,
                 Ok(ready) if ready.is_read_closed() => return sleep(AFTER_THE_END).await,
-                // The next request, or a body that nobody reads.
+                // The client has sent its next request, or a body that nobody reads.
                 Ok(_) => sleep(LOOK_AGAIN).await,
             }
         }
     }
 }
 
-/// The answer to a request, unless it reads and its client has gone: then what is done for it ends here. A write
-/// continues whatever its client does.
+/// Answers a request. If it is a read, it ends as soon as its client has gone; a write continues whatever its client
+/// does.
 pub(super) async fn answer(
     client: SharedStream,
     method: Method,
@@ -59,7 +59,7 @@ pub(super) async fn answer(
         }
     };
     tokio::select! {
-        // What was read for a client that has gone is not made an answer any more.
+        // Polled in this order, so that nothing more is answered to a client that has gone.
         biased;
         () = gone => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the client has gone")),
         Ok(response) = answer => Ok(response),
@@ -112,12 +112,12 @@ impl AsyncWrite for SharedStream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What was written is with the system.
+        // Written bytes are with the operating system already.
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // It is closed when it is dropped, which is what follows.
+        // The connection is closed when it is dropped, which follows.
         Poll::Ready(Ok(()))
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct ListenState {
 /// How long to wait if there is nothing to accept a connection with: no file descriptor, no memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long connections have for what is left when the time to finish is over.
+/// How long connections have for their last answers once the shutdown time is over.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Accepts connections until `shutdown` is ready, then finishes what was begun.

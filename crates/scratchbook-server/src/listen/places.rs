@@ -24,7 +24,7 @@ pub(super) enum Phase {
     Idle,
     /// The body of a request has not come whole.
     Receiving,
-    /// A request is answered.
+    /// A request is being answered.
     Answering,
 }
 
@@ -43,16 +43,16 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Places<L> {
     most: usize,
-    /// The most of one network on which nobody has logged in.
+    /// The most connections of one network on which nobody has logged in.
     most_strangers: usize,
     is_closed: bool,
     next: u64,
     open: HashMap<u64, Connection<L>>,
-    /// Connections that are new, idle and receiving, by when they began to be.
+    /// The connections that are new, idle and receiving, in the order in which they became so.
     quiet: [BTreeMap<u64, u64>; 3],
     /// How many are open and were not asked to end.
     taken: usize,
-    /// How many of a network nobody has logged in on.
+    /// For each network, the number of connections on which nobody has logged in.
     strangers: HashMap<Network, usize>,
     /// How many requests of a login are under way.
     under_way: HashMap<L, usize>,
@@ -64,7 +64,7 @@ struct Connection<L> {
     /// The order in which connections came into their phase, and when.
     order: u64,
     since: Instant,
-    /// Where it comes from, as long as nobody has logged in and it counts.
+    /// The network of the connection, as long as nobody has logged in on it and it is counted.
     stranger: Option<Network>,
     /// The login of the request under way.
     login: Option<L>,
@@ -159,7 +159,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Somebody has logged in for the request that is under way on a connection. False if the login has more than its
+    /// Records the login of the request that is under way on a connection. Returns false if the login has more than its
     /// share under way while others are short of places: more than half of all, and less than an eighth is left.
     pub(super) fn log_in(&mut self, id: u64, login: &L) -> bool {
         let at_work = self.taken - self.quiet[Phase::New as usize].len() - self.quiet[Phase::Idle as usize].len();

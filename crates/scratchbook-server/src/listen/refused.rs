@@ -6,10 +6,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long it has to take the answer.
+/// How long the client has to take the answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// In the form of ADK's surface: what is asked for is not known.
+/// The answer has the form of ADK's surface, since the requested path is not known.
 const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     content-type: application/json\r\n\
     content-length: 58\r\n\
@@ -23,12 +23,12 @@ pub(super) async fn refuse(mut stream: TcpStream) {
     let answered = async {
         stream.write_all(ANSWER).await?;
         stream.shutdown().await?;
-        // A connection that is closed with something unread takes the answer back.
+        // Closing a connection with unread bytes would take the answer back.
         let mut unread = [0; 1024];
         while stream.read(&mut unread).await? > 0 {}
         Ok::<_, std::io::Error>(())
     };
-    // A client that does not take it is gone, or goes without.
+    // A client that does not take the answer in time goes without it.
     let _ = timeout(PATIENCE, answered).await;
 }
 

@@ -44,14 +44,14 @@ impl Tls {
 }
 
 impl Certificates {
-    /// For the next connection.
+    /// The acceptor for the next connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.get())
     }
 
     /// # Errors
     ///
-    /// As at [`Tls::open`]; what counted before still does.
+    /// The errors of [`Tls::open`]; the previous certificate stays in use.
     pub(crate) fn reload(&self) -> Result<()> {
         self.config.reload()
     }

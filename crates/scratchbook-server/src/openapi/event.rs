@@ -1,4 +1,4 @@
-//! Events, as the document has them.
+//! The schemas of events in the OpenAPI document.
 #![expect(dead_code, reason = "it stands for the library's types in the document")]
 
 use std::collections::{BTreeMap, HashMap};

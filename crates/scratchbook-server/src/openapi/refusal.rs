@@ -1,4 +1,4 @@
-//! What requests are refused with, as the document has it.
+//! Refusals of requests in the OpenAPI document.
 
 use serde_json::Value;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};

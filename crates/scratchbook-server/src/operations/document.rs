@@ -1,4 +1,4 @@
-//! Health in the document.
+//! The health checks in the OpenAPI document.
 #![expect(dead_code, reason = "the document alone reads these")]
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use utoipa::openapi::OpenApi;
 use utoipa::{OpenApi as _, ToSchema};
 
-/// The part of the document that this is.
+/// The name of this part of the document.
 const SERVER: &str = "Server";
 
 #[derive(utoipa::OpenApi)]
@@ -17,7 +17,7 @@ const SERVER: &str = "Server";
 )]
 struct Parts;
 
-/// The part of the document.
+/// The part of the OpenAPI document for the health checks.
 pub(crate) fn document() -> OpenApi {
     Parts::openapi()
 }

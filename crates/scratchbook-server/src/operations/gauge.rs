@@ -2,12 +2,12 @@
 
 use metrics::gauge;
 
-/// One of them, as long as it lives.
+/// Counts as one in the gauge of this name, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Gauge(&'static str);
 
 impl Gauge {
-    /// One more.
+    /// Adds one to the gauge of this name.
     pub(crate) fn one_more(name: &'static str) -> Self {
         gauge!(name).increment(1.0);
         Self(name)

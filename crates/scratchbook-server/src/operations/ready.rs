@@ -18,7 +18,7 @@ use crate::store_probe::StoreProbe;
 
 /// How long the store may take. Clients ask again soon, so that a slower store is not ready.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the answer of a check is given again.
+/// How long the answer of a check is used again.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether the store can be used. Clones share the last check.
@@ -48,7 +48,7 @@ type Answer = (StatusCode, Value);
 
 pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
     let mut check = last_check(&readiness);
-    // It ends with an answer, but for a defect.
+    // Every check ends with an answer, except if there is a defect.
     let answer = check.answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
     let (status, body) = answer.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "unavailable"})));
     (status, Json(body))
@@ -79,7 +79,7 @@ fn last_check(readiness: &Readiness) -> Check {
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The reason why the store cannot be used.
 async fn check_store(probe: &StoreProbe) -> Result<()> {
     timeout(PATIENCE, probe.check()).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();

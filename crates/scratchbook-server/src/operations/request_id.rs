@@ -29,7 +29,7 @@ impl RequestIds {
         said.cloned().unwrap_or_else(|| {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let id = format!("{:08x}-{number:x}", self.server);
-            // Digits and a dash can be a header.
+            // Our own ids consist of digits and a dash, which a header can hold.
             HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static("-"))
         })
     }

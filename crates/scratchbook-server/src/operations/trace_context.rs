@@ -9,6 +9,6 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 /// Makes the span a part of the client's trace, if the request names one.
 pub(super) fn go_on(span: &Span, headers: &HeaderMap) {
     let parent = global::get_text_map_propagator(|propagator| propagator.extract(&HeaderExtractor(headers)));
-    // Fails where no layer exports spans: there is then nothing to be a part of.
+    // This fails if no layer exports spans: then there is no trace to be a part of.
     let _ = span.set_parent(parent);
 }

@@ -13,7 +13,7 @@ use crate::access::Account;
 
 /// The least number of bytes that the runs under way may keep: their messages, as JSON, and themselves.
 const BYTES: usize = 128 << 20;
-/// About how many bytes a run keeps beside its message, and how many there are for each of the places.
+/// About how many bytes a run keeps besides its message, and how many bytes each place allows.
 const RUN_BYTES: usize = 16 << 10;
 const PLACE_BYTES: usize = 4 * RUN_BYTES;
 
@@ -77,7 +77,7 @@ impl Admission {
         Ok(number)
     }
 
-    /// A run has ended: its place goes to the session's next.
+    /// Records that a run has ended: its place goes to the next run of the session.
     pub(super) fn leave(&mut self, key: &SessionKey, number: u64) {
         let Some(line) = self.lines.get_mut(key) else { return };
         let Some(at) = line.runs.iter().position(|run| run.number == number) else { return };
@@ -106,7 +106,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Counts such a request no longer.
+    /// Stops counting a request that waited for a run of its own invocation.
     pub(super) fn asked(&mut self, key: &SessionKey, account: &Account, bytes: usize) {
         self.bytes.give_back(account, bytes);
         if let Some(line) = self.lines.get_mut(key) {

@@ -79,7 +79,7 @@ impl Backlog {
     }
 }
 
-/// An agent says one thing after the other on its branch: pieces, then their whole.
+/// Whether two events are of one reply: an agent ends each reply on its branch before it begins the next one.
 fn is_same_reply(one: &Event, other: &Event) -> bool {
     one.author == other.author && one.branch == other.branch
 }

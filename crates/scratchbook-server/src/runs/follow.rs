@@ -1,8 +1,7 @@
-//! The events of an invocation from any of them on: what is stored, then what its run says.
+//! The events of an invocation from any event on: first the stored ones, then those of its run.
 //!
-//! A run knows up to which number the session's events were not its own, and its log has every whole event since. So
-//! the store is read up to that number and the log after it: there is no moment at which an event could be missed
-//! between the two, or come from both.
+//! A run knows the number of the last event before its own, and its log has every whole event since. So the store is
+//! read up to that number and the log after it: no event can be missed between the two, or come from both.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -150,7 +149,7 @@ impl Stored {
         if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {
             return Ok(event.seq.unwrap_or_default());
         }
-        // If the session does not exist, that is the error.
+        // If the session does not exist, this read reports it.
         self.read(&GetSessionConfig::state_only().without_state()).await?;
         let id = &self.invocation_id;
         Err(Error::invalid(format!("the run '{id}' has no event '{event_id}'; name its last one seen")))

@@ -66,7 +66,7 @@ impl Log {
         self.news.send_replace(());
     }
 
-    /// Says how the run ended; nothing comes after it.
+    /// Records how the run ended; no event is added afterwards.
     pub(super) fn end(&self, outcome: Outcome) {
         self.lock().outcome.get_or_insert(outcome);
         self.news.send_replace(());
@@ -85,12 +85,12 @@ impl Log {
             if let Some(outcome) = self.outcome() {
                 return outcome;
             }
-            // The sender is part of the log, which is borrowed: it is there.
+            // The sender is part of the log, which is borrowed, so that it exists.
             let _ = news.changed().await;
         }
     }
 
-    /// One more reader, from the beginning.
+    /// Adds a reader, which begins with the first event.
     pub(crate) fn read(self: &Arc<Self>) -> Reader {
         let mut inner = self.lock();
         let id = inner.next_reader;

@@ -55,9 +55,9 @@ struct RunsState {
 struct Table {
     is_closing: bool,
     admission: Admission,
-    /// By session and invocation.
+    /// The runs under way, by session and invocation.
     under_way: BTreeMap<(SessionKey, String), Arc<Run>>,
-    /// Those that ended last.
+    /// The runs that ended last.
     over: VecDeque<Over>,
 }
 
@@ -102,7 +102,7 @@ impl Runs {
         };
         let given = answered.or_else(|| request.invocation_id.take().filter(|id| !id.is_empty()));
         let is_new = given.is_none();
-        // It is kept here and named in headers before the run itself would refuse it.
+        // The id is stored and named in headers before the run itself would refuse it.
         given.as_deref().map_or(Ok(()), |id| plan::check_id("invocation id", id))?;
         let id = given.unwrap_or_else(|| format!("e-{}", self.inner.environment.new_id()));
         request.invocation_id = Some(id.clone());
@@ -171,7 +171,7 @@ impl Runs {
             if self.lock().under_way.is_empty() {
                 return;
             }
-            // The sender is here as long as this is.
+            // The sender lives as long as `self`.
             let _ = ends.changed().await;
         }
     }
@@ -194,7 +194,7 @@ impl Runs {
         Ok(Entered::New(run))
     }
 
-    /// A run is over: its log is left to its readers.
+    /// Forgets a run that is over; its readers keep its log.
     fn end(&self, run: &Run, outcome: &Outcome) {
         let mut table = self.lock();
         table.under_way.remove(&(run.key.clone(), run.invocation_id.clone()));

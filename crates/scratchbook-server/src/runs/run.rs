@@ -23,7 +23,7 @@ pub(crate) struct Run {
     /// The number of the last event of the session that may be of an earlier run of this invocation; all later ones of
     /// the invocation are this run's.
     pub(super) before: u64,
-    /// Its number among those that were let in.
+    /// The number that the run got when it was admitted.
     pub(super) number: u64,
     log: Arc<Log>,
     cancelled: Notify,
@@ -52,7 +52,7 @@ impl Run {
 
     /// Drives the run to its end, whether or not anybody reads.
     pub(super) fn drive(self: Arc<Self>, events: EventStream, runs: Runs) -> impl Future<Output = ()> + Send {
-        // From now on: a task may be dropped before it has begun.
+        // Made here, because a task may be dropped before it has begun.
         let ending = Ending::new(runs, Arc::clone(&self));
         async move {
             let outcome = tokio::select! {

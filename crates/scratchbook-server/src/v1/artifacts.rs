@@ -213,7 +213,7 @@ fn number(token: &str) -> Result<u64> {
     token.parse().map_err(|_| Error::invalid(format!("pageToken is '{token}'; it is the nextPageToken of a page")))
 }
 
-/// Some of them from a place on, and whether there are more.
+/// A page of the items, beginning with the one at index `first`, and whether there are more.
 fn page<T>(mut all: Vec<T>, first: usize, size: usize) -> (Vec<T>, bool) {
     let mut page = all.split_off(first);
     let more = page.len() > size;

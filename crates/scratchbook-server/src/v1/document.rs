@@ -1,4 +1,4 @@
-//! `/v1` in the document, made of its routes.
+//! The part of the OpenAPI document for `/v1`, made from its routes.
 
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;

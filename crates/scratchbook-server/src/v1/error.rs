@@ -107,7 +107,7 @@ impl ApiError {
         Self::new(&error, conflicts.collect())
     }
 
-    /// An error of a write to a session, for a caller. A conflict names the page that shows what is in the way.
+    /// Like [`Self::told`], for a write to a session: a conflict names the page that shows what is in the way.
     pub(super) fn of_session(error: Error, scope: &SessionScope) -> Self {
         let is_shown = error.kind() == ErrorKind::Conflict && scope.app_state.has_inspector;
         let first = error.conflicts().first().map(|conflict| conflict.key.as_str());
@@ -149,7 +149,7 @@ impl KeyInTheWay {
     }
 }
 
-/// As [`shown`]: the caller is not known here.
+/// Hides values and writers as [`shown`] does, since the caller is not known here.
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let error = if error.conflicts().is_empty() { error } else { Error::new(error.kind(), shown(&error).message) };

@@ -169,12 +169,12 @@ pub(super) async fn list(scope: SessionScope, Query(query): Query<ListEvents>) -
     let next = match query.before {
         None => {
             let last = events.last().and_then(|last| last.0.seq);
-            // The page may have ended by its bytes: the last number shows it.
+            // The page may have ended at its limit of bytes: the last number shows it.
             last.filter(|last| session.known_seq().map_or(is_full, |seq| *last < seq))
         }
         Some(_) => {
             let first = events.first().and_then(|first| first.0.seq).filter(|first| *first > 1);
-            // Those before it may have been pruned.
+            // The events before the first one may have been pruned.
             match first {
                 Some(first) if !is_full && !has_events_before(&scope.app_state, &scope.key, first).await? => None,
                 first => first,
@@ -217,7 +217,7 @@ pub(super) async fn by_id(scope: SessionScope, PathEvent(id): PathEvent, _: NoQu
     if let Some(event) = last_event(&scope.app_state.store.sessions, key, |event| event.id == id).await? {
         return Ok(Json(Stored(event)));
     }
-    // If there is no such session, that is the error.
+    // If the session does not exist, this read reports it.
     read(&scope.app_state, key, &GetSessionConfig::state_only().without_state()).await?;
     Err(Error::not_found(format!("there is no event with this id in {key}")).into())
 }

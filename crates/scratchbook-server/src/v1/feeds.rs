@@ -95,7 +95,7 @@ async fn list(app_state: &AppState, what: Watched, query: ReadFeed) -> Result<Re
     Ok(json(FeedPage { entries, cursor: Cursor::from(&page.cursor) }).await?)
 }
 
-/// Where to begin, of the two ways to say it.
+/// Where to begin, from a cursor or a named origin; only one of them may be given.
 pub(super) fn start(cursor: Option<&str>, from: Option<Origin>) -> Result<Option<FeedStart>> {
     match (cursor, from) {
         (Some(_), Some(_)) => Err(Error::invalid("cursor and from go one by one; send one of them")),

@@ -163,7 +163,7 @@ pub(super) async fn history(scope: SessionScope, Query(query): Query<ReadHistory
     Ok(json(History { key: query.key, writes }).await?)
 }
 
-/// Other users may have written a key of the app.
+/// Hides the writer of an app's key if it is a user out of the caller's reach.
 fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> Write {
     if Scope::split(name).0 == Scope::App {
         write.writer = caller.known_writer(write.writer, key.app_name());

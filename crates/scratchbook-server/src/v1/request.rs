@@ -65,7 +65,7 @@ impl<T: Sent> FromRequest<AppState> for Body<T> {
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {
         check_content_type(request.headers())?;
         let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?.into_json();
-        // Serde would take a list for a struct as well, its fields in their order.
+        // Serde would also read a struct from a list of its fields.
         match unread.bytes().iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{') => {}
             Some(_) => return Err(Error::invalid("the body is no JSON object; send one").into()),
@@ -75,7 +75,7 @@ impl<T: Sent> FromRequest<AppState> for Body<T> {
     }
 }
 
-/// A body of data, whatever it is.
+/// A body of any bytes.
 #[derive(Debug)]
 pub(super) struct Data(pub(super) Bytes);
 

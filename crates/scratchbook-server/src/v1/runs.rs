@@ -238,7 +238,7 @@ fn frames(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes
                     return;
                 }
                 Ok(Err(error)) => {
-                    // Not the end of the run: the client may ask again.
+                    // The run has not ended: the client may ask again.
                     yield sse::frame("error", &json!({"error": shown(&error)}));
                     return;
                 }

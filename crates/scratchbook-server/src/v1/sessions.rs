@@ -260,7 +260,7 @@ impl ReadSession {
     }
 }
 
-/// When a session expires, of the two ways to say it.
+/// When a session expires: at a time or after a time span; only one of them may be given.
 fn expiry(app_state: &AppState, at: Option<f64>, after: Option<f64>) -> Result<Option<Expiry>> {
     let now = app_state.environment.now();
     let expiry = match (at, after) {
@@ -274,7 +274,7 @@ fn expiry(app_state: &AppState, at: Option<f64>, after: Option<f64>) -> Result<O
             _ => return Err(Error::invalid(format!("timeToLive is {seconds}; it is a number of seconds above 0"))),
         },
     };
-    // Refused before anything is changed.
+    // An invalid time is refused before anything is changed.
     expiry.micros(|| now)?;
     match at {
         Some(at) if at <= now => {

@@ -168,7 +168,7 @@ async fn list(app_state: &AppState, owner: &StateOwner, query: ListState) -> Res
 }
 
 async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> Answer<KeyValue> {
-    // Of the names that begin so, the name itself comes first.
+    // Of all keys with this prefix, the key itself comes first.
     let config = ListStateConfig::default().with_prefix(&key).with_page_size(1);
     let mut page = app_state.store.sessions.list_state(owner, &config).await?;
     let missing = || Error::not_found(format!("{} has no key '{key}'", named(owner)));
@@ -203,7 +203,7 @@ async fn patch(app_state: &AppState, owner: &StateOwner, caller: &Caller, body: 
     Ok(Json(Patched { state_delta, position }))
 }
 
-/// A key of an owner has no prefix; with one, it is meant for another.
+/// Refuses a key with a prefix: it would name a key of another scope.
 fn check_bare(key: &str) -> Result<()> {
     match Scope::split(key) {
         (Scope::Session, _) => Ok(()),
@@ -217,7 +217,7 @@ async fn logged(app_state: &AppState, owner: &StateOwner, position: u64) -> Resu
     for change in
         app_state.store.sessions.list_state_changes(owner, &ChangeQuery::After(position.saturating_sub(1)), 1).await?
     {
-        // Where guards alone were asked for, others may come next.
+        // If the commit had only guards, the next change is another one's.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
         }

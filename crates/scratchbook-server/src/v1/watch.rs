@@ -148,7 +148,7 @@ fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes
     }
 }
 
-/// A frame without data, which moves the client's place on and is no event.
+/// A frame without data, which advances the client's position and is no event.
 fn place(before: &str, cursor: &Cursor) -> Bytes {
     format!("{before}id: {}\n\n", cursor.as_str()).into()
 }

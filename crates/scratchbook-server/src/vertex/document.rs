@@ -9,10 +9,10 @@ use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
 
 use crate::openapi::{StateValues, refusal};
 
-/// The part of the document that this is.
+/// The name of this part of the document.
 const ENGINE: &str = "Agent Engine";
 
-/// The versions of the API, with what the names of their operations end in.
+/// The versions of the API, with the suffixes of their operations' names.
 const VERSIONS: [(&str, &str); 2] = [("/v1beta1", ""), ("/v1", "V1")];
 
 #[derive(utoipa::OpenApi)]
@@ -25,7 +25,7 @@ const VERSIONS: [(&str, &str); 2] = [("/v1beta1", ""), ("/v1", "V1")];
 )]
 struct Parts;
 
-/// The part of the document.
+/// The part of the OpenAPI document for Vertex AI's surface.
 pub(crate) fn document() -> OpenApi {
     let mut document = Parts::openapi();
     document.paths.paths.clear();
@@ -36,7 +36,7 @@ pub(crate) fn document() -> OpenApi {
     })
 }
 
-/// Gives each operation a name of its version's own.
+/// Appends a version's suffix to the name of each operation.
 fn name(item: &mut PathItem, end: &str) {
     for operation in [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten() {
         if let Some(id) = &mut operation.operation_id {

@@ -18,7 +18,7 @@ const LOOK_BYTES: u64 = 1 << 20;
 /// another follows.
 const MOST_LOOKS: usize = 1000;
 const MOST_EVENTS: usize = 100_000;
-/// How many of the last events are looked at, first and then, for those since some time.
+/// How many of the last events are read to find those after a time: at first, and if they are not enough.
 const RECENT: [usize; 2] = [128, LOOK];
 /// How many bytes the events of a page have. One event may have more.
 const PAGE_BYTES: u64 = 4 << 20;
@@ -83,7 +83,7 @@ struct Page {
 /// The result of one read.
 struct Reading {
     events: Vec<Arc<Event>>,
-    /// Whether there are no more after them. They may be fewer than were asked for, and not the last.
+    /// Whether no events follow. There may be fewer than were asked for although others follow.
     is_last: bool,
 }
 
@@ -126,7 +126,7 @@ impl EventList<'_> {
             }
             limit = if bytes > LOOK_BYTES { (limit / 4).max(1) } else { (limit * 4).min(LOOK) };
             if are_all_wanted {
-                // And one more, to see whether another page follows.
+                // Reads one more, to see whether another page follows.
                 limit = limit.min(self.size + 1 - page.events.len());
             }
         }
@@ -150,7 +150,7 @@ impl EventList<'_> {
         Ok((page.events, None))
     }
 
-    /// All events that are wanted, if they are few and begin at some time; stores find these from their end.
+    /// All matching events, if they are few and the filter has a first time; stores find these from their end.
     async fn recent(&self) -> Result<Option<Vec<Arc<Event>>>> {
         let Some(begin) = self.times.begin() else { return Ok(None) };
         for count in RECENT {
@@ -159,7 +159,7 @@ impl EventList<'_> {
             let session = found(self.app_state, self.key, &bounded).await?;
             let len = session.events().len();
             if len < count {
-                // The read may have ended by its bytes: then there are events before them.
+                // The read may have ended at its limit of bytes: then there are earlier events.
                 let one_more = found(self.app_state, self.key, &config.with_num_recent_events(len + 1)).await?;
                 if one_more.events().len() > len {
                     break;

@@ -50,7 +50,7 @@ pub(super) async fn list(target: EngineSession, RawQuery(query): RawQuery) -> Re
     let wrong = |e| Error::internal("a page of events is no JSON").with_source(e);
     let write = move || {
         let mut body = Vec::new();
-        // Written one by one: in one piece they would take many times their room.
+        // Events are written one by one: all together they would take many times their memory.
         for event in events {
             body.extend_from_slice(if body.is_empty() { b"{\"sessionEvents\":[" } else { b"," });
             let shown = event_to_json(&event, names.event(&session_id, &event.id))?;

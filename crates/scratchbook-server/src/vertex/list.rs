@@ -50,7 +50,7 @@ pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Re
     out.extend_from_slice(if out.is_empty() { b"{" } else { b"]" });
     if let Some(place) = next {
         out.extend_from_slice(if out.len() == 1 { b"\"nextPageToken\":" } else { b",\"nextPageToken\":" });
-        // It has letters, digits, `-` and `_` alone.
+        // The token consists of letters, digits, `-` and `_`.
         out.extend_from_slice(format!("\"{}\"", tokens.write(&place)).as_bytes());
     }
     out.push(b'}');
@@ -121,7 +121,7 @@ async fn page(
         }
         config.page_token = page.next_page_token;
         if is_scanned {
-            // Each look brings as many bytes as a page may have. What is beyond one page is not written, and read again.
+            // Each look brings as many bytes as a page may have. What is beyond a page is not written, but read again.
             room = page.sessions.iter().fold(room, |room, session| Some(room? - bytes_up_to(session, room?)?));
         }
         found.extend(page.sessions);

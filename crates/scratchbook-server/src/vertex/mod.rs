@@ -50,7 +50,7 @@ fn engines() -> Router<AppState> {
         .route("/{app}/sessions", get(list::list).post(sessions::create))
         .route(
             "/{app}/sessions/{session}",
-            // What is posted to a session is `SESSION:appendEvent`.
+            // The only POST to a session is `SESSION:appendEvent`.
             get(sessions::get).patch(update::update).delete(sessions::delete).post(events::append),
         )
         .route("/{app}/sessions/{session}/events", get(events::list))

@@ -15,7 +15,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// Of this session, by its number.
+    /// Finds an operation of this session by its number.
     pub(super) fn find(key: &SessionKey, number: &str) -> Option<Self> {
         [Self::Create, Self::Delete].into_iter().find(|operation| operation.number(key) == number)
     }
@@ -24,7 +24,7 @@ impl Operation {
         let what = json!([format!("{self:?}"), key.app_name(), key.session_id()]).to_string();
         let hash = digest(&SHA256, what.as_bytes());
         let bytes = hash.as_ref().iter().take(8);
-        // As Google's, it fits a signed integer.
+        // Like Google's numbers, it fits a signed integer.
         (bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte)) >> 1).to_string()
     }
 

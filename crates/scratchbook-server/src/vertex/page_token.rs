@@ -9,18 +9,18 @@ use serde_json::Value;
 /// The tokens of a list.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    /// What distinguishes the list from others.
+    /// A description of the list that distinguishes it from others.
     list: String,
 }
 
 impl Tokens {
-    /// Of the list that this describes: whose it is, what is wanted, and in which order.
+    /// The tokens of the list that this value describes: its owner, its filters and its order.
     pub(super) fn of(list: &Value) -> Self {
         let hash = digest(&SHA256, list.to_string().as_bytes());
         Self { list: URL_SAFE_NO_PAD.encode(hash.as_ref().get(..9).unwrap_or_default()) }
     }
 
-    /// The token that asks for what comes after a place.
+    /// The token of the page that begins after a place.
     pub(super) fn write(&self, place: &str) -> String {
         URL_SAFE_NO_PAD.encode(format!("{} {place}", self.list))
     }

@@ -29,7 +29,7 @@ const OF_THE_SYSTEM: [&str; 12] = [
     "userIp",
 ];
 
-/// How many a page has if not given, and at most.
+/// The page size if none is given, and the largest one.
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 
@@ -42,7 +42,7 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for others, and for one that is there twice.
+    /// `InvalidArgument` for any other parameter, and for one that is given twice.
     pub(super) fn new(query: Option<&str>, known: &[&'static str]) -> Result<Self> {
         let query = query.unwrap_or_default();
         if percent_decode_str(query).decode_utf8().is_err() {
@@ -98,7 +98,7 @@ impl FromRequest<AppState> for Body {
 ///
 /// # Errors
 ///
-/// That of a content type that is not JSON's, or of a body that broke off.
+/// The error for a content type that is not JSON, or for a body that broke off.
 pub(super) async fn unread(request: Request, app_state: &AppState) -> Result<Unread, GoogleError> {
     check_content_type(request.headers())?;
     let unread = Unread::from_request(request, app_state).await.map_err(|rejection| {
@@ -127,7 +127,7 @@ impl Body {
     }
 }
 
-/// Any web page may send a form's body without a preflight.
+/// Refuses content types other than JSON: any web page may send a form's body without a preflight.
 fn check_content_type(headers: &HeaderMap) -> Result<(), GoogleError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or("not of text");

@@ -41,12 +41,12 @@ pub(super) struct PathOperation(pub(super) String);
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     version: &'static str,
-    /// The engine's, as it was sent.
+    /// The engine's name, as it was sent.
     engine: String,
 }
 
 impl Names {
-    /// Of a path, with the segments after the engine's.
+    /// The names in a path, and the segments after the engine's.
     fn of(path: &str) -> Result<(Self, Vec<&str>)> {
         let other = || Error::internal("the route is none of an engine");
         let mut segments = path.split('/').skip(1);

@@ -1,4 +1,4 @@
-//! Sessions: made, read, deleted, and the operations of that.
+//! Creates, reads and deletes sessions, and returns the operations that report this.
 
 use axum::Json;
 use axum::extract::{RawQuery, Request};
@@ -114,7 +114,7 @@ pub(super) async fn operation(
     }
 }
 
-/// A session as its answer has it.
+/// The JSON of a session in an answer.
 pub(super) async fn read(app_state: &AppState, target: &EngineSession, config: &GetSessionConfig) -> Result<Value> {
     let session = found(app_state, &target.key, config).await?;
     Ok(shown(&session, &target.names, &target.caller).to_json())

@@ -5,7 +5,7 @@ use scratchbook::{Error, Event, Result};
 
 use super::filter::{Comparison, conditions};
 
-/// From one time on, up to another.
+/// The times from one on, up to another, which is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     from: i64,
@@ -13,7 +13,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Of a filter on `timestamp`.
+    /// The times that a filter on `timestamp` allows.
     pub(super) fn new(filter: Option<&str>) -> Result<Self> {
         let mut times = Self { from: i64::MIN, until: i64::MAX };
         for condition in conditions(filter.unwrap_or_default())? {

@@ -34,7 +34,7 @@ enum Field {
 impl Field {
     const ALL: [Self; 4] = [Self::DisplayName, Self::Labels, Self::SessionState, Self::Expiry];
 
-    /// Of a path of a mask.
+    /// The field that a path of an update mask names.
     fn new(path: &str) -> Result<Self> {
         match path {
             "displayName" | "display_name" => Ok(Self::DisplayName),
@@ -56,7 +56,7 @@ pub(super) async fn update(
     RawQuery(query): RawQuery,
     Body(body): Body,
 ) -> Result<Json<Value>, GoogleError> {
-    // Google's client has a parameter for the id here too, as for what makes a session.
+    // Google's client also has a parameter for the id here, as for creating a session.
     let params = Params::new(query.as_deref(), &["updateMask", "sessionId"])?;
     let sent = SessionResource::from_json(body)?;
     let fields = fields(params.text("updateMask"), &sent)?;

@@ -86,7 +86,7 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read; `InvalidArgument` if it is no JWKS, has a secret in it or no key for us.
+    /// If the file cannot be read; `InvalidArgument` if it is no JWKS, contains a secret or has no usable key.
     pub(super) fn jwks(path: &Path) -> Result<Self> {
         let bytes = reload::read("the JWKS", path)?;
         let wrong = |message: String| Error::invalid(format!("the JWKS '{}': {message}", path.display()));
@@ -164,7 +164,7 @@ impl Jwk {
     }
 }
 
-/// A number without leading zeros: some issuers write one, and ring refuses it.
+/// Removes leading zeros from a number: some issuers write them, and ring refuses them.
 fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
     bytes.into_iter().skip_while(|byte| *byte == 0).collect()
 }

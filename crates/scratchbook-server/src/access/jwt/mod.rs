@@ -96,7 +96,7 @@ impl Jwts {
     ///
     /// # Errors
     ///
-    /// Why it is refused.
+    /// The reason why the token is refused.
     pub(super) fn caller(&self, token: &str, now: f64) -> Result<Caller, Invalid> {
         let claims: Claims = serde_json::from_slice(&self.signed(token)?)
             .map_err(|error| format!("the token's claims cannot be read: {error}"))?;

@@ -1,8 +1,8 @@
 //! Checks of a body against the models of ADK, with the errors of pydantic.
 //!
-//! A model is a table of fields. [`check`] goes over a value by it, notes all that is wrong, and leaves the value as its
-//! model writes it: camelCase names, no `null` if a field may be absent, no unknown names where they are ignored,
-//! numbers and booleans that came as strings as what they are.
+//! A model is a table of fields. [`check`] compares a value with it, records every problem, and converts the value to
+//! the form in which the model would be written: camelCase names, no `null` if a field may be absent, no unknown names
+//! if the model ignores them, and numbers and booleans in place of strings.
 
 use std::borrow::Cow;
 
@@ -76,12 +76,12 @@ pub(super) const fn required(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Required }
 }
 
-/// A field that may be absent, but is not `null`.
+/// A field that may be absent but not `null`.
 pub(super) const fn defaulted(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Defaulted }
 }
 
-/// A field that may be absent or `null`, which is the same.
+/// A field that may be absent or `null`, which mean the same.
 pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Optional }
 }
@@ -131,12 +131,12 @@ impl Problems {
 
     /// # Errors
     ///
-    /// The problems that were noted, if any.
+    /// An error with the recorded problems, if there are any.
     pub(crate) fn into_result(self) -> Result<(), AdkError> {
         if self.0.is_empty() { Ok(()) } else { Err(self.into_error()) }
     }
 
-    /// 422 with all that was noted.
+    /// The error 422 with all recorded problems.
     pub(crate) fn into_error(self) -> AdkError {
         AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, Value::Array(self.0))
     }
@@ -178,7 +178,7 @@ fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut P
         let message = "Input should be a valid dictionary or object to extract fields from";
         return problems.add("model_attributes_type", loc, message, value);
     };
-    // Most bodies have no snake_case names, and then none has to be looked up.
+    // Most bodies have no snake_case names, so that none has to be looked up.
     let has_snake_case = map.keys().any(|key| key.contains('_'));
     for field in model.fields {
         match sent_as(map, field, has_snake_case) {
@@ -226,7 +226,7 @@ fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option
     })
 }
 
-/// Keeps of what was sent only what the model would write.
+/// Removes from an object what its model would not write.
 fn write_as_model(map: &mut Map<String, Value>, model: &Model) {
     let is_written = |field: &Field, value: &Value| !value.is_null() || field.need != Need::Optional;
     if !map.keys().any(|key| key.contains('_')) {

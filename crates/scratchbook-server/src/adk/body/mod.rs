@@ -28,12 +28,12 @@ pub(crate) use requests::{
     UpdateSessionRequest,
 };
 
-/// What a body is read as.
+/// A type that a body is read as.
 pub(crate) trait Body: DeserializeOwned + Send + 'static {
     /// The model that it is checked against. A body that passes can be deserialized, unless our own types refuse a
     /// value.
     const KIND: Kind;
-    /// The shape by which its items are counted first.
+    /// The shape by which the body's items are counted before it is parsed.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::adk::AdkError;
 use crate::bodies::without_mark;
 
-/// How deep a body may be nested: what `serde_json` reads.
+/// How deep a body may be nested: `serde_json` reads no deeper.
 const MAX_DEPTH: usize = 127;
 
 /// Reads the text of a body.
@@ -160,7 +160,7 @@ impl Walk<'_> {
             None => wrong(open, "Unterminated string starting at"),
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(()),
             Some(b'u') => {
-                // Python wants a character behind the digits.
+                // Python requires a character after the digits.
                 let digits = self.text.get(self.at..=self.at + 4);
                 let digits = digits.filter(|digits| digits.iter().take(4).all(u8::is_ascii_hexdigit));
                 self.at += 4;
@@ -191,7 +191,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Goes over the fraction or the exponent of a number, unless no digit follows.
+    /// Skips the fraction or the exponent of a number, unless no digit follows.
     fn part(&mut self, marks: &[u8]) {
         let start = self.at;
         if !self.peek().is_some_and(|byte| marks.contains(&byte)) {

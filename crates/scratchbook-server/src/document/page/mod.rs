@@ -96,7 +96,7 @@ fn contents(title: &str, parts: &[Part<'_>], document: &Value) -> Markup {
     }
 }
 
-/// Text, in which what stands between backticks is code.
+/// Text in which words between backticks become code.
 fn words(text: &str) -> Markup {
     html! {
         @for (n, part) in text.split('`').enumerate() {

@@ -84,7 +84,7 @@ impl Operation<'_> {
         }
     }
 
-    /// How curl calls it.
+    /// The curl command that calls the operation.
     fn call(&self, document: &Value, body: &Value) -> String {
         let (mut path, mut query) = (self.path.to_owned(), String::new());
         for parameter in items(&self.is["parameters"]) {
@@ -109,7 +109,7 @@ impl Operation<'_> {
                 let body = example.to_string().replace('\'', r"'\''");
                 format!("{call} \\\n  -H 'content-type: application/json' \\\n  -d '{body}'")
             }
-            // Data as it is, in a file.
+            // The body is raw data, which curl sends from a file.
             None if !self.is["requestBody"].is_null() => {
                 format!("{call} \\\n  -H 'content-type: text/plain' \\\n  --data-binary @FILE")
             }
@@ -122,7 +122,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// JSON to look at; text, as a stream has it, as it is.
+/// Indents JSON for readers; text, such as a stream, stays as it is.
 fn pretty(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim_end().to_owned(),

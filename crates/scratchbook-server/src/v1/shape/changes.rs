@@ -124,7 +124,7 @@ pub(crate) struct SeenPositions {
 }
 
 impl SeenPositions {
-    /// What a session that was read has seen.
+    /// The positions up to which a session was read.
     pub(crate) fn of(session: &Session) -> Self {
         let seen = session.seen();
         let (user, app, create_time) = (seen.logs().user, seen.logs().app, seen.create_time());
@@ -133,7 +133,7 @@ impl SeenPositions {
 }
 
 impl Conflict {
-    /// How an append is to be done.
+    /// The options of an append.
     pub(crate) fn options(self, seen: Option<SeenPositions>) -> Result<AppendOptions> {
         if matches!(self, Self::Merge) {
             return Ok(AppendOptions::default());

@@ -44,13 +44,13 @@ impl Serialize for Stored {
         }
         let mut event = Event::clone(&self.0);
         hide_internal(&mut event);
-        // It may have come with a field of this name by another way than ours.
+        // The event may have been stored with a field of this name in some other way than through this API.
         event.extra_mut().shift_remove(SEQ);
         Numbered { event: &event, seq }.serialize(serializer)
     }
 }
 
-/// Documents types as the event that their JSON is.
+/// Gives types whose JSON is an event the schema of events.
 macro_rules! documented_as_events {
     ($($type:ty),+) => {
         $(impl PartialSchema for $type {
@@ -79,7 +79,7 @@ documented_as_events!(Stored, Given);
 pub(crate) struct Given(Event);
 
 impl Given {
-    /// The event, to be appended. Unknown fields in its actions and its content are refused.
+    /// The event for an append. Unknown fields in its actions and its content are refused.
     pub(crate) fn into_event(self) -> Result<Event> {
         let mut event = self.0;
         event.check_known().map_err(|e| e.context("event"))?;
@@ -97,7 +97,7 @@ impl Given {
         Ok(event)
     }
 
-    /// The event, to begin a session with. It may come from another session: its number there is left out.
+    /// The event for a new session. It may come from another session: its number there is left out.
     pub(crate) fn into_first_event(mut self) -> Result<Event> {
         self.0.extra_mut().shift_remove(SEQ);
         self.into_event()
