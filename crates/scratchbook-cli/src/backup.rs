@@ -15,14 +15,14 @@ use crate::partial_file::PartialFile;
 
 pub(crate) async fn backup(context: &Context, args: BackupArgs, out: &mut Output) -> Result<(), Failure> {
     let service = context.within(SqliteSessionService::connect(sqlite_uri(context)?)).await?;
-    // Dropping it would wait for the copy, even after the deadline.
+    // Dropping the service would wait for the copy, even after the deadline.
     let service = ManuallyDrop::new(service);
     let copy = PartialFile::new(&args.file);
     let made = tokio::select! {
         made = context.within(service.backup(&args.file)) => made,
         Ok(()) = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
     };
-    // The library removes a copy that failed. After the deadline the copy may still run, so we remove it.
+    // The library removes a copy that failed. After the deadline the copy may still run, so the file is removed here.
     if !made.as_ref().is_err_and(|error| error.is_retryable()) {
         copy.keep();
     }

@@ -10,15 +10,15 @@ use crate::failure::Failure;
 ///
 /// # Errors
 ///
-/// `InvalidArgument` without a terminal, `FailedPrecondition` if the answer is not yes; the messages name the action, as in
-/// `erasing the user`, and what was not done, as in `erased`.
+/// `InvalidArgument` without a terminal, `FailedPrecondition` if the answer is not yes. The messages name the action,
+/// such as `erasing the user`, and what was not done, such as `erased`.
 pub(crate) async fn confirm(question: &str, action: &str, done: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let message = format!("{action} cannot be undone, and there is no terminal to ask on; add --yes");
         return Err(Error::invalid(message).into());
     }
     let question = format!("{question} This cannot be undone. [y/N] ");
-    // On another thread, so that Ctrl-C works while it waits.
+    // This runs on another thread, so that Ctrl-C works while it waits.
     let answered = tokio::task::spawn_blocking(move || {
         let mut err = io::stderr();
         write!(err, "{question}")?;

@@ -127,7 +127,7 @@ fn check(uri: &str) -> Result<(), Error> {
         Some(("sqlite", path)) => format!("sqlite://{path}"),
         Some(("" | "memory", _)) => "memory:".to_owned(),
         None if uri == "memory" => "memory:".to_owned(),
-        // A connection string of libpq's, which may contain a password.
+        // This is a connection string of libpq, which may contain a password.
         _ if uri.contains('=') => "SCHEME://USER:PASSWORD@HOST/DATABASE, or sqlite://PATH".to_owned(),
         _ => "sqlite://PATH".to_owned(),
     };

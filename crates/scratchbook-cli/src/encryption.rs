@@ -114,7 +114,7 @@ async fn newest_key(store: &Store) -> scratchbook::Result<Option<String>> {
     Ok(last.as_ref().and_then(sealed_by).or_else(|| sealed_by(&session)))
 }
 
-/// The warning about a keyring that others than its owner and its group can read.
+/// The warning about a keyring that can be read by others than its owner and its group.
 #[cfg(unix)]
 fn too_open(file: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;

@@ -48,15 +48,15 @@ pub(crate) enum Failure {
     /// This many keys or scopes violate a schema.
     #[cfg_attr(not(feature = "schema"), expect(dead_code, reason = "`schema check` ends with it"))]
     SchemaViolations(usize),
-    /// An answer failed with an error of this kind, which was already reported.
+    /// An answer failed with an error of this kind, which has been reported already.
     AlreadyReported(ErrorKind),
     /// Stored state differs in this many places from the state that events and logs give.
     Differences(usize),
-    /// Several sessions have this id, or ids that begin so; some of them are listed.
+    /// Several sessions have this id, or ids that begin with it; some of them are listed.
     Ambiguous { id: String, candidates: Vec<SessionKey> },
-    /// Ctrl-C.
+    /// Ctrl-C interrupted the command.
     Interrupted,
-    /// Ctrl-C, in a command that ends by it.
+    /// Ctrl-C ended a command that ends only by it.
     Ended,
 }
 

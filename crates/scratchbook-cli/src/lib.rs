@@ -1,6 +1,6 @@
 //! The command `scratchbook`: serves a database, runs the demo, and reads and changes sessions and state.
 //!
-//! It is a library of one function, [`run`], so that the Python package has the command too.
+//! It is a library with one function, [`run`], so that the Python package has the command too.
 
 mod address;
 mod agents;
@@ -135,12 +135,12 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
 
 async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     if matches!(cli.command, Command::Serve(_) | Command::Chat(_)) {
-        // These handle signals themselves, and finish what has begun.
+        // These commands handle signals themselves, and finish what has begun.
         return Box::pin(run_command(cli, settings)).await;
     }
     let mut running = Box::pin(run_command(cli, settings));
     tokio::select! {
-        // The command first, so that it can clean up when it is interrupted.
+        // The command is polled first, so that it can clean up when it is interrupted.
         biased;
         outcome = &mut running => outcome,
         // A write is committed completely or not at all, so that there is nothing else to clean up.
@@ -223,7 +223,7 @@ async fn run_sessions(context: &Context, command: SessionsCommand, out: &mut Out
     }
     let database = Database::open(context).await?;
     match command {
-        // Done above.
+        // This command has been handled above.
         SessionsCommand::Create(_) => {}
         SessionsCommand::List(args) => sessions::list(&database, args, out).await?,
         SessionsCommand::Show(args) => sessions::show(&database, args, out).await?,
@@ -253,7 +253,7 @@ async fn run_state(context: &Context, command: StateCommand, out: &mut Output) -
         StateCommand::Diff(args) => state::diff(&database, args, out).await?,
         StateCommand::History(args) => state::history(&database, args, out).await?,
         StateCommand::Blame(args) => state::blame(&database, args, out).await?,
-        // Done above.
+        // These commands have been handled above.
         StateCommand::Set(_) | StateCommand::Increment(_) | StateCommand::Append(_) | StateCommand::Merge(_) => {}
     }
     database.close().await

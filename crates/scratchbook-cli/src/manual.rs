@@ -1,4 +1,4 @@
-//! `scratchbook completions` and `scratchbook man`: what shells and `man` know of the command, made from its options.
+//! `scratchbook completions` and `scratchbook man`: files for shells and for `man`, made from the command's options.
 
 use std::fs;
 use std::io::{self, Write};

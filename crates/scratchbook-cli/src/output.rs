@@ -84,13 +84,13 @@ impl Output {
     pub(crate) fn raw(&mut self, value: &Value) -> io::Result<()> {
         match value {
             Value::String(text) if io::stdout().is_terminal() => writeln!(io::stdout(), "{}", visible(text)),
-            // Not through the stream, which would remove text that looks like a style.
+            // This bypasses the stream, which would remove text that looks like a style.
             Value::String(text) => writeln!(io::stdout(), "{text}"),
             value => writeln!(io::stdout(), "{}", compact(value)),
         }
     }
 
-    /// Prints a table. On a terminal it fits the width, if need be as records; in a pipe it is as wide as its values.
+    /// Prints a table. On a terminal it fits the width, if necessary as records; in a pipe it is as wide as its values.
     pub(crate) fn table<const N: usize>(
         &mut self,
         columns: [Column; N],

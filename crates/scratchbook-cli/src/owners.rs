@@ -6,7 +6,7 @@ use scratchbook::{Error, ErrorKind, Session, SessionKey};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// The greatest character. A user's id has at most 512 bytes, so that none comes after one that consists of it.
+/// The greatest character. A user's id has at most 512 bytes, so none is greater than one of this character alone.
 const GREATEST: &str = "\u{10ffff}";
 const ID_BYTES: usize = 512;
 

@@ -25,7 +25,7 @@ impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file {
             let _ = fs::remove_file(file);
-            // SQLite makes it while it fills a copy.
+            // SQLite creates this file while it fills a copy.
             let mut journal = file.as_os_str().to_owned();
             journal.push("-journal");
             let _ = fs::remove_file(journal);

@@ -95,7 +95,7 @@ pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output
         let question = format!("Erase the user {name} wholly ({there})?");
         confirm(&question, &format!("erasing the user {name}"), "erased").await?;
     }
-    // Even if nothing is found: a log or artifacts may remain.
+    // This is done even if nothing is found: a log or artifacts may remain.
     database.sessions.delete_user(&args.app, &args.user).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({

@@ -85,7 +85,7 @@ impl VerifyReport {
     fn take(&mut self, answer: VerifyOutcome, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
         let VerifyOutcome { of, outcome } = answer;
         let events = match outcome {
-            // It was deleted since it was listed.
+            // The session was deleted since it was listed.
             Ok(None) => return Ok(()),
             Ok(Some(verified)) => verified.events,
             Err(error) => {

@@ -1,4 +1,4 @@
-//! `serve`, `health` and `token` in a program without the feature `serve`: they say that it is missing.
+//! `serve`, `health` and `token` in a program without the feature `serve`: they report that it is missing.
 
 use std::ffi::OsString;
 
@@ -48,7 +48,7 @@ pub(crate) mod config {
     use crate::args::Cli;
     use crate::failure::Failure;
 
-    /// A setting of a server. There is none.
+    /// A setting of a server, which cannot be made.
     #[derive(Debug)]
     pub(crate) enum Setting {}
 

@@ -60,7 +60,7 @@ pub(crate) fn check_model(name: &str) -> Result<()> {
     }
 }
 
-/// As [`hosted`], for a name in an agent's file or after `--model`, which may also be that of a built-in model.
+/// Returns a model like [`hosted`]; the name in an agent's file or after `--model` can also be a built-in model's.
 fn named(name: &str) -> Result<Arc<dyn Llm>> {
     hosted(name).map_err(|error| match error.kind() {
         ErrorKind::FailedPrecondition | ErrorKind::InvalidArgument | ErrorKind::NotFound | ErrorKind::Unsupported => {
@@ -84,7 +84,7 @@ fn catalog(model: Option<&str>) -> Result<AgentCatalog> {
     let catalog = catalog.models_from(|name| named(name).map(Some));
     let catalog = demo::tools().into_iter().fold(catalog, AgentCatalog::tool);
     let Some(model) = model else { return Ok(catalog) };
-    // Here, so that the error is about the option and not about a file that names another model.
+    // Checked here, so that the error is about the option and not about a file that names another model.
     if ![demo::ECHO, demo::SHOP].contains(&model) {
         named(model).map_err(|e| e.context("--model"))?;
     }

@@ -35,9 +35,9 @@ pub(crate) struct SessionArgs {
 /// The address of a session on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// Its app, its user and its id.
+    /// The session's app, user and id.
     Whole(SessionKey),
-    /// Its id, or the beginning of its id.
+    /// The session's id, or the beginning of its id.
     Beginning(Within, String),
     /// The session with the newest event.
     Last(Within),
@@ -70,8 +70,8 @@ impl AddressArgs {
         })
     }
 
-    /// Parses the name of a session. With an app and a user it is an id, exactly, so that a script never finds another
-    /// session whose id only begins so.
+    /// Parses the name of a session. With an app and a user it is the whole id, so that a script never finds another
+    /// session whose id only begins with it.
     pub(crate) fn parse(&self, text: &str) -> Result<Address> {
         if let (Some(app), Some(user)) = (&self.app, &self.user) {
             return SessionKey::new(app, user, text).map(Address::Whole);
@@ -111,7 +111,7 @@ impl SessionArgs {
     }
 }
 
-/// The parts of `APP/USER/SESSION`.
+/// Splits `APP/USER/SESSION` into its parts.
 pub(crate) fn parts(text: &str) -> Option<[&str; 3]> {
     let parts: Vec<_> = text.split('/').collect();
     <[&str; 3]>::try_from(parts).ok().filter(|parts| parts.iter().all(|part| !part.is_empty()))

@@ -24,7 +24,7 @@ impl Span {
 pub(crate) struct PointInTime(pub(crate) Timestamp);
 
 impl PointInTime {
-    /// In seconds since 1970, to the microsecond.
+    /// The time in seconds since 1970, to the microsecond.
     pub(crate) fn seconds(self) -> f64 {
         self.0.as_microsecond() as f64 / 1e6
     }

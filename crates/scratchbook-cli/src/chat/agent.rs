@@ -68,7 +68,7 @@ impl ChatAgent {
 
 fn of_folder(folder: &Path, args: &ChatArgs) -> Result<(String, Arc<dyn Agent>)> {
     let (app, model) = (args.app.as_deref(), args.model.as_deref());
-    // Only the folder of the app, so that errors in others do no harm.
+    // Loads only the folder of the app, so that errors in other folders do no harm.
     let own = app.map(|app| folder.join(app)).filter(|own| own.is_dir());
     only(agents::of_folder(own.as_deref().unwrap_or(folder), model)?, app)
 }

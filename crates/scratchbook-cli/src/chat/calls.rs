@@ -20,7 +20,7 @@ pub(super) struct PendingCalls(Vec<PendingCall>);
 #[derive(Debug)]
 struct PendingCall {
     call: FunctionCall,
-    /// The run of the call. A message answers calls of one run.
+    /// The run of the call. One message answers only calls of one run.
     run: String,
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Conversation<'a> {
     /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,
     reader: Reader,
-    /// A line that came in place of a yes or a no, and is read next.
+    /// A line that came in place of a yes or a no, and is handled next.
     unread: Option<String>,
 }
 
@@ -228,7 +228,7 @@ impl<'a> Conversation<'a> {
         Ok(Flow::Continue)
     }
 
-    /// Shows the calls that wait for an answer, the one that `/answer` answers first; or else says that there is none.
+    /// Shows the calls that wait for an answer, first the one that `/answer` answers, or `none` if there are no calls.
     fn waiting(&mut self, none: &str) -> Result<(), Failure> {
         let waiting: Vec<_> = self.calls.waiting().map(|call| show::shortened(show::call_of(call))).collect();
         match waiting.split_first() {

@@ -87,7 +87,7 @@ impl Input {
     pub(super) fn recall<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
         if let Self::Terminal(Some(editor)) = self {
             for line in lines {
-                // It does no harm if a line is not added.
+                // A line that is not added does no harm.
                 let _ = editor.add_history_entry(line);
             }
         }

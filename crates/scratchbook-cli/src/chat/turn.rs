@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// The outcome of a run.
 #[derive(Debug)]
 pub(super) enum TurnOutcome {
-    /// It was completed.
+    /// The run was completed.
     Done,
     /// The agent, its model or the store failed.
     Failed(Error),
@@ -30,7 +30,7 @@ pub(super) async fn follow(
     screen: &mut Screen<'_>,
 ) -> Result<TurnOutcome, Failure> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
-    // An event with an error, which the run's own error may repeat.
+    // The last event, if it has an error, which the run's own error may repeat.
     let mut failed: Option<Event> = None;
     loop {
         let item = tokio::select! {

@@ -91,7 +91,7 @@ async fn play_one(scenario: Scenario, recorder: &Arc<Recorder>) -> Result<()> {
     }
 }
 
-/// The apps and users that a scenario writes for, whose state carries on.
+/// The apps and users that a scenario writes for, whose state is kept from one run to the next.
 fn owners(scenario: Scenario) -> &'static [(&'static str, &'static str)] {
     match scenario {
         Scenario::ShoppingCart => &[("ecommerce_app", "user123")],

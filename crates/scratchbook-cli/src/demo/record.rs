@@ -40,7 +40,7 @@ pub(super) enum Step {
     Session { key: SessionKey, state: Map<String, Value> },
     /// An event with its delta as it was committed and the `temp:` keys that were sent, and the state after it.
     Event { key: SessionKey, event: Arc<Event>, delta: StateDelta, state: Map<String, Value>, has_changed: bool },
-    /// A value that was found, and the one that there must be.
+    /// A value that was found, and the expected one.
     Check { what: String, found: Option<Value>, expected: Option<Value> },
 }
 
@@ -113,7 +113,7 @@ impl SessionService for Recorder {
 }
 
 impl Step {
-    /// Whether a value is not the one that there must be. A key that is absent is not the same as `null`.
+    /// Whether a value differs from the expected one. An absent key differs from `null`.
     pub(super) fn is_different(&self) -> bool {
         matches!(self, Self::Check { found, expected, .. } if found != expected)
     }
@@ -146,7 +146,7 @@ impl Step {
         }
     }
 
-    /// The list of a scenario's JSON that it is in, and what it is there.
+    /// The step as JSON, and the name of the scenario's list that it belongs to.
     fn json(&self) -> Option<(&'static str, Value)> {
         Some(match self {
             Self::CarriedOn { app_name, user_id, state } => {

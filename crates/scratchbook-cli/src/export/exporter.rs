@@ -57,7 +57,7 @@ impl<'a> Exporter<'a> {
         if is_empty { Err(selection.not_found().into()) } else { Ok(()) }
     }
 
-    /// Writes the owners after one, up to the first that is not wanted, and returns how many there were.
+    /// Writes the owners after one, up to the first that is not selected, and returns how many were written.
     async fn owners(
         &mut self,
         mut after: Option<StateOwner>,
@@ -134,7 +134,7 @@ impl<'a> Exporter<'a> {
 
     /// Writes a user's sessions and artifacts, and returns how many sessions there were.
     async fn user(&mut self, app: &str, user: &str) -> Result<u64, Failure> {
-        // The least recently updated first, so that the last write to the user's state comes last here, too.
+        // Sessions come least recently updated first, so that the last write to the user's state comes last here, too.
         let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(PAGE);
         let mut count = 0;
         loop {
@@ -155,7 +155,7 @@ impl<'a> Exporter<'a> {
     async fn session(&mut self, session: &Session) -> Result<(), Failure> {
         let key = session.key();
         let Some(initial) = self.database.sessions.get_initial_state(key).await? else {
-            // It was deleted since it was listed.
+            // The session was deleted since it was listed.
             return Ok(());
         };
         // If events were pruned, the state after them is the initial one, and the others are numbered from 1.

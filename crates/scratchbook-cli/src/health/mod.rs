@@ -26,7 +26,7 @@ use crate::output::{Format, Output, visible};
 use crate::serve::reachable_ip;
 use tls::Trust;
 
-/// Where a server says whether it is ready.
+/// The path at which a server reports whether it is ready.
 const READY: &str = "/health/ready";
 /// The time limit without `--deadline`. A server gives its database two seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -35,14 +35,14 @@ const MAX_BYTES: usize = 64 << 10;
 
 /// A server to ask.
 struct Asked {
-    /// For people.
+    /// The URL for messages.
     url: String,
     host: String,
     port: u16,
     /// The header `Host`.
     authority: String,
     path: String,
-    /// `None` without TLS.
+    /// The accepted certificates; `None` without TLS.
     trust: Option<Trust>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn health(context: &Context, args: HealthArgs, out: &mut Output
 }
 
 impl Asked {
-    /// A server by its URL. A URL without a path is asked whether it is ready.
+    /// A server by its URL. If the URL has no path, the request goes to [`READY`].
     fn of_url(url: &str, ca: Option<PathBuf>) -> Result<Self, Error> {
         let invalid = || Error::invalid(format!("'{url}' is not the URL of a server, such as http://127.0.0.1:8000"));
         let uri: Uri = url.parse().map_err(|e| invalid().with_source(e))?;
@@ -129,7 +129,7 @@ impl Asked {
     }
 
     async fn ask(&self) -> Result<(StatusCode, Bytes), Error> {
-        // First, so that a file that cannot be read is named also if the server does not answer.
+        // Read first, so that a file that cannot be read is reported even if the server does not answer.
         let config = self.trust.as_ref().map(tls::config).transpose()?;
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| self.failed(e))?;
         match config {

@@ -14,12 +14,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Whose certificates are accepted.
+/// The certificates that are accepted.
 pub(super) enum Trust {
-    /// Those that these authorities have signed, in a PEM file or of the system.
+    /// Certificates signed by these authorities, from a PEM file or the system.
     Authorities(Option<PathBuf>),
-    /// Everybody's: for the server on this machine, which is asked at an address that its certificate does not name. It
-    /// is sent nothing secret, and only its status is believed.
+    /// Any certificate. This is for the server on this machine, which is asked at an address that its certificate does
+    /// not name. It is sent nothing secret, and only its status is used.
     Anybody,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn connect(
     Ok(TlsConnector::from(Arc::new(config)).connect(name, stream))
 }
 
-/// How connections are encrypted, and whose certificates they accept.
+/// The TLS configuration, with the certificates that are accepted.
 pub(super) fn config(trust: &Trust) -> Result<ClientConfig> {
     // The provider is explicit, because the process may have none or several.
     let provider = Arc::new(ring::default_provider());

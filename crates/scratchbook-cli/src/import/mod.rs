@@ -21,7 +21,7 @@ use report::ImportReport;
 
 pub(crate) async fn import(context: &Context, args: ImportArgs, out: &mut Output) -> Result<(), Failure> {
     checked_uri(context)?;
-    // The source first, so that an unreadable one creates no database.
+    // The source is opened first, so that an unreadable one creates no database.
     let source = match args.from {
         ImportFormat::AdkSqlite => ImportSource::Adk(adk::open(&args.source, adk::Layout::Sqlite).await?),
         ImportFormat::AdkDatabase => ImportSource::Adk(adk::open(&args.source, adk::Layout::Database).await?),

@@ -15,7 +15,7 @@ use super::source::{IMPORTER, PAGE};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// Tells which changes in the database's log came from the source.
+/// Knows which changes in the database's log came from the source.
 #[async_trait]
 pub(super) trait SourceChanges {
     /// Whether the source has this event of a session.
@@ -80,7 +80,7 @@ impl OwnerState {
         let (mut delta, mut back) = (StateDelta::new(), BTreeMap::<&str, StateDelta>::new());
         for (name, change) in difference(&there, &ought)?.iter() {
             match self.kept.get(name) {
-                // Keep the author: under the importer's name, the next import would take the key for its own.
+                // The author is kept: under the importer's name, the next import would treat the key as its own.
                 Some((_, author)) => back.entry(author).or_default().insert(name.to_owned(), change.clone())?,
                 None => delta.insert(name.to_owned(), change.clone())?,
             }
@@ -129,7 +129,7 @@ fn newer(change: &StateChange) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-/// `user shop/alice`, `app shop`.
+/// The name of an owner, such as `user shop/alice` or `app shop`.
 pub(super) fn name_of(owner: &StateOwner) -> String {
     match owner.user_id() {
         Some(user_id) => format!("user {}/{user_id}", owner.app_name()),

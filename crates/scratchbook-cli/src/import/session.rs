@@ -219,7 +219,7 @@ pub(super) fn difference(from: &Map<String, Value>, to: &Map<String, Value>) -> 
     Ok(delta)
 }
 
-/// Whether two values are exactly equal: `-0.0` is not `0.0`, nor `1.0` `1`.
+/// Whether two values are exactly equal: `-0.0` differs from `0.0`, and `1.0` from `1`.
 pub(super) fn same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.to_string() == b.to_string(),

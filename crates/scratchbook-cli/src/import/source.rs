@@ -6,7 +6,7 @@ pub(super) const IMPORTER: &str = "scratchbook-import";
 /// The page size for rows, events and changes.
 pub(super) const PAGE: usize = 1_000;
 
-/// Says why and where a text is no JSON object. It does not quote the text, which may be secret.
+/// Describes why and where a text is not a JSON object. It does not quote the text, which may be secret.
 pub(super) fn not_an_object(error: &serde_json::Error) -> String {
     let why = match error.classify() {
         serde_json::error::Category::Data => "it is another value",

@@ -44,7 +44,7 @@ pub(super) async fn prune(
     if last == 0 {
         return Ok(0);
     }
-    // One event first, because most sessions have no event that is old enough.
+    // Only one event is read first, because most sessions have no event that is old enough.
     let EventRange { first, until, .. } = find(database, key, 0, last, 1, rule.before).await?;
     if until == 0 {
         return Ok(0);

@@ -123,7 +123,7 @@ impl PrunePlan {
         })
     }
 
-    /// Whether it prunes more than sessions that have expired, which nobody can read any more.
+    /// Whether the plan prunes more than expired sessions, which nobody can read any more.
     fn takes_what_can_be_read(&self) -> bool {
         self.mode == PruneMode::Real && (self.events.is_some() || self.log_before.is_some())
     }

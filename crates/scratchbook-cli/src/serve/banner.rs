@@ -52,7 +52,7 @@ impl Banner {
         Self { url, address, database, apps, login, token_file, inspector, dev_ui, surfaces }
     }
 
-    /// Prints it, without waiting for long if nobody reads standard output.
+    /// Prints the banner, without waiting for long if nobody reads standard output.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(reachable_ip(address.ip()), address.port())
 }
 
-/// The same without the port.
+/// Does the same as [`reachable`] for an address without a port.
 pub(crate) fn reachable_ip(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use scratchbook::{Error, ErrorKind};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
-/// How many connections the system queues until they are accepted. Further ones try again after a second, so that the usual
-/// 128 would delay clients in a burst.
+/// How many connections the system queues until they are accepted. Clients beyond it try again after a second, so the
+/// usual 128 would delay some of them in a burst.
 const BACKLOG: u32 = 4096;
 
-/// Listens on the first address of a host that is possible.
+/// Listens on the first address of a host on which this is possible.
 pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> {
     let addresses: Vec<_> = lookup_host((host, port))
         .await
@@ -32,7 +32,7 @@ pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> 
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restarted server gets its port at once.
+    // This lets a restarted server get its port at once.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;

@@ -42,7 +42,7 @@ pub(crate) async fn serve(
     if args.print_config {
         return Ok(config::print(settings, out)?);
     }
-    // First, so that signals during the start are not lost.
+    // Registered first, so that signals during the start are not lost.
     let shutdown = Shutdown::listen(&args.access)?;
     let telemetry = Telemetry::begin(&args)?;
     let metrics = Metrics::begin()?;
@@ -73,7 +73,7 @@ pub(crate) async fn serve(
     }
     shutdown.end(|stop| server.run(listener, stop)).await?;
     let closed = database.close().await;
-    // Last, because it flushes the log.
+    // Telemetry ends last, because it flushes the log.
     telemetry.end().await;
     closed
 }

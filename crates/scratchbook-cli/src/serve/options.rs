@@ -56,7 +56,7 @@ pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usiz
         .max_waiting_runs_per_session(args.max_waiting_runs_per_session)
 }
 
-/// Applies whether there is an inspector, and what exported spans of runs say.
+/// Applies whether there is an inspector, and which details exported spans of runs contain.
 pub(super) fn shown(server: ServerBuilder, args: &ServeArgs) -> ServerBuilder {
     let server = server.tracing(telemetry::exported(args));
     if args.no_inspector { server.without_inspector() } else { server }

@@ -34,7 +34,7 @@ pub(super) fn require(args: &mut AccessArgs) -> Result<Option<PathBuf>, Error> {
 fn make(tokens: &Path, token: &Path) -> io::Result<()> {
     let is_complete = |length: u64| length > 0;
     if tokens.metadata().is_ok_and(|meta| is_complete(meta.len())) {
-        // It may be on a file system that cannot be written.
+        // The folder may be on a file system that cannot be written to.
         return Ok(());
     }
     let mut file = private(OpenOptions::new().append(true).create(true)).open(tokens)?;
@@ -44,12 +44,12 @@ fn make(tokens: &Path, token: &Path) -> io::Result<()> {
     }
     let made = NewToken::new(NAME).with_rights(Right::ALL).make().map_err(io::Error::other)?;
     let folder = token.parent().unwrap_or(Path::new("."));
-    // Readable by its owner alone, as every temporary file.
+    // Like every temporary file, it can be read by its owner only.
     let mut secret = NamedTempFile::new_in(folder)?;
     writeln!(secret, "{}", made.secret())?;
     secret.as_file().sync_all()?;
     secret.persist(token)?;
-    // Last: with this entry the token counts, and no later start makes another.
+    // The entry is written last: with it the token is valid, and no later start creates another one.
     file.write_all(made.entry().as_bytes())?;
     file.sync_all()?;
     sync_folder(folder);
@@ -67,7 +67,7 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// If the system cannot do this, a power cut may take both files, and the next start makes others.
+/// Flushes the folder. If the system cannot, a power cut may take both files, and the next start makes others.
 fn sync_folder(folder: &Path) {
     if cfg!(unix) {
         let _ = File::open(folder).and_then(|folder| folder.sync_all());

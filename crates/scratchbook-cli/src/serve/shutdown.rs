@@ -92,8 +92,8 @@ fn signal(kind: SignalKind) -> Result<Signal> {
     unix::signal(kind).map_err(|e| Error::new(ErrorKind::Unavailable, "signals cannot be heard").with_source(e))
 }
 
-/// Whether SIGHUP is to end this process: it was not started to ignore it, as by `nohup`. Where the system does not say,
-/// the signal keeps its effect, which is to be ignored or to end the process at once.
+/// Whether SIGHUP ends this process: not if it was started to ignore it, as by `nohup`. If the system does not report
+/// this, the signal keeps its default effect, which is to be ignored or to end the process at once.
 #[cfg(unix)]
 fn hangup_ends() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -102,7 +102,7 @@ fn title(session: &Session) -> String {
     visible(session.title().unwrap_or_default()).into_owned()
 }
 
-/// Says that there are no sessions.
+/// The message that there are no sessions.
 fn none(config: &ListSessionsConfig) -> String {
     let more = if config.page_token.is_none() { "" } else { "more " };
     let such = if config.title.is_some() || !config.labels.is_empty() { "such " } else { "" };

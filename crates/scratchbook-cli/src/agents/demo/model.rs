@@ -23,12 +23,12 @@ pub(super) struct DemoModel {
 }
 
 impl DemoModel {
-    /// The model of a built-in agent, which has no name in files.
+    /// The model of a built-in agent, which files cannot name.
     pub(super) fn new(script: Script) -> Self {
         Self::named("demo-script", script)
     }
 
-    /// A model that files name.
+    /// A model that files can name.
     pub(super) fn named(name: &'static str, script: Script) -> Self {
         Self { name, script }
     }

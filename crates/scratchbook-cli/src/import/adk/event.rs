@@ -17,7 +17,7 @@ use crate::failure::Failure;
 #[derive(Debug, Default)]
 pub(super) struct EventPage {
     pub(super) events: Vec<Event>,
-    /// The events that are invalid here.
+    /// The events that this store would refuse.
     pub(super) refused: Vec<Refusal>,
     /// How many rows were read.
     pub(super) rows: usize,
@@ -69,7 +69,7 @@ fn read(row: EventRow) -> Result<Event, Error> {
     if event.is_partial() {
         return Err(Error::invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
     }
-    // The checks of a store, so that an invalid event is reported by itself.
+    // These are the checks of a store, so that each invalid event is reported by itself.
     prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?;
     Ok(event)
 }

@@ -7,9 +7,9 @@ use crate::shell::quoted;
 /// A layout of google-adk's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::import) enum Layout {
-    /// That of `SqliteSessionService`.
+    /// The layout of `SqliteSessionService`.
     Sqlite,
-    /// That of `DatabaseSessionService`, schema version 1.
+    /// The layout of `DatabaseSessionService`, schema version 1.
     Database,
 }
 

@@ -35,9 +35,9 @@ pub(in crate::import) struct SessionRow {
     pub(super) id: String,
     /// The session's own state, as JSON text.
     pub(super) state: String,
-    /// In seconds since 1970; `None` if it is no time.
+    /// The time in seconds since 1970; `None` if the column holds no valid time.
     pub(super) create_time: Option<f64>,
-    /// In seconds since 1970; `None` if it is no time.
+    /// The time in seconds since 1970; `None` if the column holds no valid time.
     pub(super) update_time: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ pub(in crate::import) struct SessionRow {
 #[derive(Debug)]
 pub(in crate::import) struct EventRow {
     pub(super) id: String,
-    /// The event as JSON text; `Err` if it is no text.
+    /// The event as JSON text; `Err` if the column is not text.
     pub(super) data: Result<String>,
     pub(super) time: Option<f64>,
     /// Columns that take precedence over the JSON, in the layout in which google-adk reads them.

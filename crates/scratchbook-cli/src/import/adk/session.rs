@@ -39,7 +39,7 @@ pub(super) async fn import(
     let mut config = CreateSessionConfig::default().with_state(initial.clone());
     config.create_time = row.create_time.filter(|time| is_time(*time));
     let mut writer = SessionWriter::new(database, &key, config).await?;
-    // Then the session is written in one commit, and nobody sees it with another state.
+    // Then the session is written in one commit, so that nobody sees it with another state.
     let whole = writer.is_new() && count < WHOLE;
     let (mut page, mut left, mut after) = (Some(first), pages, None);
     while let Some(EventPage { mut events, refused, rows, last }) = page {

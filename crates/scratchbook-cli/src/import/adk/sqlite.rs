@@ -97,8 +97,8 @@ impl AdkDatabase for Sqlite {
     }
 
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
-        // The order of each service: events with equal times in the order in which they were appended, or by id. ADK for
-        // TypeScript, whose times are integers, does not define one.
+        // This is the order of each service: events with equal times follow in the order in which they were appended,
+        // or by id. ADK for TypeScript, whose times are integers, does not define one.
         let order = match self.layout {
             Layout::Sqlite => "timestamp, rowid",
             Layout::Database => "timestamp, iif(typeof(timestamp) = 'integer', rowid, 0), id",
@@ -171,7 +171,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 /// Whether a database is in WAL mode and has no log file now.
 fn is_at_rest(path: &Path) -> bool {
     let mut header = [0; 20];
-    // Read and closed before SQLite opens it: closing it later would drop SQLite's locks.
+    // The header is read and the file closed before SQLite opens it: closing it later would drop SQLite's locks.
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

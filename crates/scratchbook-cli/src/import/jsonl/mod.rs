@@ -66,7 +66,7 @@ fn refuse_database(source: &str, mut file: &File) -> Result<(), Error> {
     Err(Error::invalid(message))
 }
 
-/// Says of an error in the first line that the file is probably of another kind.
+/// Adds to an error in the first line that the file is probably of another kind.
 fn of_other_kind(error: Error, line: usize) -> Error {
     if line > 1 || error.kind() != ErrorKind::InvalidArgument {
         return error;
@@ -121,7 +121,7 @@ impl<'a> RecordReader<'a> {
         let record = text.and_then(|text| Record::read(text.trim_end_matches(['\n', '\r'])));
         match record {
             Ok(record) => Ok(Some(record)),
-            // The last line is truncated.
+            // The line is the last one, and truncated.
             Err(_) if !whole && self.number > 1 => Err(cut(self.number - 1)),
             Err(why) => Err(why.context(format!("line {}", self.number))),
         }
@@ -191,7 +191,7 @@ impl<'a> JsonlImport<'a> {
             Record::Owner(owner, state) => {
                 self.end_user().await?;
                 if self.app.is_none() {
-                    // The file has only a user: the app's keys stay as they are.
+                    // The file has only a user, so the app's keys stay as they are.
                     let app = StateOwner::app(owner.app_name())?;
                     self.app = Some(self.begin(app, None).await?);
                 }

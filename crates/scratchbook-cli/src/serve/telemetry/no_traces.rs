@@ -8,7 +8,7 @@ use tracing_subscriber::layer::Identity;
 
 use crate::args::ServeArgs;
 
-/// What exported spans of runs say, which nobody exports.
+/// The details in exported spans of runs, which this program does not export.
 pub(in super::super) fn exported(_: &ServeArgs) -> TraceConfig {
     TraceConfig::default()
 }

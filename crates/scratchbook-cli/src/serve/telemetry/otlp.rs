@@ -27,7 +27,7 @@ use client::Client;
 const SPANS: [&str; 4] =
     ["scratchbook_server::trace", "scratchbook_server::runs", TRACE_TARGET, "scratchbook_layers::metrics"];
 
-/// What exported spans of runs say.
+/// The details in exported spans of runs.
 pub(in super::super) fn exported(args: &ServeArgs) -> TraceConfig {
     let config = TraceConfig::default();
     let config = if args.trace_session_ids { config.with_session_ids() } else { config };

@@ -41,7 +41,7 @@ struct NoteArguments {
     text: String,
 }
 
-/// All of them.
+/// All tools of the shop.
 pub(in crate::agents) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(add_to_cart()),

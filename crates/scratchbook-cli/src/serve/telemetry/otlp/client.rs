@@ -31,7 +31,7 @@ impl Client {
         let http = reqwest::Client::builder()
             .timeout(PATIENCE)
             .pool_max_idle_per_host(0)
-            // The collector is the one that was named, whatever proxies the environment has for others.
+            // The collector is reached at its URL, whatever proxies the environment names for others.
             .no_proxy()
             .redirect(Policy::none())
             .tls_backend_preconfigured(tls()?)
