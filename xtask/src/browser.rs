@@ -4,9 +4,9 @@ use crate::packages;
 use crate::servers::is_there;
 use crate::step::Stop;
 
-/// What the names of the tests contain that need it.
+/// The word in the names of the tests that need the browser.
 const WORD: &str = "chromium";
-/// What the browser is called, here or there; the driver finds it by itself.
+/// The names of the browser's program on different systems; the driver finds it by itself.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const DRIVER: &str = "chromedriver";
 
@@ -21,7 +21,7 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The word in the names of the tests that have no browser here.
+/// The word by which the tests that need the browser are skipped; `None` if it is installed.
 pub(crate) fn skips() -> Option<String> {
     (!missing().is_empty()).then(|| WORD.to_owned())
 }

@@ -1,4 +1,4 @@
-//! What `cargo xtask test --changed` looks at: the packages with a changed file, and all that depend on them.
+//! Selects the packages for `cargo xtask test --changed`: those with a changed file, and all that depend on them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,17 +8,17 @@ use crate::command::{output, program, root};
 use crate::step::Stop;
 use crate::workspace::{Package, packages, with_dependents};
 
-/// The branches that changes are counted from, the first that is there.
+/// The branches that changes are counted from; the first one that exists is used.
 const MAIN: [&str; 2] = ["main", "origin/main"];
 
-/// Files at the root of the repository that change what every package is built of or how.
+/// Files at the root of the repository that affect the build of every package.
 const OF_EVERYTHING: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
 
-/// What has changed since this branch left the main branch, committed or not.
+/// The changes since this branch left the main branch, committed or not.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Changed {
-    /// Every file, as a path from the root of the repository.
+    /// All changed files, as paths from the root of the repository.
     pub(crate) files: Vec<String>,
     /// The packages to check: those with a changed file, and all that depend on them.
     pub(crate) packages: BTreeSet<String>,
@@ -50,7 +50,7 @@ fn changed_files() -> Result<Vec<String>, Stop> {
     Ok(tracked.split_terminator('\0').chain(new.split_terminator('\0')).map(str::to_owned).collect())
 }
 
-/// The packages that files belong to: by their folder, or since a source of theirs names a file that is in none.
+/// The packages to which files belong: by their folder or, for a file in no package, by a source that names the file.
 fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
     let every = || packages.iter().map(|package| package.name.clone());
     let mut found = BTreeSet::new();
@@ -60,7 +60,7 @@ fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
         }
         let path = root().join(file);
         let inside = packages.iter().filter(|package| path.starts_with(&package.folder));
-        // Of packages inside each other it is the innermost.
+        // If packages are nested, the file belongs to the innermost one.
         match inside.max_by_key(|package| package.folder.as_os_str().len()) {
             Some(package) => drop(found.insert(package.name.clone())),
             None => found.extend(packages.iter().filter(|p| names(&p.folder, file)).map(|p| p.name.clone())),
@@ -69,7 +69,7 @@ fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
     found
 }
 
-/// Whether a source of a package names a file that is outside of it, as `include_str!` does for the book.
+/// Whether a source of a package names a file outside of the package, as `include_str!` does for the book.
 fn names(folder: &Path, file: &str) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| {

@@ -1,4 +1,4 @@
-//! Starting a program at the root of the repository and turning its end into a step's.
+//! Starts programs at the root of the repository, and turns their failures into those of a step.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ pub(crate) fn cargo<S: AsRef<str>>(arguments: &[S]) -> Command {
 pub(crate) fn program(path: impl AsRef<Path>) -> Command {
     let mut command = Command::new(path.as_ref());
     command.current_dir(root()).stdin(Stdio::null());
-    // What `cargo run` tells this program about itself would make build scripts below run again.
+    // Build scripts would run again because of the variables that `cargo run` sets for this program.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -32,7 +32,7 @@ pub(crate) fn program(path: impl AsRef<Path>) -> Command {
     command
 }
 
-/// Shows a command, runs it and fails as it fails.
+/// Prints a command, runs it, and fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), Stop> {
     let shown = show(command);
     println!("$ {shown}");
@@ -43,7 +43,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Stop> {
     }
 }
 
-/// Shows a command, runs it and gives what it writes to its standard output.
+/// Prints a command, runs it, and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, Stop> {
     let shown = show(command);
     println!("$ {shown}");

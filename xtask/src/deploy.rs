@@ -1,4 +1,4 @@
-//! What is in `deploy/`, read by the programs that it is for, or checked by their schemas.
+//! Checks the files in `deploy/` with the programs that they are for, or by their schemas.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::python;
 use crate::step::Stop;
 use crate::tools::is_there;
 
-/// Checks manifests by the schemas of Kubernetes, which it has in itself.
+/// The program that checks manifests by the schemas of Kubernetes, which it contains.
 const VALIDATOR: &str = "kubernetes-validate==1.37.0";
 /// The oldest and the newest version of Kubernetes that the manifests are for.
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     if missing.is_empty() { Ok(()) } else { Err(Stop::LeftOut(format!("not here: {}", missing.join(", ")))) }
 }
 
-/// The units with a program in place of ours, which is not installed here.
+/// Checks the systemd units. Another program takes the place of ours, which is not installed here.
 fn units() -> Result<(), Stop> {
     if !is_there("systemd-analyze", &["--version"]) {
         return Err(Stop::LeftOut("systemd-analyze".to_owned()));
@@ -37,12 +37,12 @@ fn units() -> Result<(), Stop> {
     let folder = root().join("target/deploy/systemd");
     let units = copy(&root().join("deploy/systemd"), &folder)
         .map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
-    // With the system's own units behind ours.
+    // The colon at the end adds the system's own units after ours.
     let path = format!("{}:", folder.display());
     let mut verify = program("systemd-analyze");
     let verified = verify.arg("verify").args(units).env("SYSTEMD_UNIT_PATH", path).output();
     let verified = verified.map_err(|error| Stop::Failed(format!("systemd-analyze: {error}")))?;
-    // It only warns of what it does not know, and may also warn of units of this machine.
+    // systemd only warns about settings that it does not know, and may also warn about units of this machine.
     let said = String::from_utf8_lossy(&verified.stderr);
     let ours: Vec<_> = said.lines().filter(|line| line.contains("scratchbook")).collect();
     if verified.status.success() && ours.is_empty() { Ok(()) } else { Err(Stop::Failed(ours.join("; "))) }

@@ -1,5 +1,5 @@
-//! What is shipped: an archive with the command, a wheel and a source package, each made and then used as by somebody who
-//! has nothing else.
+//! Makes the shipped files: an archive with the command, a wheel and a source package. Each is then used in the way of
+//! somebody who has nothing else.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,18 +13,18 @@ use crate::release;
 use crate::step::Stop;
 use crate::tools::is_there;
 
-/// Where everything is put.
+/// The folder for the shipped files.
 const FOLDER: &str = "target/shipped";
-/// Where the archive is unpacked.
+/// The folder in which the archive is unpacked.
 const UNPACKED: &str = "target/package/unpacked";
-/// What the command has besides its default features, as the image.
+/// The features of the command besides its default ones, as in the image.
 const FEATURES: &str = "otel";
-/// What is in an archive beside the program.
+/// The files in an archive besides the program.
 const BESIDE: [&str; 4] = ["LICENSE", "README.md", "CHANGELOG.md", "deploy"];
 /// How long a program may take to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What `cargo xtask dist` is asked for.
+/// The options of `cargo xtask dist`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     /// The profile of Cargo.
@@ -48,7 +48,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads the arguments of `cargo xtask dist`; `None` if they are not understood.
+    /// Reads the arguments of `cargo xtask dist`; `None` if they are invalid.
     pub(crate) fn of(arguments: &[&str]) -> Option<Self> {
         let (mut options, mut parts) = (Self::default(), Vec::new());
         let mut rest = arguments.iter();
@@ -69,7 +69,7 @@ impl Options {
     }
 }
 
-/// Makes and tests what is shipped.
+/// Makes and tests the shipped files.
 pub(crate) fn make(options: &Options) -> Result<(), Stop> {
     package::empty(&[FOLDER, UNPACKED])?;
     fs::create_dir_all(root().join(FOLDER)).map_err(|error| Stop::Failed(format!("{FOLDER}: {error}")))?;
@@ -81,7 +81,7 @@ pub(crate) fn make(options: &Options) -> Result<(), Stop> {
                 let programs = package::installed_from(FOLDER)?;
                 use_command(&programs.join(executable()))?;
             }
-            // The step `source` builds it.
+            // The source package is tested by the step `source`.
             Part::Source => package::source_into(FOLDER)?,
         }
     }
@@ -97,7 +97,7 @@ fn archive(options: &Options) -> Result<String, Stop> {
     let Options { profile, target, .. } = options;
     let mut build = cargo(&["build", "--locked", "--bin", "scratchbook", "--profile", profile]);
     if profile == "dev" {
-        // As the tests build it, so that nothing is built again.
+        // With the arguments of the tests' build, nothing is built again.
         build.args(["--workspace", "--all-features"]);
     } else {
         build.args(["--package", "scratchbook-cli", "--features", FEATURES]);
@@ -160,7 +160,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Checksums, in the file that `sha256sum --check` reads.
+/// Writes the checksums to a file for `sha256sum --check`.
 fn sums() -> Result<(), Stop> {
     let sums = ["sha256sum", "shasum"].into_iter().find(|name| is_there(name, &["--version"]));
     let Some(sums) = sums else { return Ok(()) };
@@ -187,7 +187,7 @@ fn use_command(path: &Path) -> Result<(), Stop> {
     let command = |words: &[&str]| {
         let mut command = Command::new(path);
         command.args(words).current_dir(&folder).stdin(Stdio::null()).env_clear();
-        // A script of Python's finds its own; Windows needs its own variables.
+        // With `PATH` the script of a Python package finds its own programs; Windows needs its own variables.
         command.envs(["PATH", "SystemRoot"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command
     };
@@ -206,12 +206,12 @@ fn use_command(path: &Path) -> Result<(), Stop> {
     })
 }
 
-/// The standard output of a program that succeeds, with this input.
+/// Runs a program with this input, and returns its standard output. The program has to succeed.
 fn said(mut command: Command, input: &str) -> Result<String, Stop> {
     let failed = |error: std::io::Error| Stop::Failed(error.to_string());
     let mut started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     if let Some(mut stdin) = started.stdin.take() {
-        // A program may end without reading it.
+        // A program may end without reading its input.
         let _ = stdin.write_all(input.as_bytes());
     }
     let ended = started.wait_with_output().map_err(failed)?;
@@ -223,7 +223,7 @@ fn expect(holds: bool, what: &str, said: &str) -> Result<(), Stop> {
     if holds { Ok(()) } else { Err(Stop::Failed(format!("{what}: {said}"))) }
 }
 
-/// Starts a server, uses it by its URL, and ends it as Ctrl-C does.
+/// Starts a server, uses it by its URL, and ends it with the signal of Ctrl-C.
 fn serve(mut command: Command, used: impl FnOnce(&str) -> Result<(), Stop>) -> Result<(), Stop> {
     let failed = |error: std::io::Error| Stop::Failed(error.to_string());
     let mut server = command.stdout(Stdio::piped()).spawn().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What is checked of the Markdown files: links, and that `docs/` is a book.
+//! Checks the Markdown files: their links, and that `docs/` is a book.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,20 +12,20 @@ use crate::tools;
 const BOOK: &str = "docs/";
 const CONTENTS: &str = "docs/SUMMARY.md";
 
-/// At this length a page of the book is split.
+/// A page of the book with more lines than this has to be split.
 const MOST_LINES: usize = 400;
 
 /// Records for contributors: they may be long and may link to the sources.
 const RECORDS: [&str; 2] = ["docs/design.md", "docs/benchmarks.md"];
 
-/// Where the book's programs become tests.
+/// The file that makes tests of the book's programs.
 const TESTED: &str = "crates/scratchbook/src/lib.rs";
 
-/// Files that name numbers of `/metrics`, and the source that describes all of them.
+/// Files that name metrics of `/metrics`, and the source that describes all metrics.
 const NUMBERS: [&str; 3] = ["docs/operating/alerts.yaml", "docs/operating/grafana.json", "docs/operating/monitor.md"];
 const DESCRIBED: &str = "crates/scratchbook-cli/src/serve/telemetry/metrics.rs";
 
-/// What one file breaks, each as the rest of a line that begins with the path.
+/// The breaches of one file, each as the rest of a line that begins with the path.
 pub(crate) fn breaches(path: &str, text: &str) -> Vec<String> {
     let mut found = unknown_numbers(path, text);
     if path.ends_with(".md") || path == "llms.txt" {
@@ -46,7 +46,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_default()
 }
 
-/// What a page of the book lacks, given the book's contents and the file that tests its programs.
+/// The problems of a page of the book, given the book's contents and the file that tests its programs.
 fn not_a_page(path: &str, text: &str, contents: &str, tested: &str) -> Vec<String> {
     let mut found = Vec::new();
     let lines = text.lines().count();
@@ -139,7 +139,7 @@ fn anchor(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Numbers of `/metrics` that a document names and the server does not have.
+/// Metrics that a document names and the server does not have.
 fn unknown_numbers(path: &str, text: &str) -> Vec<String> {
     if !NUMBERS.contains(&path) {
         return Vec::new();

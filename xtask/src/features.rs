@@ -1,10 +1,10 @@
-//! Each feature of a package by itself, and the package with none: what others may ask for has to compile.
+//! Checks that a package compiles with each of its features alone and with none, since users may choose any of them.
 
 use crate::command::{cargo, run_all};
 use crate::step::Stop;
 use crate::workspace::{Package, packages};
 
-/// The step `features`. Warnings count in the package itself; what it depends on is checked, but not linted again.
+/// The step `features`. Warnings are errors in the package itself, but not in its dependencies.
 pub(crate) fn check() -> Result<(), Stop> {
     let packages = packages()?;
     let checks = packages.iter().flat_map(|package| {
@@ -18,7 +18,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     run_all(checks.collect::<Vec<_>>())
 }
 
-/// The sets of features that a package is checked with. With all of them the other steps have it.
+/// The sets of features that a package is checked with. The other steps build it with all of them.
 fn sets(package: &Package) -> Vec<String> {
     if package.features.is_empty() {
         return Vec::new();

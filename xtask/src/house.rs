@@ -8,17 +8,17 @@ use crate::documents;
 use crate::prose::idioms;
 use crate::step::Stop;
 
-/// At this length a source file is split.
+/// A source file with more lines than this has to be split.
 const MOST_LINES: usize = 800;
 
-/// What the repository should not have to carry in one file.
+/// The greatest size of a file in the repository.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What decides without looking at the world: in these folders and files none of the words below.
+/// Folders and files with pure logic, in which the words of `IMPURE` are not allowed.
 const PURE: [&str; 2] = ["crates/scratchbook-core/src/state/", "crates/scratchbook-agent/src/instruction.rs"];
 const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std::fs", "std::net", "uuid", "SystemTime"];
 
-/// Looks at every file that is tracked, or would be once added.
+/// Checks every file that is tracked, and every new one that is not ignored.
 pub(crate) fn check() -> Result<(), Stop> {
     let mut breaches = Vec::new();
     for path in tracked_files()? {
@@ -47,7 +47,7 @@ fn tracked_files() -> Result<Vec<String>, Stop> {
 
 fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
     let full = root().join(path);
-    // A file that was deleted but is still in the index has nothing to check.
+    // The file is still in the index but was deleted.
     let Ok(meta) = fs::metadata(&full) else { return Ok(()) };
     if !meta.is_file() {
         return Ok(());
@@ -67,7 +67,7 @@ fn too_big(bytes: u64) -> Option<String> {
     (bytes > MOST_BYTES).then(|| format!(" has {bytes} bytes, over {MOST_BYTES}"))
 }
 
-/// What one file's text breaks, each as the rest of a line that begins with the path.
+/// The breaches in the text of one file, each as the rest of a line that begins with the path.
 fn in_text(path: &str, text: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     let extension = Path::new(path).extension().and_then(|e| e.to_str()).unwrap_or_default();
@@ -93,26 +93,26 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
     breaches
 }
 
-/// Whether a file holds tests alone.
+/// Whether a file contains only tests.
 pub(crate) fn is_test(path: &str) -> bool {
     path.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
 
-/// What is left in a source file while it is being written. Put together, so that this file has none of them.
+/// Marks of unfinished code. They are written in parts, so that this file contains none of them.
 const MARKERS: [&str; 4] =
     [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!("), concat!("#[", "ignore")];
 
-/// How a test is marked that is not left behind, but that `cargo xtask test full` runs in its step `clusters`.
+/// The mark of long tests, which may stay: `cargo xtask test full` runs them in its step `clusters`.
 const LONG: &str = concat!("#[", "ignore = \"long: ");
 
 fn marker(line: &str) -> Option<&'static str> {
     MARKERS.into_iter().find(|marker| line.contains(marker) && !line.contains(LONG))
 }
 
-/// Folders that only somebody's machine has.
+/// Folders that exist only on one machine.
 const MACHINE_FOLDERS: [&str; 3] = ["work", "root", "home"];
 
-/// The first absolute path in a line that begins with such a folder, and not after a letter, as in a URL.
+/// The first absolute path in a line that begins with such a folder, unless it follows a letter, as in a URL.
 fn machine_path(line: &str) -> Option<String> {
     MACHINE_FOLDERS.into_iter().map(|folder| format!("/{folder}/")).find(|path| {
         line.match_indices(path.as_str())

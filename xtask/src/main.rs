@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What takes long is not left out by accident: this says what there is besides.
+/// Names the steps that this run leaves out because they take long, so that nobody overlooks them.
 fn say_what_is_for_full() {
     let short: Vec<_> = steps::test().iter().map(|step| step.name).collect();
     let full = steps::full();

@@ -1,4 +1,4 @@
-//! ADK for TypeScript and a database driver of its, for the tests that run them by node; and axe-core, which looks at pages.
+//! Installs ADK for TypeScript, one of its database drivers, and axe-core, which checks pages, for tests by node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use crate::command::{program, root, run};
 use crate::step::Stop;
 
-/// What is installed: a list of packages, and a lock with their versions and those of all that they take.
+/// The folder with the list of packages, and with the lock that has the versions of all of them and their dependencies.
 const PACKAGES: &str = "crates/scratchbook-server/tests/node";
 const LIST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
-/// What the names of the tests contain that need it.
+/// The words in the names of the tests that need the packages.
 const WORDS: [&str; 2] = ["adk_js", "axe_core"];
 /// The oldest node that the packages run on.
 const OLDEST: u32 = 20;
 
-/// The step `node`: installs the packages into the target folder, unless they are there as they should be.
+/// The step `node`: installs the packages into the target folder, unless they are there in the right versions.
 pub(crate) fn install() -> Result<(), Stop> {
     let lock = lock()?;
     if is_installed(&folder(), &lock) {
@@ -30,7 +30,7 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The words in the names of the tests that have no packages here.
+/// The words by which tests are skipped because they need packages that are missing.
 pub(crate) fn skips() -> Vec<String> {
     let is_there = lock().is_ok_and(|lock| is_installed(&folder(), &lock));
     if is_there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
@@ -45,7 +45,7 @@ fn folder() -> PathBuf {
     root().join("target/node")
 }
 
-/// Tells of a finished installation what was installed; written last.
+/// The file with the lock of a finished installation. It is written last.
 fn record(folder: &Path) -> PathBuf {
     folder.join("installed.json")
 }
@@ -54,7 +54,7 @@ fn is_installed(folder: &Path, lock: &str) -> bool {
     check_node().is_ok() && fs::read_to_string(record(folder)).is_ok_and(|installed| installed == lock)
 }
 
-/// Whether node is here, and not too old.
+/// Checks that node is installed and recent enough.
 fn check_node() -> Result<(), Stop> {
     let output = program("node").arg("--version").output();
     let output = output.map_err(|_| Stop::LeftOut("there is no node in PATH".to_owned()))?;
@@ -74,7 +74,7 @@ fn make(folder: &Path, lock: &str) -> Result<(), Stop> {
     check_node()?;
     let failed = |error: std::io::Error| Stop::Failed(format!("{}: {error}", folder.display()));
     if folder.exists() {
-        // What an older list or an interrupted run has left.
+        // An older list or an interrupted run may have left packages.
         fs::remove_dir_all(folder).map_err(failed)?;
     }
     fs::create_dir_all(folder).map_err(failed)?;
@@ -82,7 +82,7 @@ fn make(folder: &Path, lock: &str) -> Result<(), Stop> {
         fs::copy(root().join(PACKAGES).join(name), folder.join(name)).map_err(failed)?;
     }
     let mut npm = program(if cfg!(windows) { "npm.cmd" } else { "npm" });
-    // Scripts of packages are not run. Peers are what the list names: of ADK's database drivers one will do.
+    // Scripts of packages are not run. Peers have to be in the list: of ADK's database drivers, one is enough.
     npm.args(["ci", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel", "error"]);
     run(npm.current_dir(folder))?;
     fs::write(record(folder), lock).map_err(failed)

@@ -9,31 +9,31 @@ use crate::command::{cargo, program, root, run};
 use crate::step::Stop;
 use crate::{python, servers, steps};
 
-/// Where the wheel is built to, and where it is unpacked for the tests: no Python of anybody's is changed.
+/// The folders of the built wheel and of its unpacked files, so that the tests change no installed Python.
 const WHEELS: &str = "target/package/wheels";
 const SITE: &str = "target/package/site";
-/// The same of the source package.
+/// The folders of the source package, of its unpacked files and of its build.
 const SOURCE: &str = "target/package/source";
 const FROM_SOURCE: &str = "target/package/from-source";
 const BUILD: &str = "target/package/build";
-/// What shows that an installed package works.
+/// A program that fails if an installed package does not work.
 const USED: &str = "from scratchbook import *; wait(SessionService('memory:').open())";
-/// The profile of what is shipped.
+/// The profile of Cargo for shipped files.
 pub(crate) const SHIPPED: &str = "dist";
-/// Where the wheel for others is installed, and zig, which builds it for older systems.
+/// The environment in which the wheel for others is installed, and zig, which builds it for older systems.
 const FROM_SHIPPED: &str = "target/package/from-shipped";
 const ZIG: &str = "target/tools/ziglang-0.13.0";
 const ZIG_PACKAGE: &str = "ziglang==0.13.0";
-/// The oldest systems that it is for.
+/// The oldest systems that the shipped wheel runs on.
 const SYSTEMS: &str = "manylinux_2_28";
-/// The oldest google-adk that the package is for, and others whose databases it reads.
+/// The oldest google-adk that the package supports, and others whose databases it can import.
 const OLDEST: &str = "2.0.0";
 const OLDER: [&str; 3] = ["2.1.0", "1.39.1", "1.28.0"];
 /// The environment variable with the path of a checkout of google-adk's repository.
 const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
 
-/// The step `package`: the package's tests on the library that the build of all has made, so that nothing is built again
-/// for them with fewer features.
+/// The step `package`: the package's tests on the library that the build of the workspace has made, so that it is not
+/// built again with fewer features.
 pub(crate) fn test() -> Result<(), Stop> {
     python::install()?;
     for words in [["format", "--check"], ["check", "--quiet"]] {
@@ -45,7 +45,7 @@ pub(crate) fn test() -> Result<(), Stop> {
     tests()
 }
 
-/// The step `wheel`: the same tests on a wheel, as maturin builds it.
+/// The step `wheel`: the same tests on a wheel that maturin has built.
 pub(crate) fn wheel_test() -> Result<(), Stop> {
     python::install()?;
     install("dev")?;
@@ -53,7 +53,7 @@ pub(crate) fn wheel_test() -> Result<(), Stop> {
 }
 
 fn tests() -> Result<(), Stop> {
-    // Without a server its tests are skipped, and the step says so at its end.
+    // Tests that need a server are skipped if it is missing. The step reports this at its end.
     let installed = servers::install();
     let mut tests = with_servers()?;
     tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
@@ -81,7 +81,7 @@ fn place() -> Result<(), Stop> {
     let library = steps::built(&[]).join(format!("{DLL_PREFIX}_scratchbook{DLL_SUFFIX}"));
     let module = if cfg!(windows) { "_scratchbook.pyd" } else { "_scratchbook.abi3.so" };
     fs::copy(&library, package.join(module)).map_err(|error| failed(&library, &error))?;
-    // What an installed package says of itself.
+    // The metadata of an installed package.
     let mut metadata = program(python::interpreter());
     metadata.args(["-m", "maturin", "pep517", "write-dist-info", "--metadata-directory"]).arg(site());
     run(metadata.arg("--interpreter").arg(python::interpreter()).current_dir(root().join("bindings/python")))
@@ -119,22 +119,22 @@ pub(crate) fn beside_old() -> Result<(), Stop> {
     installed
 }
 
-/// What an older google-adk has stored is brought over by that google-adk, in whose Python this is.
+/// Tests the import of an older google-adk's databases, in the Python that has this google-adk.
 fn import_by(mut tests: Command) -> Result<(), Stop> {
     tests.args(["-m", "pytest", "--quiet", "bindings/python/tests/test_import.py"]).env("PYTHONPATH", site());
     run(&mut tests)
 }
 
-/// The source package, from which pip builds where there is no wheel: it has to have all that it takes.
+/// The step `source`: builds from the source package as pip does if there is no wheel, so nothing may be missing in it.
 pub(crate) fn source() -> Result<(), Stop> {
     python::install()?;
     empty(&[SOURCE, FROM_SOURCE, BUILD])?;
     source_into(SOURCE)?;
     let mut build = pip_into(FROM_SOURCE, SOURCE);
     build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir"]);
-    // From nothing: its files are so old that Cargo would take what it has built of others for built of them.
+    // Files of the package are old, so Cargo would take earlier builds of other sources for current ones.
     build.env("CARGO_TARGET_DIR", root().join(BUILD)).env("MATURIN_PEP517_ARGS", "--profile dev");
-    // Where pip looks for maturin.
+    // pip looks for maturin in `PATH`.
     let found = env::var_os("PATH").unwrap_or_default();
     let path = python::interpreter().parent().map(Path::to_owned).into_iter().chain(env::split_paths(&found));
     build.env("PATH", env::join_paths(path).map_err(|error| Stop::Failed(error.to_string()))?);
@@ -148,8 +148,8 @@ fn run_from(folder: &str) -> Result<(), Stop> {
     run(program(python::interpreter()).args(["-c", USED]).env("PYTHONPATH", root().join(folder)))
 }
 
-/// Builds the wheel for others into a folder. One of the profile that is shipped runs on older systems, and names no folder
-/// of this machine.
+/// Builds the wheel for others into a folder. With the profile for shipped files it runs on older systems, and contains
+/// no path of a folder of this machine.
 pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
     let python = python::with_maturin()?;
     let mut build = maturin(&python, &["build", "--quiet", "--locked", "--profile", profile, "--out", folder]);
@@ -165,7 +165,7 @@ pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
             run(pip.args(["--target", ZIG, ZIG_PACKAGE]))?;
         }
-        // Who loads it on such a system finds all that it needs: maturin looks, and fails otherwise.
+        // maturin checks that the wheel needs nothing that such a system may lack, and fails otherwise.
         build.args(["--zig", "--compatibility", SYSTEMS, "--auditwheel", "check"]).env("CARGO_ZIGBUILD_ZIG_PATH", zig);
     }
     run(&mut build)?;
@@ -183,19 +183,19 @@ pub(crate) fn source_into(folder: &str) -> Result<(), Stop> {
     run(&mut maturin(&python::with_maturin()?, &["sdist", "--out", folder]))
 }
 
-/// Installs the wheel of a folder into a new environment, which has nothing else, and returns its programs' folder.
+/// Installs the wheel of a folder into a new, empty environment, and returns the folder of its programs.
 pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
     let python = python::bare(&root().join(FROM_SHIPPED))?;
     let mut pip = program(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
-    // Without google-adk, there is no name that needs it.
+    // Without google-adk, names that need it do not exist.
     let used = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
     run(program(&python).args(["-c", used]))?;
     Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
-/// The folders of this machine that a compiler may write into what it makes, each with what it is to write instead.
+/// Folders of this machine whose paths a compiler may write into its output, each with its replacement.
 pub(crate) fn private_folders() -> Vec<(String, &'static str)> {
     let home = env::var("HOME").unwrap_or_default();
     let or_home = |name: &str, folder: &str| env::var(name).unwrap_or_else(|_| format!("{home}/{folder}"));
@@ -212,14 +212,14 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-/// The package beside google-adk's services.
+/// Compares the package with google-adk's services in benchmarks.
 pub(crate) fn bench() -> Result<(), Stop> {
     python::install()?;
     install("release")?;
     run(&mut of_package(&["bindings/python/benches/beside_adk.py"]))
 }
 
-/// google-adk's own tests on the package, which are in its repository alone.
+/// Runs google-adk's own tests on the package. They are only in google-adk's repository.
 pub(crate) fn suites() -> Result<(), Stop> {
     let checkout = env::var_os(CHECKOUT).filter(|path| !path.is_empty());
     let checkout = checkout.ok_or_else(|| {
@@ -234,7 +234,7 @@ pub(crate) fn suites() -> Result<(), Stop> {
     installed
 }
 
-/// Builds a wheel without the command, whose tests are the Rust command's and the step `dist`, and unpacks it.
+/// Builds and unpacks a wheel without the command, which the Rust tests and the step `dist` cover.
 fn install(profile: &str) -> Result<(), Stop> {
     empty(&[WHEELS, SITE])?;
     let words = ["build", "--quiet", "--locked", "--no-default-features", "--profile", profile, "--out", WHEELS];
@@ -249,7 +249,7 @@ fn maturin(python: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Unpacks the package into a folder, from what lies in another.
+/// Unpacks the package into a folder, from a wheel or source package in another folder.
 fn pip_into(folder: &str, from: &str) -> Command {
     let mut command = program(python::interpreter());
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
@@ -257,7 +257,7 @@ fn pip_into(folder: &str, from: &str) -> Command {
     command
 }
 
-/// Removes what an earlier run has left.
+/// Removes the folders of an earlier run.
 pub(crate) fn empty(folders: &[&str]) -> Result<(), Stop> {
     for folder in folders {
         let path = root().join(folder);
@@ -268,8 +268,8 @@ pub(crate) fn empty(folders: &[&str]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What runs a command with the addresses of servers. Built as a part of the whole, it takes nothing that the tests have
-/// not built; `cargo run` would build `ring` and others again with fewer features.
+/// The program that runs a command with the addresses of servers. It is built with the features of the workspace, as
+/// the tests are; `cargo run` would build `ring` and others again with fewer features.
 fn with_servers() -> Result<Command, Stop> {
     run(&mut cargo(&["build", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "with-servers"]))?;
     Ok(program(steps::built(&[]).join("with-servers")))
@@ -279,7 +279,7 @@ fn site() -> PathBuf {
     root().join(SITE)
 }
 
-/// Python with the package in its reach.
+/// Python with the package on its path.
 fn of_package(arguments: &[&str]) -> Command {
     let mut command = program(python::interpreter());
     command.args(arguments).env("PYTHONPATH", site());

@@ -1,11 +1,11 @@
-//! Packages of the distribution that some steps need: installed where this may be done without asking anybody.
+//! Installs the distribution's packages that some steps need, on machines where this needs no password.
 
 use std::process::Command;
 
 use crate::command::{program, run};
 use crate::step::Stop;
 
-/// Sees to it that what the packages bring is there. `missing` says which packages are not, by what they bring.
+/// Installs packages if `missing` returns any. It checks for the packages' programs, and returns the packages' names.
 pub(crate) fn ensure(missing: impl Fn() -> Vec<&'static str>) -> Result<(), Stop> {
     ensure_by(missing, install)
 }
@@ -25,8 +25,8 @@ fn ensure_by(
     }
 }
 
-/// A machine that tests are run on gets what it lacks. What it has is neither upgraded nor removed: another database
-/// server in the way of ours is somebody's, and then the step is left out.
+/// Missing packages are installed, but existing ones are neither upgraded nor removed: a conflicting database server
+/// belongs to somebody, and then the step is left out.
 const INSTALL: [&str; 5] = ["install", "--yes", "--no-install-recommends", "--no-upgrade", "--no-remove"];
 
 fn install(packages: &[&str]) -> Result<(), String> {
@@ -38,10 +38,10 @@ fn install(packages: &[&str]) -> Result<(), String> {
         ));
     };
     let mut install = with(install, packages);
-    // The lists of packages may be old, or not there at all, as in an image of a container.
+    // The package lists may be old or absent, as in a container image.
     let installed = run(&mut install).or_else(|_| {
         if let Some(mut update) = apt_get(&["update"]) {
-            // What it could not fetch, the installation will say.
+            // The installation reports what the update could not fetch.
             let _ = run(&mut update);
         }
         run(&mut install)
@@ -54,14 +54,14 @@ fn with(mut command: Command, words: &[&str]) -> Command {
     command
 }
 
-/// `apt-get` as root, which asks nothing; none where we cannot be that.
+/// `apt-get` as root without questions; `None` if this process cannot be root.
 fn apt_get(arguments: &[&str]) -> Option<Command> {
     let starts = |mut command: Command| command.output().is_ok_and(|output| output.status.success());
     if !starts(with(program("apt-get"), &["--version"])) {
         return None;
     }
     let is_root = with(program("id"), &["-u"]).output().is_ok_and(|output| output.stdout.starts_with(b"0\n"));
-    // `sudo` clears the environment, so the variable is set behind it.
+    // `sudo` clears the environment, so `env` sets the variable after it.
     let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
     words.extend_from_slice(arguments);
     if is_root {

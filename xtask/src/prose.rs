@@ -1,15 +1,15 @@
-//! Idioms that an engineer has to read twice, refused in comments, docstrings and Markdown.
+//! Finds idioms that an engineer has to read twice, in comments, docstrings and Markdown.
 //!
 //! A text is read as words, so that it does not matter where its lines break. Code, strings and what stands in
 //! backticks are not read.
 
 use std::path::Path;
 
-/// A run of words that is not to be used, and what to write in its place.
+/// A run of words that is not allowed, and its replacement.
 struct Idiom {
-    /// The words in lower case; of words with `|` between them any will do.
+    /// The words in lower case. A word with `|` stands for any one of its parts.
     words: &'static [&'static str],
-    /// Before and after these words it means something else.
+    /// The run is allowed after and before these words, where it has another meaning.
     but_after: &'static [&'static str],
     but_before: &'static [&'static str],
     better: &'static str,
@@ -62,7 +62,7 @@ impl Idiom {
     }
 }
 
-/// Numbered lines as numbered words in lower case. The end of a sentence is a word of its own, so that none goes over it.
+/// Splits numbered lines into numbered words in lower case. Punctuation is an empty word, so no run crosses it.
 fn words(lines: &[(usize, String)]) -> Vec<(usize, String)> {
     let mut words = Vec::new();
     let mut before = 0;
@@ -88,7 +88,7 @@ fn words(lines: &[(usize, String)]) -> Vec<(usize, String)> {
     words
 }
 
-/// The numbered lines of a file that somebody reads as text: without code and without what stands in backticks.
+/// The numbered lines of prose in a file, without code and without the text in backticks.
 fn prose(path: &str, text: &str) -> Vec<(usize, String)> {
     let extension = Path::new(path).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let mut in_fence = false;
@@ -115,16 +115,16 @@ fn prose(path: &str, text: &str) -> Vec<(usize, String)> {
     lines.collect()
 }
 
-/// What stands behind the mark of a comment, at the beginning of a line or behind code.
+/// The text of a comment, which begins its line or follows code.
 fn after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     line.trim_start().strip_prefix(mark).or_else(|| {
         let (code, rest) = line.split_once(&format!(" {mark} "))?;
-        // Not in a string.
+        // The mark is a comment, and not part of a string.
         (code.matches('"').count() % 2 == 0).then_some(rest)
     })
 }
 
-/// Every second part between backticks is code.
+/// Removes code: every second part between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" code ")
 }

@@ -1,5 +1,5 @@
-//! A Python for the tests that need one: those that compare with what google-adk does, those by schemathesis and by a
-//! client that was generated, and those of the Python package.
+//! Installs a Python for the tests that need one: comparisons with google-adk, tests with schemathesis and with a
+//! generated client, and the tests of the Python package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use std::process::Command;
 use crate::command::{program, root, run};
 use crate::step::Stop;
 
-/// What is installed, in which versions.
+/// The packages to install, with their versions.
 const REQUIREMENTS: &str = "crates/scratchbook-cli/tests/google_adk/requirements.txt";
-/// The environment variable with the path of a Python of the user's, in which they are installed.
+/// The environment variable with the path of the user's own Python, in which the packages are installed.
 const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
-/// What the names of the tests contain that need it.
+/// The words in the names of the tests that need Python.
 const WORDS: [&str; 3] = ["google_adk", "schemathesis", "generated_client"];
 
-/// What the tests of `import_adk` take beside an older google-adk.
+/// The packages that the tests of `import_adk` need besides an older google-adk.
 const BESIDE_OLD: &str =
     "sqlalchemy[asyncio]==2.1.9\naiosqlite==0.22.1\nasyncpg==0.32.0\npytest==9.2.0\npytest-asyncio==1.5.0\n";
 
-/// A Python with an older version of google-adk, in an environment of its own; made if it is not there.
+/// A Python with an older version of google-adk in its own environment, which is made if it does not exist.
 pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-google-adk-{version}"));
     let requirements = format!("google-adk=={version}\n{BESIDE_OLD}");
@@ -32,7 +32,7 @@ pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     Ok(interpreter_in(&folder))
 }
 
-/// A Python with one package of pip's index, in an environment of its own; made if it is not there.
+/// A Python with one package from PyPI in its own environment, which is made if it does not exist.
 pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-{}", package.replace("==", "-")));
     if !is_installed(&folder, package) {
@@ -44,20 +44,20 @@ pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
     Ok(interpreter_in(&folder))
 }
 
-/// A Python with maturin alone, in the version that the tests have.
+/// A Python with only maturin, in the version that the tests use.
 pub(crate) fn with_maturin() -> Result<PathBuf, Stop> {
     let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
     let maturin = requirements.lines().find(|line| line.starts_with("maturin=="));
     with_package(maturin.ok_or_else(|| Stop::Failed(format!("{REQUIREMENTS} has no maturin")))?)
 }
 
-/// A new environment without any package, in place of an older one.
+/// Makes a new environment without packages. It replaces an existing one.
 pub(crate) fn bare(folder: &Path) -> Result<PathBuf, Stop> {
     make(folder, "")?;
     Ok(interpreter_in(folder))
 }
 
-/// The step `python`: makes a virtual environment in the target folder, unless it is there as it should be.
+/// The step `python`: makes a virtual environment in the target folder, unless it is there with the right packages.
 pub(crate) fn install() -> Result<(), Stop> {
     if of_environment() {
         return Ok(());
@@ -77,14 +77,14 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The words in the names of the tests that have no Python here.
+/// The words by which tests are skipped because Python is missing.
 pub(crate) fn skips() -> Vec<String> {
     let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
     let there = of_environment() || is_installed(&folder(), &requirements);
     if there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
 }
 
-/// The Python in which they are installed: the user's, or that of the environment.
+/// The Python with the packages: the user's, or that of the environment.
 pub(crate) fn interpreter() -> PathBuf {
     match std::env::var_os(VARIABLE) {
         Some(path) if !path.is_empty() => path.into(),
@@ -100,7 +100,7 @@ fn folder() -> PathBuf {
     root().join("target/python")
 }
 
-/// Tells of a finished installation what was installed; written last.
+/// The file with the requirements of a finished installation. It is written last.
 fn record(folder: &Path) -> PathBuf {
     folder.join("installed.txt")
 }
@@ -111,7 +111,7 @@ fn interpreter_in(folder: &Path) -> PathBuf {
 
 fn is_installed(folder: &Path, requirements: &str) -> bool {
     let same = fs::read_to_string(record(folder)).is_ok_and(|installed| installed == requirements);
-    // A virtual environment dies with the Python that it was made from.
+    // A virtual environment stops working when the Python that it was made from is removed.
     same && answers(&mut program(interpreter_in(folder)))
 }
 
@@ -124,7 +124,7 @@ fn make(folder: &Path, requirements: &str) -> Result<(), Stop> {
     let python = found.ok_or_else(|| Stop::LeftOut("there is no python3 in PATH".to_owned()))?;
     let failed = |error: std::io::Error| Stop::Failed(format!("{}: {error}", folder.display()));
     if folder.exists() {
-        // What an older list or an interrupted run has left.
+        // An older list or an interrupted run may have left an environment.
         fs::remove_dir_all(folder).map_err(failed)?;
     }
     run(program(python).args(["-m", "venv"]).arg(folder))?;

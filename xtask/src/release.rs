@@ -1,4 +1,4 @@
-//! What has to agree before a release: the version in all files that name it, the changelog and the tag.
+//! Checks what has to agree before a release: the version in all files that name it, the changelog and the tag.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ const VERSION_IN: [(&str, &str); 2] = [
 ];
 const RUST_IN: [(&str, &str); 1] = [("deploy/Dockerfile", "FROM rust:")];
 
-/// Checks that they agree. With a tag of a version on this commit, everything has to be ready for its release.
+/// Checks the versions and the changelog. If this commit has the tag of a version, it must be ready for its release.
 pub(crate) fn check() -> Result<(), Stop> {
     let manifest = read("Cargo.toml")?;
     let version = version()?;
@@ -50,19 +50,19 @@ fn tag() -> Option<String> {
     tags.lines().find(|tag| tag.starts_with('v')).map(str::to_owned)
 }
 
-/// The text behind a name and before the next quote.
+/// The text after a name, up to the next quote.
 fn value(text: &str, before: &str) -> Option<String> {
     Some(text.split_once(before)?.1.split('"').next()?.to_owned())
 }
 
-/// The crates of the workspace depend on each other in this version.
+/// Checks that the crates of the workspace depend on each other in this version.
 fn own_versions(manifest: &str, version: &str) -> Vec<String> {
     let own = manifest.lines().filter(|line| line.starts_with("scratchbook") && line.contains("path = "));
     let differ = own.filter(|line| value(line, "version = \"").is_some_and(|found| found != version));
     differ.map(|line| format!("Cargo.toml: the version is {version}, but: {line}")).collect()
 }
 
-/// Every place that names a version names this one.
+/// Checks that every place that names a version names this one.
 fn named_in(text: &str, before: &str, wanted: &str) -> Vec<String> {
     let found: Vec<_> = text.split(before).skip(1).map(|rest| rest.lines().next().unwrap_or_default()).collect();
     if found.is_empty() {
@@ -76,7 +76,7 @@ fn named_in(text: &str, before: &str, wanted: &str) -> Vec<String> {
     differ.map(|rest| format!("'{before}{rest}' is not {wanted}")).collect()
 }
 
-/// The changelog begins with what is unreleased; for a release, the version's own part is the first that has lines.
+/// Checks that the changelog begins with unreleased changes; for a release, the version's part is the first with lines.
 fn in_changelog(text: &str, version: &str, tag: Option<&str>) -> Vec<String> {
     let mut parts = text.split("\n## ").skip(1);
     let first = parts.next().unwrap_or_default();

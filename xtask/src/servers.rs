@@ -1,4 +1,4 @@
-//! The database servers that the tests start, and which tests have to be left out without them.
+//! Installs the database servers that the tests start, and names the tests to skip if a server is missing.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use crate::command::{cargo, run};
 use crate::packages;
 use crate::step::Stop;
 
-/// A server, by the word that the names of its tests contain.
+/// A server. `word` is in the names of the tests that need it.
 struct Server {
     word: &'static str,
     package: &'static str,
     programs: &'static [&'static str],
-    /// The environment variable that names a server of the user's.
+    /// The environment variable with the address of a server that the user provides.
     variable: &'static str,
 }
 
@@ -35,7 +35,7 @@ impl Server {
         self.programs.iter().all(|program| is_there(program))
     }
 
-    /// Which tests cannot be run: with a server of the user's, those that start and kill one of their own.
+    /// The tests to skip. If only a server of the user's is named, these are the tests that start and kill their own.
     fn skips(&self, installed: bool, named: bool) -> Option<String> {
         match (installed, named) {
             (true, _) => None,
@@ -57,13 +57,13 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The words in the names of the tests that have no server here.
+/// The words by which tests are skipped because their server is missing.
 pub(crate) fn skips() -> Vec<String> {
     let named = |server: &Server| std::env::var(server.variable).is_ok_and(|uri| !uri.is_empty());
     SERVERS.iter().filter_map(|server| server.skips(server.is_installed(), named(server))).collect()
 }
 
-/// The step `clusters`: every test that is marked as long, with the processor to itself.
+/// The step `clusters`: runs every test that is marked as long, one at a time.
 pub(crate) fn clusters() -> Result<(), Stop> {
     install()?;
     let galera = ["/usr/lib/galera", "/usr/lib64/galera-4", "/usr/lib"];
@@ -73,11 +73,11 @@ pub(crate) fn clusters() -> Result<(), Stop> {
         needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
     })?;
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
-    // With what they count.
+    // `--show-output` prints what the tests measure.
     run(command.args(["--", "--ignored", "--test-threads=1", "--show-output"]))
 }
 
-/// Whether a program is in `PATH`, or where packages put servers.
+/// Whether a program is in `PATH`, or in a folder where packages install servers.
 pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);

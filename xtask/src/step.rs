@@ -1,36 +1,36 @@
-//! Running named steps in order, all of them whatever happens, and saying at the end how each went.
+//! Runs named steps in order, all of them even if some fail, and reports the result of each at the end.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What a step checks.
+/// The function of a step.
 pub(crate) type Check = Box<dyn FnOnce() -> Result<(), Stop> + Send>;
 
-/// One check, by name.
+/// A named check.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     run: Run,
 }
 
-/// What a step does.
+/// How a step runs.
 enum Run {
-    /// One thing; the next step begins after it.
+    /// The step runs alone; the next step begins after it.
     Wholly(Check),
-    /// A preparation, and then a check that waits more than it computes: the next steps run beside it.
+    /// After a preparation, the step runs beside the next steps, since it waits more than it computes.
     Beside(Box<dyn FnOnce() -> Result<Check, Stop>>),
-    /// One thing, after all that runs beside other steps has ended.
+    /// The step runs after all steps that run beside others have ended.
     AfterOthers(Check),
 }
 
 /// Why a step did not pass.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stop {
-    /// What it checks is not so.
+    /// The check failed, for this reason.
     Failed(String),
-    /// It could not be run here; nothing is known about what it checks.
+    /// The check could not be run here, for this reason, so its result is unknown.
     LeftOut(String),
 }
 
@@ -43,7 +43,7 @@ impl Step {
         Self { name, what, run: Run::Wholly(Box::new(run)) }
     }
 
-    /// A step whose preparation returns what then runs beside the steps after it.
+    /// A step whose preparation returns a check, which then runs beside the next steps.
     pub(crate) fn beside(
         name: &'static str,
         what: &'static str,
@@ -52,7 +52,7 @@ impl Step {
         Self { name, what, run: Run::Beside(Box::new(prepare)) }
     }
 
-    /// The same step, while the next steps run.
+    /// Lets the step run beside the next ones.
     pub(crate) fn beside_others(self) -> Self {
         match self.run {
             Run::Wholly(check) => Self { run: Run::Beside(Box::new(|| Ok(check))), ..self },
@@ -60,7 +60,7 @@ impl Step {
         }
     }
 
-    /// The same step, once all that runs beside others has ended.
+    /// Lets the step run only after all steps that run beside others have ended.
     pub(crate) fn after_others(self) -> Self {
         match self.run {
             Run::Wholly(check) => Self { run: Run::AfterOthers(check), ..self },
@@ -69,14 +69,14 @@ impl Step {
     }
 }
 
-/// What a step came to, and how long it took.
+/// The result of a step, and how long it took.
 struct Done {
     name: &'static str,
     result: Result<(), Stop>,
     time: Duration,
 }
 
-/// Runs every step and reports. Where `CI=true`, a step left out is a failure too.
+/// Runs every step and reports. With `CI=true`, a step that was left out is a failure too.
 pub(crate) fn run(steps: Vec<Step>) -> ExitCode {
     let started = Instant::now();
     let done = run_all(steps);

@@ -1,4 +1,4 @@
-//! What is checked, in order: cheap steps first.
+//! The steps of the test command, in order: cheap ones first.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) fn test() -> Vec<Step> {
     steps.extend([servers, python.beside_others(), node.beside_others()]);
     steps.extend([
         Step::new("clippy", "no warning, with all features", || clippy(&Scope::All)),
-        // What is installed beside it has to be there for the tests.
+        // This step waits for those that run beside others, so that everything is installed before the tests.
         browser.after_others(),
     ]);
     // The tests wait more than they compute, so the steps after them run meanwhile.
@@ -45,7 +45,7 @@ pub(crate) fn test() -> Vec<Step> {
     steps
 }
 
-/// What the tests take beside a toolchain.
+/// The steps that install what the tests need besides a toolchain.
 fn needed() -> [Step; 4] {
     [
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
@@ -77,7 +77,7 @@ pub(crate) fn parts() -> Vec<Step> {
 const SERVER: &str = "scratchbook-server";
 const COMMAND: &str = "scratchbook-cli";
 
-/// What is to be seen of a change: the packages that it is in, and those that depend on them.
+/// The steps for a change, in the packages with changed files and all that depend on them.
 pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     let changed = Changed::find()?;
     let packages: Vec<&str> = changed.packages.iter().map(String::as_str).collect();
@@ -100,7 +100,7 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     Ok(steps)
 }
 
-/// The same, and what takes long.
+/// The steps of the test command, and those that take long.
 pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
@@ -147,7 +147,7 @@ pub(crate) fn full() -> Vec<Step> {
     steps
 }
 
-/// The terminal of README: the test that compares it writes it.
+/// Draws the pictures of README and the guide, by the tests that compare them.
 pub(crate) fn picture() -> Step {
     Step::new(
         "picture",
@@ -165,7 +165,7 @@ pub(crate) fn picture() -> Step {
     )
 }
 
-/// The server beside google-adk's, by HTTP.
+/// Compares the server with google-adk's by HTTP in benchmarks.
 pub(crate) fn serve_bench() -> Step {
     Step::new("serve", "the server beside adk api_server: requests per second, and how long a start takes", || {
         packages::ensure(|| tools::wrk().into_iter().collect())?;
@@ -175,16 +175,16 @@ pub(crate) fn serve_bench() -> Step {
     })
 }
 
-/// The Python package beside google-adk's services.
+/// Compares the Python package with google-adk's services in benchmarks.
 pub(crate) fn package_bench() -> Step {
     Step::new("beside-adk", "the Python package beside google-adk's session services", package::bench)
 }
 
-/// The ratio benches.
+/// Runs the benches that check ratios.
 pub(crate) fn bench(arguments: &[&str]) -> Step {
     let mut words = vec!["bench".to_owned(), "-p".to_owned(), "scratchbook-benches".to_owned()];
     if arguments.is_empty() {
-        // All but the server's, which takes more than a build.
+        // The server's benches are not among them, because they take more than a build.
         let benches = ["ratios", "turns", "capacity", "instructions", "history", "paths"];
         words.extend(benches.iter().flat_map(|bench| ["--bench", bench]).map(str::to_owned));
     }
@@ -203,13 +203,13 @@ fn clippy(scope: &Scope) -> Result<(), Stop> {
     run(command.args(scope.built()).args(["--", "-D", "warnings"]))
 }
 
-/// The libraries alone: the binary of the CLI bears the library's name and would take its place.
+/// Builds the documentation of the libraries only: that of the binary has the same name and would replace it.
 fn docs() -> Result<(), Stop> {
     let mut command = cargo(&["doc", "--workspace", "--lib", "--all-features", "--no-deps"]);
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Runs what one build with the features of the tests has made, so that nothing is built twice.
+/// Runs the examples from one build with the features of the tests, so that nothing is built twice.
 fn examples(profile: &[&str]) -> Result<(), Stop> {
     let packages = workspace::packages()?;
     let names: Vec<_> = packages.iter().flat_map(|package| &package.examples).collect();
@@ -220,19 +220,19 @@ fn examples(profile: &[&str]) -> Result<(), Stop> {
     run_all(names.iter().map(|name| program(built(profile).join("examples").join(name))))
 }
 
-/// Every example and program of the workspace.
+/// Builds every example and program of the workspace.
 fn build(profile: &[&str]) -> Result<(), Stop> {
     let mut command = cargo(&["build", "--locked", "--workspace", "--all-features", "--examples", "--bins"]);
     run(command.args(profile))
 }
 
-/// Where a build puts what it makes.
+/// The folder in which a build puts its programs.
 pub(crate) fn built(profile: &[&str]) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join(if profile.is_empty() { "debug" } else { "release" })
 }
 
-/// The names of the fuzz targets in a folder. None at all is a failure.
+/// The names of the fuzz targets in a folder. It is a failure if there are none.
 fn targets_in(folder: &Path) -> Result<Vec<String>, Stop> {
     let failed = |error| Stop::Failed(format!("{}: {error}", folder.display()));
     let mut names = Vec::new();
@@ -255,7 +255,7 @@ fn tests(scope: &Scope) -> Result<(), Stop> {
     Tests::build(scope, missing())?.run()
 }
 
-/// Builds the tests; what it returns runs those that are not timed.
+/// Builds the tests, and returns a check that runs all but the timed ones.
 fn tests_beside(scope: &Scope) -> Result<Check, Stop> {
     let tests = Tests::build(scope, missing())?;
     Ok(Box::new(move || tests.run_together()))
@@ -271,13 +271,13 @@ fn long_tests() -> Result<(), Stop> {
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 
-/// The words in the names of the tests whose server, Python, node or browser is not here; the steps `servers`,
-/// `python`, `node` and `browser` have said so.
+/// The words by which tests are skipped because their server, Python, node or browser is missing. The steps `servers`,
+/// `python`, `node` and `browser` have reported this.
 fn missing() -> Vec<String> {
     servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect()
 }
 
-/// Leaves those tests out, so that the others are run.
+/// Skips the tests that need something missing.
 fn without_missing(mut command: Command) -> Command {
     let words = missing();
     if !words.is_empty() {
@@ -286,7 +286,7 @@ fn without_missing(mut command: Command) -> Command {
     command
 }
 
-/// Another crate of the program may turn this feature of serde_json on for all.
+/// Tests with this feature of serde_json, which another crate in a program may enable for all.
 fn arbitrary_precision() -> Result<(), Stop> {
     let features = ["--features", "serde_json/arbitrary_precision"];
     let mut command = cargo(&["test", "-p", "scratchbook", "--lib", "--tests"]);
@@ -294,7 +294,7 @@ fn arbitrary_precision() -> Result<(), Stop> {
     run(&mut without_missing(command))
 }
 
-/// Runs every fuzz target. Without a sanitizer, which needs no nightly compiler: the library has no unsafe code.
+/// Runs every fuzz target, without a sanitizer, which would need a nightly compiler: the library has no unsafe code.
 fn fuzz() -> Result<(), Stop> {
     let seconds = std::env::var("SCRATCHBOOK_FUZZ_SECONDS").unwrap_or_else(|_| "60".into());
     tools::cxx()?;
@@ -320,7 +320,7 @@ fn deny(checks: &[&str]) -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(checks))
 }
 
-/// The list of known flaws is fetched each time, so a machine without that connection has to leave this out.
+/// Checks for known flaws. Their list is fetched each time, so this is left out on a machine without a connection.
 fn advisories() -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["fetch", "db"]))
         .map_err(|_| Stop::LeftOut("the list of advisories could not be fetched".into()))?;

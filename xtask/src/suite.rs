@@ -1,7 +1,7 @@
-//! The tests: built once, then run side by side, since most of their time they wait for servers, locks and clocks.
+//! Builds the tests once and runs them side by side, since they mostly wait for servers, locks and clocks.
 //!
-//! `cargo test` runs one test program after the other, and leaves both of two cores idle for half of the time. Tests
-//! that hold an answer to a time of a second or so would then fail by chance: they run at the end, one at a time.
+//! `cargo test` runs one test program after the other, and leaves both of two cores idle for half of the time. Side by
+//! side, tests that expect an answer within about a second could fail by chance: they run at the end, one at a time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -18,21 +18,21 @@ use crate::command::{cargo, output, program, root};
 use crate::step::Stop;
 use crate::workspace::{Package, items, packages, text};
 
-/// What the names of tests contain that fail if something takes a second longer than it does on an idle machine.
+/// Words in the names of timed tests, which fail if something takes a second longer than on an idle machine.
 const TIMED: [&str; 6] =
     ["availability::", "leaving::", "mariadb::feed::", "postgres::feed::", "shutdown::", "waiting::"];
 
-/// How many test programs run at once at least; as many as there are cores otherwise.
+/// The least number of test programs that run at once; on machines with more cores, there is one for each core.
 const FEWEST_AT_ONCE: usize = 3;
 
-/// Which tests are run.
+/// The tests to run.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
-    /// Those of the whole workspace.
+    /// The tests of the whole workspace.
     All,
-    /// Those of these packages, which alone are built.
+    /// The tests of these packages; only these packages are built.
     Part(Vec<String>),
-    /// Those of these packages, built as for the whole workspace, so that nothing of it is built again for them.
+    /// The tests of these packages, with the build of the whole workspace, so that nothing is built again for them.
     Changed(BTreeSet<String>),
 }
 
@@ -45,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether the scope contains no package.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::All => false,
@@ -67,23 +67,23 @@ impl Scope {
 /// A program with tests in it.
 #[derive(Clone, Debug, PartialEq)]
 struct TestProgram {
-    /// The package and the target, for the reader and for the name of the log.
+    /// The names of the package and the target, for messages and the log's file name.
     name: String,
     package: String,
     path: PathBuf,
-    /// The folder of its package, in which Cargo runs it.
+    /// The folder of the program's package, in which Cargo would run it.
     folder: PathBuf,
     has_integration_tests: bool,
 }
 
-/// Something to run, whose output goes to a file of this name.
+/// A command to run, whose output goes to a file of this name.
 #[derive(Debug)]
 struct Job {
     name: String,
     command: Command,
 }
 
-/// The tests of a scope, built.
+/// The built tests of a scope.
 #[derive(Debug)]
 pub(crate) struct Tests {
     programs: Vec<TestProgram>,
@@ -93,7 +93,7 @@ pub(crate) struct Tests {
 }
 
 impl Tests {
-    /// Builds the tests of a scope, of which those whose names contain a word of `skip` are not run.
+    /// Builds the tests of a scope. Tests whose names contain a word of `skip` are not run.
     pub(crate) fn build(scope: &Scope, skip: Vec<String>) -> Result<Self, Stop> {
         let doc_tests = doc_tests(scope, &skip)?;
         Ok(Self { programs: build(scope)?, doc_tests, skip })
@@ -105,7 +105,7 @@ impl Tests {
         self.run_together().and(run_side_by_side(timed, 1))
     }
 
-    /// Runs the tests that do not mind the others, side by side.
+    /// Runs the tests that are not timed, side by side.
     pub(crate) fn run_together(self) -> Result<(), Stop> {
         // Integration tests first, which wait the most, then the examples in the documentation.
         let (long, short) = self.programs.split_at(self.programs.partition_point(|test| test.has_integration_tests));
@@ -116,8 +116,8 @@ impl Tests {
         run_side_by_side(jobs, cores.max(FEWEST_AT_ONCE))
     }
 
-    /// Runs the timed tests, one after the other. Each word of `TIMED` has to be in the name of one of them, since they
-    /// would run beside others otherwise.
+    /// Runs the timed tests, one after the other. Each word of `TIMED` must be in the name of one of them: a word that
+    /// fits none would let its tests run beside others.
     pub(crate) fn run_timed(&self) -> Result<(), Stop> {
         let (names, jobs): (Vec<_>, Vec<_>) = self.timed()?.into_iter().unzip();
         check_words(&names.concat())?;
@@ -143,14 +143,14 @@ fn build(scope: &Scope) -> Result<Vec<TestProgram>, Stop> {
     let mut programs = programs_in(&output(&mut command)?);
     programs.retain(|program| scope.names(&program.package));
     programs.sort_by_cached_key(|program| {
-        // The larger a program is, the longer it runs: the largest has to begin first, or everybody waits for it alone.
+        // Larger programs run longer. The largest one begins first, so that it does not run alone at the end.
         let bytes = fs::metadata(&program.path).map_or(0, |file| file.len());
         (!program.has_integration_tests, Reverse(bytes))
     });
     Ok(programs)
 }
 
-/// The test programs that Cargo says it has built, by its messages.
+/// The test programs that Cargo has built, from its messages.
 fn programs_in(messages: &str) -> Vec<TestProgram> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
     messages.filter_map(|message: Value| test_program(&message)).collect()
@@ -162,7 +162,7 @@ fn test_program(message: &Value) -> Option<TestProgram> {
     }
     let path = PathBuf::from(message["executable"].as_str()?);
     let manifest = PathBuf::from(text(&message["manifest_path"]));
-    // `path+file:///folder#name@version`, without the name if the folder has it.
+    // The id is `path+file:///folder#name@version`, without the name if the folder has the same.
     let id = text(&message["package_id"]);
     let (before, after) = id.rsplit_once('#').unwrap_or(("", &id));
     let package = after.split_once('@').map_or_else(|| before.rsplit('/').next().unwrap_or(before), |(name, _)| name);
@@ -196,13 +196,13 @@ fn timed(test: &TestProgram, skip: &[String]) -> Job {
     Job { name: format!("{} timed", test.name), command }
 }
 
-/// The tests of a program that run alone.
+/// The timed tests of a program.
 fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
     let listed = output(start(test).args(TIMED).args(["--list", "--format", "terse"]))?;
     Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// A word that is in no name any more would let its tests run beside others.
+/// Checks that each word is in the name of a timed test: otherwise its tests would run beside others.
 fn check_words(timed: &[String]) -> Result<(), Stop> {
     let is_used = |word: &&str| timed.iter().any(|test| test.contains(*word));
     match TIMED.iter().find(|word| !is_used(word)) {
@@ -211,8 +211,8 @@ fn check_words(timed: &[String]) -> Result<(), Stop> {
     }
 }
 
-/// The examples in the documentation; none if there is no library. Those of a change are chosen by name, which begins
-/// with the folder: with fewer packages Cargo would build some dependencies again with other features.
+/// The examples in the documentation; `None` if there is no library. Those of a change are selected by name, which
+/// begins with the folder: with fewer packages Cargo would build some dependencies again with other features.
 fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     let mut libraries = packages()?;
     libraries.retain(|package| package.is_library && scope.names(&package.name));
@@ -233,7 +233,7 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     Ok(Some(Job { name: "doc tests".to_owned(), command }))
 }
 
-/// Runs that number at once, says how each went, and shows the output of those that failed, which the error names.
+/// Runs this many jobs at once, reports each result, and prints the output of failed ones, which the error names.
 fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<(), Stop> {
     let folder = root().join("target/tests");
     fs::create_dir_all(&folder).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
@@ -272,7 +272,7 @@ fn run_job(mut job: Job, folder: &Path) -> Result<(), String> {
     Err(format!("{}: {status}", job.name))
 }
 
-/// What the results of a log come to.
+/// The sums of the results in a log.
 #[derive(Debug, Default, PartialEq)]
 struct Counts {
     passed: usize,

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run};
 use crate::step::Stop;
 
-/// Sees to it that `cargo NAME` is there, a part of the toolchain called `component`.
+/// Installs `cargo NAME`, which is the component `component` of the toolchain, unless it is there.
 pub(crate) fn component(name: &str, component: &str) -> Result<(), Stop> {
     if answers(cargo(&[name])) {
         return Ok(());
@@ -17,7 +17,7 @@ pub(crate) fn component(name: &str, component: &str) -> Result<(), Stop> {
         .map_err(|_| Stop::LeftOut(format!("this toolchain has no {component}; install it")))
 }
 
-/// Sees to it that there is a C++ compiler, which libFuzzer is built with.
+/// Installs a C++ compiler, with which libFuzzer is built, unless there is one.
 pub(crate) fn cxx() -> Result<(), Stop> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     if answers(program(&compiler)) {
@@ -26,13 +26,13 @@ pub(crate) fn cxx() -> Result<(), Stop> {
     Err(Stop::LeftOut(format!("no C++ compiler '{compiler}'; on Debian it is in the package g++")))
 }
 
-/// The package of wrk, which loads servers, where it is not here.
+/// The package of wrk, a load generator, if it is not installed.
 pub(crate) fn wrk() -> Option<&'static str> {
-    // It tells its version with its usage, and fails.
+    // wrk prints its version with its usage and fails, so only an error of starting it counts.
     program("wrk").arg("--version").output().err().map(|_| "wrk")
 }
 
-/// Whether a program answers to these words.
+/// Whether a program succeeds with these arguments.
 pub(crate) fn is_there(name: &str, words: &[&str]) -> bool {
     program(name).args(words).output().is_ok_and(|output| output.status.success())
 }
@@ -52,14 +52,14 @@ pub(crate) const MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4" };
 pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 
 impl Tool {
-    /// Where the program is; installed first where it is missing.
+    /// The path of the program, which is installed first if it is missing.
     pub(crate) fn path(&self) -> Result<PathBuf, Stop> {
         if let Some(found) = self.found() {
             return Ok(found);
         }
         let into = root().join("target/tools");
         let into = into.to_string_lossy();
-        // Unoptimized: it runs a few times, and a machine that starts cold has to build it first.
+        // The build is unoptimized: the program runs only a few times, and a new machine has to build it first.
         let install = ["install", "--locked", "--debug", "--root", &into, self.name, "--version", self.version];
         run(&mut cargo(&install)).map_err(|stop| match stop {
             Stop::Failed(why) => Stop::LeftOut(format!("{} could not be installed: {why}", self.name)),

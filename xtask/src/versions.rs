@@ -1,4 +1,4 @@
-//! An older build of the command beside this one, on one database.
+//! Runs an older build of the command beside this one, on one database.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use crate::command::{cargo, output, program, root, run};
 use crate::servers;
 use crate::step::Stop;
 
-/// The commit of the older build, unless the environment names another or there is a tag: the first one whose tables are
-/// today's. Change it to the first one after each migration.
+/// The commit of the older build, if the environment names none and there is no tag. It is the first commit with
+/// today's tables, and has to be changed after each migration.
 const FIRST: &str = "ad4562c2f6aad5ed896e4398cbae30bffc1504fc";
 const COMMIT: &str = "SCRATCHBOOK_OLD_COMMIT";
 /// The binary of the older build, for the tests.
@@ -37,13 +37,13 @@ fn old_commit() -> String {
     named.or_else(newest).unwrap_or_else(|| FIRST.to_owned())
 }
 
-/// Builds the command of a commit in a work tree of its own.
+/// Builds the command of a commit in its own work tree.
 fn build(commit: &str) -> Result<PathBuf, Stop> {
     let known = program("git").args(["cat-file", "-e", &format!("{commit}^{{commit}}")]).output();
     if !known.is_ok_and(|known| known.status.success()) {
         return Err(Stop::LeftOut(format!("this clone has no commit {commit}; fetch the whole history")));
     }
-    // What an interrupted run has left, also if the folder is gone.
+    // An interrupted run may have left a work tree, possibly without its folder.
     run(program("git").args(["worktree", "prune"]))?;
     if root().join(TREE).is_dir() {
         run(program("git").args(["-C", TREE, "checkout", "--quiet", "--force", "--detach", commit]))?;

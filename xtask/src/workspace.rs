@@ -22,18 +22,18 @@ pub(crate) struct Package {
     pub(crate) is_library: bool,
     /// Whether it has a library that programs in other languages load.
     is_loaded: bool,
-    /// The packages it depends on, also for its build and its tests.
+    /// The packages on which it depends, also for its build and its tests.
     dependencies: Vec<String>,
 }
 
 impl Package {
-    /// What is built of it, as an argument of Cargo.
+    /// The target to build, as an argument of Cargo.
     pub(crate) fn target(&self) -> &'static str {
         if self.is_library || self.is_loaded { "--lib" } else { "--bins" }
     }
 }
 
-/// Every package of the workspace, in the order of Cargo.
+/// All packages of the workspace, in Cargo's order.
 pub(crate) fn packages() -> Result<Vec<Package>, Stop> {
     let text = output(&mut cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value =
@@ -41,7 +41,7 @@ pub(crate) fn packages() -> Result<Vec<Package>, Stop> {
     Ok(items(&metadata["packages"]).map(package).collect())
 }
 
-/// These packages and all that depend on one of them, by however many steps.
+/// These packages and all that depend on them, directly or not.
 pub(crate) fn with_dependents(packages: &[Package], mut chosen: BTreeSet<String>) -> BTreeSet<String> {
     loop {
         let depends = |package: &&Package| package.dependencies.iter().any(|name| chosen.contains(name));
