@@ -1,4 +1,4 @@
-//! Headers of every answer that are for browsers.
+//! The headers for browsers, which every answer has.
 
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};

@@ -84,7 +84,7 @@ impl Heavy {
 
 impl WorkerPermit {
     async fn compute<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        // The place is taken as long as the work goes on, whether anybody still waits for it or not.
+        // The place stays taken until the work is done, even if nobody waits for the result any more.
         let done = spawn_blocking(move || {
             let done = work();
             self.leave();
@@ -134,7 +134,7 @@ impl WorkerPermit {
     }
 }
 
-/// Makes a part of an answer off the workers, when it is its turn.
+/// Makes a part of an answer off the workers, when a place is free.
 ///
 /// # Errors
 ///

@@ -18,11 +18,11 @@ use crate::store_probe::StoreProbe;
 
 /// The form in which a surface refuses, and how it reads the names in its paths.
 pub(crate) trait SurfaceError: From<Error> + IntoResponse {
-    /// A name as it was before it was encoded for a path.
+    /// Decodes a name from a path.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the name is not UTF-8, or what else a surface refuses.
+    /// `InvalidArgument` if the name is not UTF-8, or if the surface refuses it for another reason.
     fn decode(parameter: &str, raw: &str) -> Result<String, Self> {
         let text = percent_decode_str(raw).decode_utf8();
         let text = text.map_err(|_| Error::invalid(format!("the {parameter} in the path is not UTF-8")))?;

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The unit in which bytes are counted.
 const UNIT: usize = 1 << 10;
 
-/// How many bytes all answers may have together.
+/// The bytes that all answers may have together.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<Semaphore>);
 
@@ -32,7 +32,7 @@ impl Budget {
         Self(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// The share of an answer that holds no bytes yet.
+    /// A new share, which holds no bytes yet.
     pub(crate) fn share(&self) -> Share {
         Share { budget: self.clone(), held: None, bytes: 0 }
     }

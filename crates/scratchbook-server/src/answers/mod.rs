@@ -70,7 +70,7 @@ fn bounded(answer_bytes: usize, budget: &Budget, is_read: bool, mut response: Re
         return Ok(share.hold(response));
     }
     let Some(bytes) = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()) else {
-        // A stream, which is made while it is sent.
+        // The answer is a stream, whose size is not known before it is sent.
         return Ok(response);
     };
     // A write that was committed is answered in any case.

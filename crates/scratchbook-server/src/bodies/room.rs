@@ -19,7 +19,7 @@ use crate::limits::ServerLimits;
 /// The most that a body may take of the room for small ones.
 const SMALL: u64 = 1 << 20;
 
-/// How many accounts are remembered before those without room are forgotten.
+/// If more accounts than this are remembered, those that hold no room are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
 /// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, so that large ones
@@ -32,7 +32,7 @@ pub(crate) struct Room {
     bytes: Pool,
     small: Pool,
     large: Pool,
-    /// The most that one parsed body may take.
+    /// The most room that one parsed body may take.
     most: u64,
     wait: Duration,
 }

@@ -42,7 +42,7 @@ pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Respo
     if status == StatusCode::UNAUTHORIZED { ([challenge()], answer).into_response() } else { answer }
 }
 
-/// The page for a person who is logged in.
+/// The page for a person who is logged in already.
 pub(super) fn inside(name: &str, next: &str) -> Response {
     let body = html! {
         form method="post" action=(LOGOUT) {

@@ -42,9 +42,9 @@ struct State<K> {
     /// How many requests wait.
     waiting: usize,
     next_id: u64,
-    /// The accounts that hold permits or wait for one.
+    /// The queues of the accounts that hold permits or wait for one.
     lines: HashMap<K, AccountQueue>,
-    /// The accounts that wait; the one to be served next comes first.
+    /// The waiting accounts; the one to be served next comes first.
     order: VecDeque<K>,
     /// The account of the latest request and its time, then the time of the latest request of any other account.
     last: Option<(K, Instant)>,
@@ -55,7 +55,7 @@ struct State<K> {
 #[derive(Debug, Default)]
 struct AccountQueue {
     held: usize,
-    /// In the order in which they came.
+    /// The waiting requests in the order of their arrival.
     waiting: BTreeMap<u64, oneshot::Sender<()>>,
 }
 
@@ -116,7 +116,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
         let mut waiter = self.enter(account)?;
         if waiter.served.try_recv().is_err() {
             let _waiting = Gauge::one_more("scratchbook_http_requests_waiting");
-            // The sender lives as long as the place.
+            // The sender lives as long as the place in the queue.
             let _ = (&mut waiter.served).await;
         }
         waiter.is_taken = true;
@@ -146,7 +146,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
             _ => None,
         };
         drop(state);
-        // Dropped if it is refused, which takes it out of the queue.
+        // A refused request drops the waiter, which takes it out of the queue.
         let waiter = Waiter { inner, account, id, served, is_taken: false };
         full.map_or(Ok(waiter), Err)
     }

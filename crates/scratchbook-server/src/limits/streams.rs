@@ -22,7 +22,7 @@ pub(crate) struct Streams {
 struct Table {
     next: u64,
     count: usize,
-    /// By login, in the order in which they were opened.
+    /// The open streams by login, in the order in which they were opened.
     of_login: HashMap<LoginName, BTreeMap<u64, Arc<Notify>>>,
     of_account: HashMap<Account, usize>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct OpenStream {
 }
 
 impl Streams {
-    /// Three quarters of the connections are for streams. If nobody logs in, all are those of one account.
+    /// Three quarters of the connections are for streams. Without logins, all streams belong to one account.
     pub(crate) fn new(limits: &ServerLimits, access: &Access) -> Arc<Self> {
         let most_of_one = match access {
             Access::Open => usize::MAX,
@@ -81,7 +81,7 @@ impl Streams {
 }
 
 impl Table {
-    /// Ends the oldest stream of the login with the most, for one of another login. False if that has as many itself.
+    /// Ends the oldest stream of the login with the most. Returns false if `login` has as many, or only one less.
     fn make_room(&mut self, login: &LoginName) -> bool {
         let own = self.of_login.get(login).map_or(0, BTreeMap::len);
         let greatest = self.of_login.values_mut().max_by_key(|streams| streams.len());

@@ -20,7 +20,7 @@ pub(crate) fn begins_run(request: &Request) -> bool {
     request.method() == Method::POST && matches!(last, Some("run" | "run_sse" | "runs"))
 }
 
-/// Waits for the head of an answer, not longer than it may take. What follows it is not watched: streams go on.
+/// Waits for the head of an answer within the time limit. The body has no such limit, since streams go on.
 pub(crate) async fn answer_in_time(State(limits): State<Arc<ServerLimits>>, request: Request, next: Next) -> Response {
     if begins_run(&request) {
         return next.run(request).await;

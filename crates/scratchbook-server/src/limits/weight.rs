@@ -35,7 +35,7 @@ enum Expected {
     SmallAnswer,
     /// A whole history, which may be large.
     LargeAnswer,
-    /// It is heavy whatever the size of its answer.
+    /// Work of this weight, whatever the size of the answer.
     Work(Weight),
 }
 

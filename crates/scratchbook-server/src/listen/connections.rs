@@ -25,11 +25,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Connections {
     places: Mutex<Places<LoginName>>,
-    /// The seats of those that wait for a place.
+    /// The seats of the connections that wait for a place.
     seats: Arc<Semaphore>,
-    /// Wakes those that wait when a place may be free.
+    /// Wakes the waiting connections when a place may be free.
     changed: Notify,
-    /// How many are open.
+    /// How many connections are open.
     open: watch::Sender<usize>,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct ConnectionPermit {
 /// A connection for which there was no place at once.
 #[derive(Debug)]
 pub(super) enum Late {
-    /// A place after all.
+    /// It got a place after all.
     ConnectionPermit(ConnectionPermit),
-    /// A seat, as long as it takes to be refused.
+    /// It keeps its seat until it has been refused.
     Seat(OwnedSemaphorePermit),
-    /// Nothing: too many wait.
+    /// It gets no seat, because too many connections wait.
     Nothing,
 }
 
@@ -85,7 +85,7 @@ impl Connections {
         Some(ConnectionPermit { line: Arc::new(ConnectionHandle { connections: Arc::clone(self), id }), wishes })
     }
 
-    /// Waits a little for a place, if not too many do already.
+    /// Waits a little for a place, unless too many connections already wait.
     pub(super) async fn wait(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Late {
         let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else { return Late::Nothing };
         let entered = async {
@@ -120,7 +120,7 @@ impl Connections {
         *self.open.borrow()
     }
 
-    /// Ready when none is open.
+    /// Ready when no connection is open.
     pub(super) async fn gone(&self) {
         // The sender lives as long as `self`.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;

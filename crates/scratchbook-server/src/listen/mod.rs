@@ -1,4 +1,4 @@
-//! The server's own listener: connections, their limits, TLS, and the end.
+//! The server's own listener: connections, their limits, TLS, and the shutdown.
 
 mod closing;
 mod connection;
@@ -45,7 +45,7 @@ pub(crate) struct ListenState {
     pub(crate) runs: Runs,
 }
 
-/// How long to wait if there is nothing to accept a connection with: no file descriptor, no memory.
+/// The pause if no connection can be accepted because the system lacks file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long connections have for their last answers once the shutdown time is over.

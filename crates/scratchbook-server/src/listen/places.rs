@@ -33,9 +33,9 @@ pub(super) enum Phase {
 pub(super) enum Wish {
     /// Nothing.
     GoOn,
-    /// To end with the answer that is under way, or now.
+    /// The connection should end with the answer that is under way, or now if there is none.
     End,
-    /// To end now.
+    /// The connection should end now.
     Cut,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Places<L> {
     open: HashMap<u64, Connection<L>>,
     /// The connections that are new, idle and receiving, in the order in which they became so.
     quiet: [BTreeMap<u64, u64>; 3],
-    /// How many are open and were not asked to end.
+    /// How many connections are open and were not asked to end.
     taken: usize,
     /// For each network, the number of connections on which nobody has logged in.
     strangers: HashMap<Network, usize>,
@@ -61,7 +61,7 @@ pub(super) struct Places<L> {
 #[derive(Debug)]
 struct Connection<L> {
     phase: Phase,
-    /// The order in which connections came into their phase, and when.
+    /// The number by which connections are ordered in their phase, and the time at which this one entered it.
     order: u64,
     since: Instant,
     /// The network of the connection, as long as nobody has logged in on it and it is counted.
@@ -86,7 +86,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// A place for a connection, from a network whose strangers are counted, if there is one or another can make room.
+    /// Takes a place for a connection, if one is free or another can make room. A `network` has its strangers counted.
     pub(super) fn enter(&mut self, network: Option<Network>, now: Instant) -> Option<(u64, watch::Receiver<Wish>)> {
         if self.is_closed {
             return None;
@@ -146,7 +146,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         let (before, was) = (connection.phase, connection.order);
         (connection.phase, connection.order, connection.since) = (phase, order, now);
         let login = if matches!(phase, Phase::New | Phase::Idle) { connection.login.take() } else { None };
-        // One that was asked to end is in no list any more.
+        // A connection that was asked to end is in no list any more.
         let is_listed = *connection.wish.borrow() == Wish::GoOn;
         if let Some(list) = self.quiet.get_mut(before as usize) {
             list.remove(&was);
@@ -194,7 +194,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// How many are open, those included that were asked to end.
+    /// How many connections are open, including those that were asked to end.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
@@ -218,7 +218,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// The connection of a network's strangers that loses least by its end.
+    /// Of the connections of a network without a login, the one that loses least by its end.
     fn quietest_of(&self, network: Network) -> Option<u64> {
         let is_of = |id: &&u64| self.open.get(id).is_some_and(|connection| connection.stranger == Some(network));
         self.quiet.iter().find_map(|list| list.values().find(is_of)).copied()

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::access::Access;
 use crate::store_probe::StoreProbe;
 
-/// How long the store may take. Clients ask again soon, so that a slower store is not ready.
+/// How long the store may take. A slower store counts as not ready; clients ask again soon.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the answer of a check is used again.
 const CHECK_EVERY: Duration = Duration::from_secs(1);

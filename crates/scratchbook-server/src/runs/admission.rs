@@ -52,7 +52,7 @@ impl Admission {
         Self { max_runs, max_waiting, places, bytes, lines: HashMap::new(), next_number: 0 }
     }
 
-    /// Lets a run in that keeps this many bytes, and gives it a number.
+    /// Admits a run that keeps this many bytes, and returns its number.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Admission {
     }
 }
 
-/// About how much a run keeps while it is under way.
+/// About how many bytes a run keeps while it is under way.
 pub(super) fn bytes_of(request: &RunRequest) -> usize {
     let kept = json::bytes_of(&(&request.message, &request.state_delta, &request.config.custom_metadata));
     usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(RUN_BYTES)

@@ -1,4 +1,4 @@
-//! Which run a message continues.
+//! Finds the run that a message continues.
 
 use scratchbook::{Content, Event, Result, SessionKey, SessionService};
 

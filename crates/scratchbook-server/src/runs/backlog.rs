@@ -34,7 +34,7 @@ impl Backlog {
         Some(event)
     }
 
-    /// Drops the pieces of a reply that is there as a whole.
+    /// Drops the pieces of a reply that has arrived as a whole.
     pub(super) fn settle(&mut self, whole: &Event) {
         if self.pieces > 0 {
             self.retain(|event| !event.is_partial() || !is_same_reply(event, whole));

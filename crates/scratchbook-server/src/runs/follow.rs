@@ -124,7 +124,7 @@ impl Stored {
         Ok(self.page.pop_front())
     }
 
-    /// Reads on until there is something to give. Returns false if nothing is left.
+    /// Reads further pages until there is an event to return. Returns false if none is left.
     async fn fill(&mut self) -> Result<bool> {
         while self.page.is_empty() && self.after < self.to {
             let config = GetSessionConfig::default().with_events_after(self.after, PAGE);

@@ -35,7 +35,7 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct Log {
     inner: Mutex<LogState>,
-    /// Wakes readers. It says that there is something new, not what.
+    /// Wakes readers when there is something new, without the news itself.
     news: watch::Sender<()>,
 }
 

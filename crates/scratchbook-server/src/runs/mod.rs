@@ -217,7 +217,7 @@ impl Runs {
 /// The outcome of admitting a run.
 enum Entered {
     New(Arc<Run>),
-    /// A run of the same invocation is under way, and is waited for.
+    /// A run of the same invocation is under way, and has to end first.
     Taken(Arc<Run>, Asking),
 }
 
@@ -235,7 +235,7 @@ impl Drop for Asking {
     }
 }
 
-/// How many events a session has, in a store that counts them only if they are requested by number.
+/// How many events a session has. The request is by number, because some stores only then count the events.
 async fn count(sessions: &dyn SessionService, key: &SessionKey) -> Result<u64> {
     let config = GetSessionConfig::default().without_state().with_events_after(u64::MAX, 0);
     let session = sessions.get_session(key, &config).await?;

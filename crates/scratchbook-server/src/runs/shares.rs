@@ -43,7 +43,7 @@ impl<K: Eq + Hash + Clone> Shares<K> {
         }
     }
 
-    /// Takes places, which were checked before or were another account's.
+    /// Takes places for an account. They were checked before, or another account has given them back.
     pub(super) fn take(&mut self, account: &K, more: usize) {
         self.taken += more;
         *self.accounts.entry(account.clone()).or_default() += more;

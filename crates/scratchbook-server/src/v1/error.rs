@@ -92,7 +92,7 @@ impl ApiError {
         Self { status, ..Self::new(error, Vec::new()) }
     }
 
-    /// An error for a caller. It shows the values in conflict if the caller may read, and the writers within its reach.
+    /// An error for a caller. It shows the values in conflict if the caller may read, and writers within its reach.
     pub(super) fn told(error: Error, caller: &Caller, app_name: &str) -> Self {
         if error.conflicts().is_empty() {
             return error.into();

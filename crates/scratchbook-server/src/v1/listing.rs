@@ -113,7 +113,7 @@ async fn list(
     Ok(json(SessionPage::from(page)).await?)
 }
 
-/// The state that sessions share is sent once.
+/// Sends the state that sessions share only once.
 impl From<ListSessionsResponse> for SessionPage {
     fn from(page: ListSessionsResponse) -> Self {
         let app_state = page.sessions.first().map(|session| session.state().only(Scope::App)).unwrap_or_default();

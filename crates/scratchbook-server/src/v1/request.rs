@@ -53,9 +53,9 @@ pub(super) struct PathInvocation(pub(super) String);
 #[derive(Debug)]
 pub(super) struct PathSeq(pub(super) u64);
 
-/// A type that a body is read as.
+/// A type as which a body is read.
 pub(super) trait Sent: DeserializeOwned + Send + 'static {
-    /// The shape by which its items are counted before.
+    /// The shape by which the body's items are counted before it is parsed.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 

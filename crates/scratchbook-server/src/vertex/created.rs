@@ -21,8 +21,8 @@ const MOST_LOOKS: usize = 100;
 /// The sort key of a session: its creation in microseconds, then user and id.
 type SortKey = (i64, String, String);
 
-/// A page of the sessions that a configuration asks for, in this order, of about the size that it names. Only the
-/// keys of a page of them are held in memory.
+/// A page of the sessions that match a configuration, in this order and of about its page size. Only the sort keys of
+/// one page are held in memory.
 pub(super) async fn page(
     app_state: &AppState,
     app_name: &str,

@@ -20,7 +20,7 @@ const MOST_LOOKS: usize = 1000;
 const MOST_EVENTS: usize = 100_000;
 /// How many of the last events are read to find those after a time: at first, and if they are not enough.
 const RECENT: [usize; 2] = [128, LOOK];
-/// How many bytes the events of a page have. One event may have more.
+/// The most bytes of the events in a page. A single event may have more.
 const PAGE_BYTES: u64 = 4 << 20;
 
 /// Which events come first.

@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Bool,
     Int,
     Float,
-    /// Base64 in a string.
+    /// A string in base64.
     Bytes,
     Dict(&'static Self),
     List(&'static Self),

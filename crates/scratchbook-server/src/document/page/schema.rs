@@ -54,7 +54,7 @@ fn table(schema: &Value) -> Markup {
     }
 }
 
-/// A value in a few words, with a link if there is more to say.
+/// A schema's type in a few words, or a link to the schema that it refers to.
 pub(super) fn kind(schema: &Value) -> Markup {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap_or_default();

@@ -19,7 +19,7 @@ const SEQ: &str = "seq";
 pub(crate) struct Stored(pub(crate) Arc<Event>);
 
 impl Stored {
-    /// An event that a caller has written. A caller that may not read does not see the results of its changes, which
+    /// An event for the caller that has written it. If it may not read, the results of its changes are left out, which
     /// may reveal earlier values.
     pub(crate) fn told(mut event: Arc<Event>, caller: &Caller) -> Self {
         if !caller.may(Right::Read) {

@@ -23,7 +23,7 @@ impl Cursor {
         &self.0
     }
 
-    /// The library's cursor of a text.
+    /// Reads a text as a cursor of the library.
     pub(crate) fn read(text: &str) -> Result<FeedCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok();
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
