@@ -24,7 +24,7 @@ pub(crate) async fn apps(database: &Database) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// At most `limit` users of an app, or of all apps, after one of them.
+/// Lists at most `limit` users of an app or of all apps, after the given user.
 pub(crate) async fn users(
     database: &Database,
     app: Option<&str>,

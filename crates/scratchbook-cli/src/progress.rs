@@ -23,12 +23,12 @@ impl Progress {
         Self::to(target, what)
     }
 
-    /// For a command that writes data to standard output: no bar if that is the terminal too.
+    /// The progress of a command that writes data to standard output: no bar is shown if that is the terminal too.
     pub(crate) fn beside_standard_output(what: &'static str, format: Format) -> Self {
         if io::stdout().is_terminal() { Self::to(ProgressDrawTarget::hidden(), what) } else { Self::new(what, format) }
     }
 
-    /// For work of unknown size: shows the text given to `show`.
+    /// The progress of work of unknown size, as the text given to `show`.
     pub(crate) fn counting(what: &'static str, format: Format) -> Self {
         let Self { bar } = Self::new(what, format);
         Self { bar: styled(bar.with_prefix(what).with_message(""), "{spinner} {prefix} {msg}") }

@@ -118,7 +118,7 @@ impl StreamWrap {
                 }
                 ' ' | '\t' => {
                     self.complete(width, &mut ready);
-                    // At the end of a line a blank is not needed.
+                    // A blank at the end of a line is left out.
                     if self.at < width || self.in_code {
                         ready.push(c);
                         self.at += if c == '\t' { 8 - self.at % 8 } else { 1 };

@@ -19,7 +19,7 @@ use crate::{access, answers, bodies, browser, headers, inspector, limits, listen
 /// Wraps the routes in all layers.
 pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guard) -> Router {
     let state = || app_state.clone();
-    // From the inside to the outside: the layer that a request reaches last comes first.
+    // The layers are added from the inside to the outside: the one that a request reaches last comes first.
     routes
         // `read_whole` limits bodies, nothing else does.
         .layer(DefaultBodyLimit::disable())

@@ -17,7 +17,7 @@
 //!
 //! # Layout
 //!
-//! From the outside to the inside; no two modules use each other in a circle.
+//! The modules are listed from the outside to the inside; no two of them use each other in a circle.
 //!
 //! - `server.rs`: builds the server and runs it. Start here. `layers.rs`: the layers around every route.
 //! - `wording.rs`: words the refusals of layers (`refusal.rs`) in the form of the surface that was asked.

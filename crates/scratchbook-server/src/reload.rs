@@ -32,7 +32,7 @@ type Stamp = Option<(SystemTime, u64)>;
 impl<T> Watched<T> {
     /// # Errors
     ///
-    /// Those of `read`, which reads the files at `paths`.
+    /// The errors of `read`, which reads the files at `paths`.
     pub(crate) fn new(paths: Vec<PathBuf>, read: impl Fn() -> Result<T> + Send + Sync + 'static) -> Result<Self> {
         // The stamps are taken before the files are read, so that a change in between is noticed next time.
         let stamps = stamps(&paths);

@@ -279,7 +279,7 @@ async fn within_reach(
 
 async fn check(probe: &StoreProbe, caller: &Caller, app_name: &str, user_id: Option<&str>, right: Right) -> Result<()> {
     if !caller.reaches(app_name, user_id) {
-        // The same work as for a session that does not exist, and the same answer.
+        // A session out of reach takes the same work and gets the same answer as one that does not exist.
         probe.read_missing_session().await?;
         return Err(Error::new(ErrorKind::NotFound, "there is no such app, user or session"));
     }

@@ -9,7 +9,7 @@ use scratchbook::model::{Llm, RemoteLlm};
 ///
 /// # Errors
 ///
-/// Those of [`RemoteLlm::new`]: `FailedPrecondition` if its key is not set.
+/// The errors of [`RemoteLlm::new`]: `FailedPrecondition` if its key is not set.
 pub(crate) fn hosted(name: &str) -> Result<Arc<dyn Llm>> {
     Ok(Arc::new(RemoteLlm::new(name)?))
 }

@@ -23,7 +23,7 @@ pub(super) struct Recorder {
     record: Mutex<Record>,
 }
 
-/// What a scenario has done so far.
+/// The steps of a scenario so far.
 #[derive(Debug, Default)]
 struct Record {
     steps: Vec<Step>,

@@ -1,4 +1,4 @@
-//! What the readers of all sources share.
+//! Constants and errors that the readers of all sources share.
 
 /// The author of the writes that an import adds.
 pub(super) const IMPORTER: &str = "scratchbook-import";

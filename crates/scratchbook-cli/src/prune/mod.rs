@@ -22,7 +22,7 @@ const STEP: usize = 500;
 /// How many sessions and logs are processed concurrently. A store writes one after the other.
 const AT_ONCE: usize = 4;
 
-/// What to prune.
+/// The parts of the database to prune.
 #[derive(Clone, Debug)]
 struct PrunePlan {
     selection: Selection,

@@ -32,7 +32,7 @@ pub(crate) fn is_open_to_all(path: &str) -> bool {
     OPEN_TO_ALL.contains(&path)
 }
 
-/// Who may call.
+/// The callers that the server accepts.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
     /// Everybody, without a login and with all rights: for a server on your own machine.

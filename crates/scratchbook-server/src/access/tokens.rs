@@ -25,7 +25,7 @@ pub(crate) struct Tokens {
 struct Token {
     hash: [u8; SHA256_OUTPUT_LEN],
     caller: Caller,
-    /// In seconds since 1970.
+    /// The time at which the token expires, in seconds since 1970.
     expires: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
 //! Artifacts, as ADK's clients save, list, load and delete them.
 //!
-//! As in ADK, the session need not exist yet: what is saved for it is there once it is created.
+//! As in ADK, the session need not exist yet: once it is created, it has the artifacts that were saved for it.
 
 use axum::extract::Query;
 use axum::http::StatusCode;

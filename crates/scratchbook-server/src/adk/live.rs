@@ -53,7 +53,7 @@ pub(super) async fn live(mut request: Request) -> Response {
     (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
-/// What a handshake is answered with; `None` if the request is no handshake (RFC 6455, 4.2.1).
+/// The value of `Sec-WebSocket-Accept` for a handshake; `None` if the request is no handshake (RFC 6455, 4.2.1).
 fn accept(headers: &HeaderMap) -> Option<String> {
     let has = |name: HeaderName, word: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -50,7 +50,7 @@ pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option
 ///
 /// # Errors
 ///
-/// As [`session`].
+/// The errors of [`session`].
 pub(super) async fn at_hand(app_state: &AppState, session: Session) -> Result<Response> {
     Text::new(app_state).write_session(session).await.map(Text::ready)
 }

@@ -49,7 +49,7 @@ pub(crate) fn push_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
 ///
 /// # Errors
 ///
-/// As [`event`].
+/// The errors of [`event`].
 pub(crate) fn push_session(out: &mut Vec<u8>, session: &Session) -> Result<()> {
     push_session_head(out, session)?;
     session.events().iter().try_for_each(|event| push_next_event(out, event))?;

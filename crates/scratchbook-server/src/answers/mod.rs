@@ -29,7 +29,7 @@ pub(crate) use credentials::{is_credential_call, value_without_secrets, without_
 /// The size in bytes of the pages that an answer is read in, unless answers are limited to less.
 pub(crate) const PAGE_BYTES: u64 = 4 << 20;
 
-/// The same for streamed answers, whose pages are held for as long as the client takes to read them.
+/// The size of the pages of streamed answers, which are held for as long as the client takes to read them.
 pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
 
 /// Answers with fewer bytes are not counted.

@@ -71,7 +71,7 @@ fn frame_to_user(frame: Bytes) -> Bytes {
         let (data, end) = data.strip_suffix(b"\n").map_or((data, &b""[..]), |data| (data, b"\n"));
         match without_secrets_or_named(data) {
             Ok(data) => [DATA, &data, end].into_iter().for_each(|part| shown.extend_from_slice(part)),
-            // What cannot be searched is not shown.
+            // A frame that cannot be searched is replaced by a heartbeat.
             Err(_) => return SIGN_OF_LIFE,
         }
     }

@@ -140,7 +140,7 @@ impl Unreadable {
                 let message = format!("the body has more than the {most} bytes that are taken");
                 refuse(StatusCode::PAYLOAD_TOO_LARGE, Error::new(ErrorKind::PayloadTooLarge, message))
             }
-            // In ADK's words.
+            // The message is ADK's.
             Self::BrokenOff => refuse(StatusCode::BAD_REQUEST, Error::invalid("There was an error parsing the body")),
             Self::TooSlow => {
                 let seconds = limits.body_time.as_secs_f64();

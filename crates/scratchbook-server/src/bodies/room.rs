@@ -112,7 +112,7 @@ impl Held {
         Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
     }
 
-    /// What the request with these extensions holds; nothing if it has no body.
+    /// The room that the request with these extensions holds; none if it has no body.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
@@ -169,7 +169,7 @@ impl Held {
 
     /// Records that the request is worked on off the runtime's workers from now on.
     pub(crate) fn leave_workers(&self, place: WorkerPermit) {
-        // Only set once: a request leaves the workers only once.
+        // The place is set only once, because a request leaves the workers only once.
         let _ = self.0.place.set(place);
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn as_json(agent: &dyn Agent) -> Value {
     tree
 }
 
-/// The same as a graph, with an edge to everything that an agent may hand over to or call.
+/// An agent as a graph, with an edge to everything that it may hand over to or call, and all that is below it.
 pub(super) fn as_dot(agent: &dyn Agent, theme: Theme) -> String {
     let (back, ink) = match theme {
         Theme::Light => ("#ffffff", "#333537"),

@@ -82,7 +82,7 @@ impl Documents {
 /// The document of a server with these surfaces.
 fn document(surfaces: &[Surface]) -> OpenApi {
     let mut document = About::openapi();
-    // In the order in which the page shows them, whatever order the surfaces were given in.
+    // The page shows the surfaces in this order, whatever order they were given in.
     for surface in [Surface::Adk, Surface::V1, Surface::Vertex].iter().filter(|surface| surfaces.contains(surface)) {
         document.merge(match surface {
             Surface::V1 => v1::document(),

@@ -1,4 +1,4 @@
-//! Which pages of browsers may call, and under which names of this host: the checks of `adk api_server`, and CORS.
+//! Checks which pages in browsers may call, and by which names of this host, as `adk api_server` does, and CORS.
 //!
 //! Without a login every page that a person opens could call a server on their machine. A browser names the origin
 //! of a page or, if it sends none, as for a picture, how far away the page is. A page whose domain was pointed at this

@@ -68,7 +68,7 @@ pub(crate) enum Full {
     OfAll(usize),
 }
 
-/// One of the permits, until it is dropped.
+/// A permit, which is given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit<K: Eq + Hash + Clone> {
     inner: Arc<LaneState<K>>,

@@ -1,4 +1,4 @@
-//! Which requests are heavy, as far as that is known before they are worked on.
+//! Estimates which requests are heavy, before they are worked on.
 //!
 //! No request says how long a session's history is. A route that reads a whole history counts as heavy until an answer
 //! was small; any other counts as light until an answer was large. So observed sizes decide, and reads of small
@@ -20,7 +20,7 @@ pub(super) const HEAVY_BYTES: u64 = 256 << 10;
 /// How many paths are remembered, and as many again that were asked for before them.
 const REMEMBERED: usize = 32_768;
 
-/// Which permit a request takes.
+/// The kind of permit that a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     Light,

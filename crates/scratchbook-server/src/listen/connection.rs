@@ -35,7 +35,7 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 /// The least that hyper takes as the room for headers.
 const LEAST_HEADER_BYTES: usize = 8 << 10;
 
-/// What a connection is served with.
+/// A connection from a peer, its place, and the state and the routes that serve it.
 pub(super) struct Connection {
     pub(super) state: Arc<ListenState>,
     pub(super) router: Router,

@@ -93,7 +93,7 @@ impl Connections {
                 if let Some(place) = self.enter(address, proxies) {
                     return place;
                 }
-                // In either case the table is checked again.
+                // The table is checked again, whether or not something has changed.
                 let _ = timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };

@@ -17,7 +17,7 @@ pub(super) struct Guarded<B> {
     _then: Then,
 }
 
-/// What a connection does when this is dropped.
+/// The next step of a connection, which runs when this is dropped.
 #[derive(Debug)]
 pub(super) struct Then {
     line: Arc<ConnectionHandle>,

@@ -31,7 +31,7 @@ pub(super) struct Admission {
 /// The runs of a session.
 #[derive(Debug, Default)]
 struct WaitingRuns {
-    /// In the order in which they came. The first has the place.
+    /// The runs in the order in which they came. The first one has the place.
     runs: VecDeque<Admitted>,
     /// Requests that wait until a run of their own has ended.
     asking: usize,
@@ -45,7 +45,7 @@ struct Admitted {
 }
 
 impl Admission {
-    /// At most this many sessions have runs at a time, each with at most this many that wait.
+    /// Admits runs of at most `max_runs` sessions at a time, and for each of them at most `max_waiting` that wait.
     pub(super) fn new(max_runs: usize, max_waiting: usize) -> Self {
         let bytes = BYTES.max(max_runs.saturating_mul(PLACE_BYTES));
         let (places, bytes) = (Shares::new(max_runs), Shares::new(bytes));

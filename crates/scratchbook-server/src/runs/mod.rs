@@ -70,7 +70,7 @@ struct Over {
 }
 
 impl Runs {
-    /// At most `max_runs` runs at a time, and for each of their sessions `max_waiting` that wait.
+    /// Allows `max_runs` runs at a time, and for each of their sessions `max_waiting` that wait.
     pub(crate) fn new(max_runs: usize, max_waiting: usize, environment: Arc<dyn Environment>) -> Self {
         let admission = Admission::new(max_runs, max_waiting);
         let table = Table { is_closing: false, admission, under_way: BTreeMap::new(), over: VecDeque::new() };

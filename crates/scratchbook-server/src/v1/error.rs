@@ -176,10 +176,10 @@ pub(super) async fn no_method() -> ApiError {
     ApiError::with_status(StatusCode::METHOD_NOT_ALLOWED, &error)
 }
 
-/// What a request that reads may be refused with, for the document.
+/// The errors of a request that reads, for the document.
 pub(super) struct Refusals;
 
-/// What a request that writes may be refused with, for the document.
+/// The errors of a request that writes, for the document.
 pub(super) struct WriteRefusals;
 
 const REFUSALS: [(&str, &str, &str, &str); 9] = [

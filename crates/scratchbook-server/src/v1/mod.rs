@@ -43,7 +43,7 @@ const ARTIFACTS: &str = "Artifacts";
 const USERS: &str = "Users";
 const UPKEEP: &str = "Upkeep";
 
-// What handlers take and return: places in the store with their caller, and JSON or an error in our form.
+// The arguments and results of handlers: scopes with their caller, and JSON or an error in our form.
 type AppScope = scope::AppScope<AppState, ApiError>;
 type UserScope = scope::UserScope<AppState, ApiError>;
 type SessionScope = scope::SessionScope<AppState, ApiError>;

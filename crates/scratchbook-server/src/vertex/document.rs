@@ -64,7 +64,7 @@ struct GoogleStatus {
     status: String,
 }
 
-/// What a request may be refused with.
+/// The errors of a request.
 struct Refusals;
 
 const REFUSALS: [(&str, &str); 11] = [

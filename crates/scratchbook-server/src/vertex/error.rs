@@ -39,7 +39,7 @@ impl GoogleError {
 /// A kind's name in `google.rpc.Code`.
 fn status_name(kind: ErrorKind) -> &'static str {
     match kind {
-        // As Google answers what is too large; clients try RESOURCE_EXHAUSTED again.
+        // Google answers so if a request is too large; clients would try RESOURCE_EXHAUSTED again.
         ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge => "INVALID_ARGUMENT",
         ErrorKind::NotFound => "NOT_FOUND",
         ErrorKind::AlreadyExists => "ALREADY_EXISTS",

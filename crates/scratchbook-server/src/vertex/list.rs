@@ -136,9 +136,9 @@ async fn page(
 /// The order of sessions.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// By the time of their last update, which stores list by.
+    /// Sessions are ordered by their last update, as stores list them.
     Updated(ListOrder),
-    /// By creation.
+    /// Sessions are ordered by their creation.
     Created(ListOrder),
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn create(
 ) -> Result<Json<Value>, GoogleError> {
     let Engine { app_name, caller, names, app_state } = &engine;
     let unread = unread(request, app_state).await?;
-    // Nothing else of the body is looked at before its user is known to be within reach.
+    // The user is checked before anything else in the body is read.
     if let Some([user, user_snake]) = unread.texts(["userId", "user_id"]).await?
         && let Some(user) = user.or(user_snake).text()
     {

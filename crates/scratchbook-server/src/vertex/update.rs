@@ -91,7 +91,7 @@ fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<Field>>
     }
 }
 
-/// What is changed besides the state.
+/// The changes besides those of the state.
 fn session_update(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<SessionUpdate> {
     let mut update = SessionUpdate::default();
     if fields.contains(&Field::DisplayName) {

@@ -42,7 +42,7 @@ pub(super) fn unreadable() -> AdkError {
     AdkError::new(StatusCode::BAD_REQUEST, json!("There was an error parsing the body"))
 }
 
-/// What is wrong with a text, and at which byte.
+/// An error in a text, and the byte at which it is.
 #[derive(Debug)]
 struct Wrong {
     at: usize,

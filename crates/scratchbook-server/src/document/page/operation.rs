@@ -1,4 +1,4 @@
-//! One operation: what it takes, what it answers, and how it is called.
+//! Renders an operation: its parameters and body, its answers, and how to call it.
 
 use maud::{Markup, html};
 use serde_json::Value;

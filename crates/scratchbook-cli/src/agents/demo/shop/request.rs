@@ -9,7 +9,7 @@ pub(super) enum Request {
     Greet,
     Thank,
     Add(Vec<Item>),
-    /// With no items, everything.
+    /// Removes everything if no items are named.
     Remove(Vec<Item>),
     ShowCart,
     CheckOut,
