@@ -42,6 +42,8 @@
 pub mod agent;
 #[cfg(feature = "config")]
 pub mod config;
+#[doc(hidden)]
+pub mod credentials;
 pub mod instruction;
 pub mod model;
 pub mod runner;

@@ -29,7 +29,7 @@ use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{self, Closing, ListenState, Tls};
 use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
-use crate::spans::Spans;
+use crate::spans::{ForgetsSpans, Spans};
 use crate::store_probe::StoreProbe;
 use crate::surface::Surface;
 use crate::{adk, browser, document, inspector, layers, operations, v1, vertex};
@@ -215,6 +215,7 @@ impl ServerBuilder {
         let spans = Arc::new(Spans::default());
         let sink: Arc<dyn TraceSink> = Arc::<Spans>::clone(&spans);
         let tracing = self.tracing.with_sink(sink);
+        store.sessions = Arc::new(ForgetsSpans::new(store.sessions, Arc::clone(&spans)));
         let activity = Arc::new(inspector::Ring::default());
         if self.has_inspector {
             let counted = inspector::Counted::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));

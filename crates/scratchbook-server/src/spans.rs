@@ -1,10 +1,13 @@
 //! The spans of the runs of this server, in memory: for the inspector, and for ADK's dev interface. After a restart they
 //! are gone.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
 use scratchbook::agent::{TraceSink, TraceSpan};
+use scratchbook::session::forward_sessions;
+use scratchbook::{Result, SessionKey, SessionService};
 
 /// How many bytes of spans are kept, in all and of one session, and for how many seconds. What is beyond goes first in,
 /// first out.
@@ -23,27 +26,36 @@ struct Kept {
     /// In the order in which they ended, each with its size.
     spans: VecDeque<(Arc<TraceSpan>, usize)>,
     bytes: usize,
+    /// The bytes of each session that has spans.
+    of_sessions: HashMap<SessionKey, usize>,
 }
 
 impl TraceSink for Spans {
     fn record(&self, span: TraceSpan) {
-        let now = span.end_time;
-        let bytes = size(&span);
+        let (now, key, bytes) = (span.end_time, span.session.clone(), size(&span));
         let mut kept = self.lock();
         kept.spans.push_back((Arc::new(span), bytes));
         kept.bytes += bytes;
-        kept.forget(now);
+        *kept.of_sessions.entry(key.clone()).or_default() += bytes;
+        kept.shorten(&key);
+        kept.drop_oldest(now);
     }
 }
 
 impl Spans {
-    /// The spans that are wanted, in the order in which they began.
-    pub(crate) fn matching(&self, wanted: impl Fn(&TraceSpan) -> bool) -> Vec<Arc<TraceSpan>> {
-        let kept = self.lock();
+    /// The spans that are wanted and not too old, in the order in which they began.
+    pub(crate) fn matching(&self, now: f64, wanted: impl Fn(&TraceSpan) -> bool) -> Vec<Arc<TraceSpan>> {
+        let mut kept = self.lock();
+        kept.drop_oldest(now);
         let mut found: Vec<_> = kept.spans.iter().map(|(span, _)| span).filter(|span| wanted(span)).cloned().collect();
         drop(kept);
         found.sort_by(|one, other| one.start_time.total_cmp(&other.start_time));
         found
+    }
+
+    /// Drops the spans of sessions that were deleted.
+    fn forget(&self, is_deleted: impl Fn(&SessionKey) -> bool) {
+        self.lock().remove_if(|span, _| is_deleted(&span.session));
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -52,31 +64,83 @@ impl Spans {
 }
 
 impl Kept {
-    /// Forgets what is too old or too much, the newest span's session first.
-    fn forget(&mut self, now: f64) {
-        if let Some((newest, _)) = self.spans.back() {
-            let key = newest.session.clone();
-            let of_session = |(span, _): &&(Arc<TraceSpan>, usize)| span.session == key;
-            let mut left: usize = self.spans.iter().filter(of_session).map(|(_, bytes)| bytes).sum();
-            if left > SESSION_BYTES {
-                self.spans.retain(|(span, bytes)| {
-                    let goes = left > SESSION_BYTES && span.session == key;
-                    if goes {
-                        left -= bytes;
-                        self.bytes -= bytes;
-                    }
-                    !goes
-                });
-            }
+    /// Drops the oldest spans of a session that has too many.
+    fn shorten(&mut self, key: &SessionKey) {
+        let mut left = self.of_sessions.get(key).copied().unwrap_or_default();
+        if left > SESSION_BYTES {
+            self.remove_if(|span, bytes| {
+                let goes = left > SESSION_BYTES && span.session == *key;
+                left -= if goes { bytes } else { 0 };
+                goes
+            });
         }
-        while let Some((span, bytes)) = self.spans.front() {
+    }
+
+    fn drop_oldest(&mut self, now: f64) {
+        while let Some((span, _)) = self.spans.front() {
             if self.bytes <= BYTES && span.end_time > now - SECONDS {
                 break;
             }
-            self.bytes -= bytes;
-            self.spans.pop_front();
+            if let Some((span, bytes)) = self.spans.pop_front() {
+                self.subtract(&span, bytes);
+            }
         }
     }
+
+    fn remove_if(&mut self, mut goes: impl FnMut(&TraceSpan, usize) -> bool) {
+        let mut gone = Vec::new();
+        self.spans.retain(|(span, bytes)| {
+            let goes = goes(span, *bytes);
+            if goes {
+                gone.push((Arc::clone(span), *bytes));
+            }
+            !goes
+        });
+        gone.iter().for_each(|(span, bytes)| self.subtract(span, *bytes));
+    }
+
+    fn subtract(&mut self, span: &TraceSpan, bytes: usize) {
+        self.bytes -= bytes;
+        if let Some(left) = self.of_sessions.get_mut(&span.session) {
+            *left -= bytes;
+            if *left == 0 {
+                self.of_sessions.remove(&span.session);
+            }
+        }
+    }
+}
+
+/// A service around another one. When it deletes a session or a user, their spans are dropped too.
+#[derive(Debug)]
+pub(crate) struct ForgetsSpans {
+    service: Arc<dyn SessionService>,
+    spans: Arc<Spans>,
+}
+
+impl ForgetsSpans {
+    pub(crate) fn new(service: Arc<dyn SessionService>, spans: Arc<Spans>) -> Self {
+        Self { service, spans }
+    }
+}
+
+#[async_trait]
+impl SessionService for ForgetsSpans {
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        self.service.delete_session(key).await?;
+        self.spans.forget(|found| found == key);
+        Ok(())
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        self.service.delete_user(app_name, user_id).await?;
+        self.spans.forget(|found| found.app_name() == app_name && found.user_id() == user_id);
+        Ok(())
+    }
+
+    forward_sessions!(self.service =>
+        append, put_state, create_session, get_session, list_sessions, capabilities, get_initial_state, get_state_at, blame,
+        fork_session, locate_session, get_state, list_state, list_state_changes, list_feed, commits, update_session, prune,
+        list_owners, check_writable, close);
 }
 
 /// About how many bytes a span takes in memory. A value in memory is larger than its text.
@@ -102,7 +166,7 @@ mod tests {
         let runner = runner.tracing(TraceConfig::default().with_sink(sink)).build().unwrap();
         let events = runner.run("alice", "s1", "Hi");
         let _events: Vec<_> = futures_util::TryStreamExt::try_collect(events).await.unwrap();
-        let found = spans.matching(|span| span.name.starts_with("generate_content"));
+        let found = spans.matching(0.0, |span| span.name.starts_with("generate_content"));
         TraceSpan::clone(&found[0])
     }
 
@@ -122,8 +186,8 @@ mod tests {
         for n in 0..1_000 {
             spans.record(of(&span, "busy", f64::from(n), 20_000));
         }
-        assert_eq!(spans.matching(|span| span.session.session_id() == "other").len(), 1);
-        let busy = spans.matching(|span| span.session.session_id() == "busy");
+        assert_eq!(spans.matching(999.0, |span| span.session.session_id() == "other").len(), 1);
+        let busy = spans.matching(999.0, |span| span.session.session_id() == "busy");
         assert!(busy.len() > 10 && busy.len() < 60, "{}", busy.len());
         assert_eq!(busy.last().unwrap().end_time, 999.0, "the newest stay");
         for n in 0..2_000 {
@@ -132,6 +196,8 @@ mod tests {
         let kept = spans.lock();
         assert!(kept.bytes <= BYTES, "{}", kept.bytes);
         assert_eq!(kept.bytes, kept.spans.iter().map(|(_, bytes)| bytes).sum::<usize>());
+        assert_eq!(kept.bytes, kept.of_sessions.values().sum::<usize>());
+        assert!(kept.of_sessions.values().all(|bytes| (1..=SESSION_BYTES).contains(bytes)));
     }
 
     #[tokio::test]
@@ -139,6 +205,27 @@ mod tests {
         let (spans, span) = (Spans::default(), span().await);
         spans.record(of(&span, "old", 10.0, 10));
         spans.record(of(&span, "new", 10.0 + SECONDS, 10));
-        assert_eq!(spans.matching(|_| true).len(), 1);
+        assert_eq!(spans.matching(0.0, |_| true).len(), 1);
+        assert!(spans.matching(10.0 + 2.0 * SECONDS, |_| true).is_empty(), "also if nothing runs");
+    }
+    #[tokio::test]
+    async fn what_is_deleted_leaves_no_span() {
+        let (spans, span) = (Arc::new(Spans::default()), span().await);
+        let service = ForgetsSpans::new(Arc::new(InMemorySessionService::new()), Arc::clone(&spans));
+        for session in ["s1", "s2", "s3"] {
+            service
+                .create_session("shop", "alice", CreateSessionConfig::default().with_session_id(session))
+                .await
+                .unwrap();
+            spans.record(of(&span, session, 1.0, 10));
+        }
+        service.delete_session(&SessionKey::new("shop", "alice", "s2").unwrap()).await.unwrap();
+        let left = spans.matching(1.0, |_| true);
+        assert_eq!(left.iter().map(|span| span.session.session_id()).collect::<Vec<_>>(), ["s1", "s3"]);
+        service.delete_user("shop", "bob").await.unwrap();
+        assert_eq!(spans.matching(1.0, |_| true).len(), 2);
+        service.delete_user("shop", "alice").await.unwrap();
+        assert!(spans.matching(1.0, |_| true).is_empty() && spans.lock().of_sessions.is_empty());
+        assert_eq!(spans.lock().bytes, 0);
     }
 }

@@ -69,6 +69,8 @@ pub mod agent {
     };
     #[cfg(feature = "agent-config")]
     pub use scratchbook_agent::config::{AgentCatalog, load_agent, load_agents};
+    #[doc(hidden)]
+    pub use scratchbook_agent::credentials;
     pub use scratchbook_agent::instruction::InstructionTemplate;
     pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
     pub use scratchbook_agent::tool::{FunctionTool, Tool, ToolConfirmation};

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::credentials::{is_credential_call, value_without_secrets};
 use crate::model::{LlmRequest, LlmResponse};
 use scratchbook_core::content::{Content, Part};
 
@@ -73,14 +74,12 @@ fn message(content: &Content, left: &mut usize) -> Value {
 
 fn part(part: &Part, left: &mut usize) -> Value {
     if let Some(call) = part.function_call.as_deref() {
-        let arguments = call.args.clone().map(Value::Object).unwrap_or_default();
-        return json!({
-            "id": call.id, "name": call.name, "arguments": value(&arguments, left), "type": "tool_call",
-        });
+        let arguments = shown(call.name.as_deref().unwrap_or_default(), call.args.as_ref(), left);
+        return json!({"id": call.id, "name": call.name, "arguments": arguments, "type": "tool_call"});
     }
     if let Some(answer) = part.function_response.as_deref() {
-        let response = answer.response.clone().map(Value::Object).unwrap_or_default();
-        return json!({"id": answer.id, "response": value(&response, left), "type": "tool_call_response"});
+        let response = shown(answer.name.as_deref().unwrap_or_default(), answer.response.as_ref(), left);
+        return json!({"id": answer.id, "response": response, "type": "tool_call_response"});
     }
     match &part.text {
         Some(text) => {
@@ -91,6 +90,15 @@ fn part(part: &Part, left: &mut usize) -> Value {
         }
         None => json!({"type": "blob"}),
     }
+}
+
+/// The arguments of a tool or its response, without the secrets of credentials.
+fn shown(tool: &str, object: Option<&Map<String, Value>>, left: &mut usize) -> Value {
+    if is_credential_call(tool) {
+        return "[secret]".into();
+    }
+    let object = object.cloned().map(Value::Object).unwrap_or_default();
+    value(&value_without_secrets("", &object), left)
 }
 
 /// A value; if it is large, only the beginning of its JSON.
@@ -113,6 +121,34 @@ fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_are_in_no_message() {
+        let credential = json!({"login": {"authType": "oauth2", "oauth2": {"accessToken": "hunter2"}}, "city": "Rome"});
+        let config = json!({"authConfig": {"exchangedAuthCredential": {"apiKey": "hunter2"}}});
+        let object = |value: &Value| value.as_object().unwrap().clone();
+        let contents = vec![
+            Content::new(
+                "model",
+                vec![
+                    Part::function_call("adk_request_credential", object(&config)),
+                    Part::function_call("book", object(&credential)),
+                ],
+            ),
+            Content::new(
+                "user",
+                vec![
+                    Part::function_response("c1", "book", credential.clone()),
+                    Part::function_response("c2", "adk_request_credential", json!({"token": "hunter2"})),
+                ],
+            ),
+        ];
+        let request = LlmRequest { contents: contents.clone(), ..LlmRequest::default() };
+        let texts = Value::Object(of_request(&request, false)).to_string();
+        assert!(!texts.contains("hunter2") && texts.contains("Rome") && texts.contains("[secret]"), "{texts}");
+        let answer = LlmResponse { content: contents.into_iter().next(), ..LlmResponse::default() };
+        assert!(!of_response(&answer).to_string().contains("hunter2"));
+    }
 
     #[test]
     fn messages_are_written_as_google_adk_writes_them() {

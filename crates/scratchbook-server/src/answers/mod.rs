@@ -2,7 +2,6 @@
 //! answers to callers that are held to a user.
 
 mod budget;
-mod credentials;
 mod shown;
 
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use crate::surface::Surface;
 
 use budget::Pieces;
 pub(crate) use budget::{Budget, Share};
-pub(crate) use credentials::{is_credential_call, value_without_secrets, without_secrets};
+pub(crate) use scratchbook::agent::credentials::{is_credential_call, value_without_secrets, without_secrets};
 
 /// The size in bytes of the pages that an answer is read in, unless answers are limited to less.
 pub(crate) const PAGE_BYTES: u64 = 4 << 20;

@@ -7,9 +7,9 @@ use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use scratchbook::{Error, Result};
 
-use super::credentials::{has_marks, without_secrets_or_named};
 use crate::heavy::off_worker;
 use crate::sse::SIGN_OF_LIFE;
+use scratchbook::agent::credentials::{has_marks, without_secrets_or_named};
 
 /// Texts with more bytes are searched off the workers.
 const LARGE: usize = 64 << 10;

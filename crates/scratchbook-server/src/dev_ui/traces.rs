@@ -7,6 +7,7 @@ use scratchbook::agent::TraceSpan;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::access::{Caller, Right};
 use crate::adk::AdkError;
@@ -80,7 +81,7 @@ pub(super) async fn of_session(
 ) -> Result<Json<Vec<WebSpan>>, AdkError> {
     let session = path.get("session").map(String::as_str).unwrap_or_default();
     let found = reached(&app_state, &caller, &path, |span| span.session.session_id() == session)?;
-    Ok(Json(found.iter().map(WebSpan::of).collect()))
+    Ok(Json(found.iter().map(|span| WebSpan::of(span)).collect()))
 }
 
 /// The span of an event.
@@ -103,14 +104,13 @@ fn reached(
     caller: &Caller,
     path: &HashMap<String, String>,
     wanted: impl Fn(&TraceSpan) -> bool,
-) -> Result<Vec<TraceSpan>, AdkError> {
+) -> Result<Vec<Arc<TraceSpan>>, AdkError> {
     caller.check(Right::Read)?;
     let app = path.get("app");
-    let found = app_state.spans.matching(|span| {
+    Ok(app_state.spans.matching(app_state.environment.now(), |span| {
         let key = &span.session;
         app.is_none_or(|app| app == key.app_name())
             && wanted(span)
             && caller.reaches(key.app_name(), Some(key.user_id()))
-    });
-    Ok(found.iter().map(|span| TraceSpan::clone(span)).collect())
+    }))
 }

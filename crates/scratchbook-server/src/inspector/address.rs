@@ -2,13 +2,17 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use scratchbook::SessionKey;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 /// The path of the first page.
 pub(crate) const ROOT: &str = "/inspector";
 
 /// What is encoded in addresses: all but what RFC 3986 leaves unreserved.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~').remove(b'.');
+
+/// The most bytes of a text in an address: as many as a key may have.
+const TEXT: usize = 1 << 10;
 
 /// What a page about a session shows, as its address says it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -18,17 +22,26 @@ pub(super) struct View {
     /// The event that it is compared with; the one before it, if absent.
     pub(super) with: Option<u64>,
     /// The key whose history is shown.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     pub(super) key: Option<String>,
     /// Only keys with this text in their names.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     pub(super) find: Option<String>,
     /// Only keys after this one: a page of them.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
     pub(super) after: Option<String>,
     /// Only what comes before this place: earlier events, or earlier writes to the key.
     #[serde(default)]
     pub(super) before: Option<u64>,
+}
+
+/// A text of an address. Each link of a page repeats it.
+fn short<'de, D: Deserializer<'de>>(text: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(text)?;
+    match &text {
+        Some(long) if long.len() > TEXT => Err(D::Error::custom(format!("a text has more than {TEXT} bytes"))),
+        _ => Ok(text),
+    }
 }
 
 impl View {

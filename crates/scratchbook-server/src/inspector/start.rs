@@ -17,6 +17,8 @@ use crate::app_state::AppState;
 
 /// How many apps a page has.
 const APPS: usize = 50;
+/// How many apps are looked at for a page: some are not shown to every caller.
+const LOOKS: usize = 500;
 
 /// A user that comes after all others of an app: no id is longer.
 const LAST_USER: [char; 128] = [char::MAX; 128];
@@ -45,11 +47,7 @@ pub(super) async fn page(
     let mut rows = Vec::with_capacity(names.len());
     for name in names {
         let latest = latest(&app_state, &caller, &name).await?;
-        let is_hosted = app_state.apps.get(&name).is_some();
-        // A caller that is held to a user does not learn of apps in which the user has nothing.
-        if is_hosted || latest.is_some() || caller.user().is_none() {
-            rows.push(Row { name, latest });
-        }
+        rows.push(Row { name, latest });
     }
     let body = body(&app_state, &rows, more.as_deref());
     Ok(Page { title: "Apps", above: Vec::new(), caller: Some(&caller), scripts: &["time.js"], body }.answer())
@@ -58,30 +56,42 @@ pub(super) async fn page(
 /// The names of a page of apps, hosted or with data, and the last one if there may be more.
 async fn names(app_state: &AppState, caller: &Caller, after: &str) -> Result<(Vec<String>, Option<String>)> {
     let hosted = app_state.apps.iter().map(|(name, _)| name.to_owned());
-    let mut names: BTreeSet<String> = hosted.filter(|name| name.as_str() > after).collect();
+    let mut names: BTreeSet<String> = hosted.filter(|name| name.as_str() > after && caller.reaches_app(name)).collect();
     let last_user: String = LAST_USER.iter().collect();
     let mut place = if after.is_empty() { None } else { Some(StateOwner::user(after, &last_user)?) };
-    let mut more = None;
-    for _ in 0..=APPS {
+    let mut is_end = false;
+    for _ in 0..LOOKS {
         let owners = match app_state.store.sessions.list_owners(place.as_ref(), 1).await {
             // Not every store can say who has data in it.
-            Err(error) if error.kind() == ErrorKind::Unsupported => break,
+            Err(error) if error.kind() == ErrorKind::Unsupported => Vec::new(),
             owners => owners?,
         };
-        let Some(owner) = owners.first() else { break };
-        names.insert(owner.app_name().to_owned());
+        let Some(app_name) = owners.first().map(StateOwner::app_name) else {
+            is_end = true;
+            break;
+        };
+        place = Some(StateOwner::user(app_name, &last_user)?);
+        if is_shown(app_state, caller, app_name).await? {
+            names.insert(app_name.to_owned());
+        }
         if names.len() > APPS {
             break;
         }
-        place = Some(StateOwner::user(owner.app_name(), &last_user)?);
     }
-    let mut names: Vec<_> = names.into_iter().collect();
-    if names.len() > APPS {
-        names.truncate(APPS);
-        more = names.last().cloned();
+    if let Some(place) = place.filter(|_| !is_end) {
+        // Beyond this place others may come between the hosted ones.
+        names.retain(|name| name.as_str() <= place.app_name());
     }
-    names.retain(|name| caller.reaches_app(name));
+    let is_end = is_end && names.len() <= APPS;
+    let names: Vec<_> = names.into_iter().take(APPS).collect();
+    let more = names.last().cloned().filter(|_| !is_end);
     Ok((names, more))
+}
+
+/// Whether a caller may learn of an app with data: not if it is held to a user who has nothing there.
+async fn is_shown(app_state: &AppState, caller: &Caller, app_name: &str) -> Result<bool> {
+    Ok(caller.reaches_app(app_name)
+        && (caller.user().is_none() || latest(app_state, caller, app_name).await?.is_some()))
 }
 
 async fn latest(app_state: &AppState, caller: &Caller, app_name: &str) -> Result<Option<Session>> {

@@ -32,6 +32,13 @@ pub(super) fn block(value: &Value, most: usize) -> Cut {
     room.cut(is_whole)
 }
 
+/// JSON on several lines; `None` if it has more bytes.
+pub(super) fn pretty(value: &Value, most: usize) -> Option<String> {
+    let mut room = Room::new(most);
+    value.serialize(&mut serde_json::Serializer::pretty(&mut room)).ok()?;
+    String::from_utf8(room.bytes).ok()
+}
+
 /// The beginning of a text.
 pub(super) fn text_of(text: &str, most: usize) -> Cut {
     let end = text.floor_char_boundary(most.min(text.len()));

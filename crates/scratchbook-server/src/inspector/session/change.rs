@@ -14,7 +14,7 @@ use super::super::address::{self, View};
 use super::super::form::{Form, see_other};
 use super::super::masks::Masks;
 use super::super::page::{Page, sentence};
-use super::super::value::{ago, as_escapes, block, visible};
+use super::super::value::{ago, as_escapes, block, pretty, visible};
 use super::super::{Answer, SessionScope};
 use super::frame;
 use super::read::Reader;
@@ -43,6 +43,7 @@ pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
         Err(why) => return Ok(again(&scope, &head, &key, &text, &form.field("seen"), &why)),
     };
     let found = value(&reader, &key).await?;
+    check_has_no_secrets(&head, &key, found.as_ref())?;
     if print(found.as_ref()) != form.field("seen") {
         return conflict(&scope, &reader, &head, &key, &text, found.as_ref()).await;
     }
@@ -56,6 +57,7 @@ pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
         Ok(_) => Ok(see_other(&address::session(reader.key, &View::default().with_key(&key)))),
         Err(error) if error.kind() == ErrorKind::Conflict => {
             let found = value(&reader, &key).await?;
+            check_has_no_secrets(&head, &key, found.as_ref())?;
             conflict(&scope, &reader, &head, &key, &text, found.as_ref()).await
         }
         Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition) => {
@@ -100,6 +102,20 @@ pub(super) async fn value(reader: &Reader<'_>, key: &str) -> Result<Option<Value
     Ok(session.and_then(|session| session.state().get(key).cloned()))
 }
 
+/// Whether a value has parts that are shown to nobody.
+fn has_secrets(head: &Session, key: &str, value: Option<&Value>) -> bool {
+    value.is_some_and(|value| *Masks::of(head).of_key(key, value) != *value)
+}
+
+/// Refuses to change such a value: the form would have a digest of it.
+fn check_has_no_secrets(head: &Session, key: &str, value: Option<&Value>) -> Result<(), Error> {
+    if !has_secrets(head, key, value) {
+        return Ok(());
+    }
+    let message = format!("'{key}' has secrets, which are not shown; it cannot be changed here");
+    Err(Error::new(ErrorKind::PermissionDenied, message))
+}
+
 /// Stands for a value in a form: what the person has seen.
 fn print(value: Option<&Value>) -> String {
     let Some(value) = value else { return ABSENT.to_owned() };
@@ -109,15 +125,13 @@ fn print(value: Option<&Value>) -> String {
 
 /// The form that changes a key, with its value as it is now.
 pub(super) fn form(head: &Session, key: &str, value: Option<&Value>) -> Markup {
-    let shown = value.map(|value| Masks::of(head).of_key(key, value).into_owned());
-    if shown.as_ref() != value {
+    if has_secrets(head, key, value) {
         return html! { p.soft { "This value has secrets, which are not shown; it cannot be changed here." } };
     }
-    let text = value.map(|value| serde_json::to_string_pretty(value).unwrap_or_default()).unwrap_or_default();
-    let text = as_escapes(&text);
-    if text.len() > EDITED {
+    let text = value.map_or_else(|| Some(String::new()), |value| pretty(value, EDITED)).map(|text| as_escapes(&text));
+    let Some(text) = text.filter(|text| text.len() <= EDITED) else {
         return html! { p.soft { "This value is too large to be edited here." } };
-    }
+    };
     html! {
         details.edit {
             summary { "Change" }

@@ -119,7 +119,8 @@ fn runs(reader: &Reader<'_>, shown: &[(&Event, String)]) -> Markup {
 fn facts(run: &[(&Event, String)]) -> Option<String> {
     let times = || run.iter().filter_map(|(event, _)| event.timestamp);
     let (from, to) = (times().next()?, times().next_back()?);
-    let tokens: u64 = run.iter().filter_map(|(event, _)| event::tokens(event)).map(|tokens| tokens.total).sum();
+    let tokens = run.iter().filter_map(|(event, _)| event::tokens(event)).map(|tokens| tokens.total);
+    let tokens = tokens.fold(0, u64::saturating_add);
     let took = if run.len() > 1 { duration(to - from) } else { String::new() };
     let tokens = if tokens > 0 { format!("{tokens} tokens") } else { String::new() };
     let facts: Vec<_> = [took, tokens].into_iter().filter(|fact| !fact.is_empty()).collect();

@@ -49,7 +49,7 @@ pub(super) fn tokens(event: &Event) -> Option<Tokens> {
     let usage = event.usage_metadata.as_deref()?;
     let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
     let (prompt, answer) = (count("promptTokenCount"), count("candidatesTokenCount"));
-    let total = count("totalTokenCount").max(prompt + answer);
+    let total = count("totalTokenCount").max(prompt.saturating_add(answer));
     (total > 0).then_some(Tokens { prompt, answer, total })
 }
 

@@ -17,10 +17,13 @@ use super::super::masks::Masks;
 use super::super::{Answer, SessionScope};
 use super::read::Reader;
 use crate::access::Right;
+use crate::answers::Share;
 
 /// How many events are read at a time, and about how many bytes of them.
 const EVENTS: usize = 200;
 const BYTES: u64 = 1 << 20;
+/// What a download takes of the bytes of all answers: a page of events, and their lines.
+const HELD: usize = 2 << 20;
 
 /// Sends the session as a download, line by line, so that it costs the same memory however long it is.
 pub(super) async fn download(scope: SessionScope) -> Answer {
@@ -30,7 +33,9 @@ pub(super) async fn download(scope: SessionScope) -> Answer {
     let Some(initial) = reader.sessions.get_initial_state(&scope.key).await? else {
         return Err(scratchbook::session::no_session(&scope.key).into());
     };
-    let lines = lines(scope.app_state.store.clone(), scope.key.clone(), head, initial);
+    let mut share = scope.app_state.answers.share();
+    share.grow_to(HELD)?;
+    let lines = lines(scope.app_state.store.clone(), scope.key.clone(), head, initial, share);
     Ok(file(scope.key.session_id(), Body::from_stream(lines)))
 }
 
@@ -54,6 +59,7 @@ fn lines(
     key: SessionKey,
     head: Session,
     initial: InitialState,
+    mut share: Share,
 ) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
     try_stream! {
         let (masks, mut counts) = (Masks::of(&head), Counts::default());
@@ -104,12 +110,14 @@ fn lines(
                 let Some(artifact) = store.artifacts.load_artifact(&key, &filename, Some(found.version)).await? else {
                     continue;
                 };
-                yield line(&mut counts, &ExportLine::Artifact {
+                let line = line(&mut counts, &ExportLine::Artifact {
                     filename: &filename,
                     version: found.version,
                     custom_metadata: &found.custom_metadata,
                     artifact: &artifact,
                 })?;
+                share.grow_to(HELD.max(line.len()))?;
+                yield line;
             }
         }
         let end = ExportLine::End(counts);

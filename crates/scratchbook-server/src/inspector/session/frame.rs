@@ -80,7 +80,7 @@ fn travel(head: &Session, view: &View, at: u64, last: u64) -> Markup {
             data-live=(address::part(key, "live", &View::default())) {
             a.step href=(to(at.saturating_sub(1))) data-step="-1" rel="prev" aria-label="Event before" { "‹" }
             input type="range" name="at" min="0" max=(last) value=(at) aria-label="Event" #slider;
-            a.step href=(to((at + 1).min(last))) data-step="1" rel="next" aria-label="Next event" { "›" }
+            a.step href=(to(at.saturating_add(1).min(last))) data-step="1" rel="next" aria-label="Next event" { "›" }
             output for="slider" #place { (number(at)) " / " (number(last)) }
             a.jump href="#state" { "State" }
             @if let Some(name) = &view.key { input type="hidden" name="key" value=(name); }

@@ -1,11 +1,12 @@
 //! A whole value or event, as text.
 
-use scratchbook::{Error, GetSessionConfig, Result};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result};
 use serde_json::Value;
 
 use super::super::address::View;
 use super::super::masks::Masks;
 use super::super::page::{Query, plain};
+use super::super::value::pretty;
 use super::super::{Answer, SessionScope};
 use super::read::Reader;
 use crate::heavy::off_worker;
@@ -29,7 +30,8 @@ pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answ
     };
     let value = state.get(&key).ok_or_else(|| Error::not_found(format!("there is no key '{key}' at this event")))?;
     let value = Masks::of(&head).of_key(&key, value).into_owned();
-    Ok(plain(off_worker(move || pretty(&value)).await?))
+    let most = scope.app_state.limits.answer_bytes;
+    Ok(plain(off_worker(move || text(&value, most)).await??))
 }
 
 /// An event in the JSON of ADK.
@@ -39,14 +41,21 @@ pub(super) async fn event(scope: SessionScope, Query(view): Query<View>) -> Answ
     let event = reader.event(view.at.unwrap_or_default()).await?;
     let event = event.ok_or_else(|| Error::not_found("there is no such event in the session"))?;
     let masks = Masks::of(&head);
-    Ok(plain(off_worker(move || whole(&event, &masks)).await??))
+    let most = scope.app_state.limits.answer_bytes;
+    Ok(plain(off_worker(move || whole(&event, &masks, most)).await??))
 }
 
-fn whole(event: &scratchbook::Event, masks: &Masks) -> Result<String> {
+fn whole(event: &scratchbook::Event, masks: &Masks, most: usize) -> Result<String> {
     let value = serde_json::to_value(masks.of_event(event)?);
-    Ok(pretty(&value.map_err(|e| Error::internal("an event cannot be written as JSON").with_source(e))?))
+    text(&value.map_err(|e| Error::internal("an event cannot be written as JSON").with_source(e))?, most)
 }
 
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+/// JSON on several lines; on one line, if it is nested so deeply that the lines would be too much.
+fn text(value: &Value, most: usize) -> Result<String> {
+    let text = pretty(value, most).unwrap_or_else(|| value.to_string());
+    if text.len() > most {
+        let message = format!("the value has more than the {most} bytes that an answer may have");
+        return Err(Error::new(ErrorKind::PayloadTooLarge, message));
+    }
+    Ok(text)
 }

@@ -65,7 +65,8 @@ pub(super) async fn page(scope: SessionScope, Query(of): Query<OfRun>) -> Answer
     let events = reader.events_before(of.at.saturating_add(ROWS as u64), ROWS, BYTES).await?;
     let events: Vec<_> = events.into_iter().filter(|event| event.invocation_id == of.run).collect();
     let key = &scope.key;
-    let spans = scope.app_state.spans.matching(|span| span.session == *key && span.invocation_id == of.run);
+    let now = scope.app_state.environment.now();
+    let spans = scope.app_state.spans.matching(now, |span| span.session == *key && span.invocation_id == of.run);
     let has_spans = !spans.is_empty();
     let mut rows = if has_spans { of_spans(&spans, &events) } else { of_events(&events) };
     let left_out = rows.len().saturating_sub(ROWS);
@@ -145,7 +146,7 @@ fn body(head: &Session, of: &OfRun, rows: &[Row], has_spans: bool, left_out: usi
     let to = rows.iter().map(|row| row.end).fold(f64::NEG_INFINITY, f64::max);
     let has_tokens = rows.iter().any(|row| row.tokens.is_some());
     let table = Table { key, from, to, has_tokens };
-    let sum = |of: fn((u64, u64)) -> u64| rows.iter().filter_map(|row| row.tokens).map(of).sum::<u64>();
+    let sum = |of: fn((u64, u64)) -> u64| rows.iter().filter_map(|row| row.tokens).map(of).fold(0, u64::saturating_add);
     html! {
         div.bar {
             h1 { "Run " bdi { (visible(&of.run)) } }

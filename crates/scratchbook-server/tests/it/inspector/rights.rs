@@ -27,11 +27,15 @@ async fn store() -> Store {
 
 /// The server for the holder of one token, and that token.
 async fn guarded(token: NewToken) -> (Guarded, String) {
+    guarded_on(store().await, token).await
+}
+
+async fn guarded_on(store: Store, token: NewToken) -> (Guarded, String) {
     let folder = tempfile::tempdir().unwrap();
     let made = token.make().unwrap();
     let path = folder.path().join("tokens.toml");
     std::fs::write(&path, made.entry()).unwrap();
-    let server = Server::builder(store().await).login(Login::new().with_tokens(&path)).host("127.0.0.1");
+    let server = Server::builder(store).login(Login::new().with_tokens(&path)).host("127.0.0.1");
     (Guarded { router: server.build().unwrap().router(), _folder: folder }, made.secret().to_owned())
 }
 
@@ -173,4 +177,33 @@ async fn an_app_out_of_reach_is_as_one_that_does_not_exist_on_every_route() {
     assert_eq!(hidden.status, missing.status);
     assert_eq!(hidden.text().matches("bank").count(), missing.text().matches("nope").count(), "{}", hidden.text());
     assert_eq!(hidden.text().matches("<tr").count(), missing.text().matches("<tr").count(), "{}", hidden.text());
+}
+
+#[tokio::test]
+async fn no_link_names_an_app_out_of_reach() {
+    let store = store().await;
+    for n in 0..60 {
+        store.sessions.create_session(&format!("app-{n:02}"), "bob", CreateSessionConfig::default()).await.unwrap();
+    }
+    for token in [
+        NewToken::new("clerk").with_rights([Right::Read]).with_app("shop"),
+        NewToken::new("alice").with_rights([Right::Read]).with_user("alice"),
+    ] {
+        let (guarded, token) = guarded_on(store.clone(), token).await;
+        for after in ["", "?after=app-10", "?after=b"] {
+            let apps = guarded.page(&format!("/inspector{after}"), &token).await;
+            assert!(apps.text().contains("/inspector/apps/shop"), "{}", apps.text());
+            assert!(!apps.text().contains("app-"), "{}", apps.text());
+        }
+    }
+    // Whoever reaches all of them finds each once, page by page.
+    let (guarded, token) = guarded_on(store, NewToken::new("all").with_rights([Right::Read])).await;
+    let (mut found, mut path) = (0, "/inspector".to_owned());
+    for _ in 0..5 {
+        let page = guarded.page(&path, &token).await.text().to_owned();
+        found += page.matches("class=\"card\"").count();
+        let Some((_, rest)) = page.split_once("/inspector?after=") else { break };
+        path = format!("/inspector?after={}", rest.split('"').next().unwrap());
+    }
+    assert_eq!(found, 62);
 }

@@ -1,5 +1,7 @@
 //! Whatever is stored is text to the pages, and they stay small.
 
+use axum::body::Body;
+use axum::http::Request;
 use scratchbook::layer::WithSecretKeys;
 use scratchbook::session::SecretKeys;
 use scratchbook::{Content, Event, Store, connect};
@@ -122,4 +124,39 @@ async fn secret_keys_and_credentials_are_shown_to_nobody() {
         assert!(!text.contains("hunter2"), "{path}: {text}");
     }
     assert!(text(&client, S1).await.contains("[secret]"));
+
+    // A form has a digest of what it would replace: there is none of a secret.
+    let fields = "key=login&operation=set&value=1&seen=x";
+    let request =
+        Request::post(format!("{S1}/change")).header("host", "127.0.0.1").header("origin", "http://127.0.0.1");
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body(Body::from(fields)).unwrap();
+    let answer = client.request(request).await;
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    assert!(!answer.text().contains("seen"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn an_address_costs_no_more_than_it_says() {
+    let client = shop().await;
+    let long = "(".repeat(60_000);
+    for name in ["key", "find", "after"] {
+        let answer = page(&client, &format!("{S1}?{name}={long}")).await;
+        assert_eq!(answer.status, 400, "{name}");
+        assert!(answer.body.len() < 10_000, "{} bytes", answer.body.len());
+    }
+    for last in ["at=18446744073709551615", "at=18446744073709551615&with=18446744073709551615"] {
+        assert!(page(&client, &format!("{S1}?{last}")).await.status < 500, "{last}");
+    }
+}
+
+#[tokio::test]
+async fn a_deep_value_is_shown_without_more_memory_than_an_answer_may_take() {
+    let client = shop().await;
+    // As JSON on several lines it would have some 50 MB.
+    let deep = format!("{}{}1{}", "[".repeat(60), "1,".repeat(400_000), "]".repeat(60));
+    set(&client, "deep", serde_json::from_str::<serde_json::Value>(&deep).unwrap()).await;
+    let shown = text(&client, &format!("{S1}/value?key=deep")).await;
+    assert_eq!(shown, deep);
+    let page = text(&client, &format!("{S1}?key=deep")).await;
+    assert!(page.contains("too large to be edited here") && page.len() < 60_000, "{} bytes", page.len());
 }

@@ -1,5 +1,5 @@
-//! Secrets of credentials: ADK removes them from all answers, the other surfaces from answers to callers restricted to
-//! a user.
+//! Secrets of credentials in ADK's JSON. Spans of runs never have them; of a server's answers, ADK removes them from
+//! all, the other surfaces from answers to callers restricted to a user.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -66,7 +66,7 @@ const CREDENTIALS: [&str; 4] =
 /// # Errors
 ///
 /// If it is not JSON.
-pub(crate) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
+pub fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
     if !has_marks(text) {
         return Ok(None);
     }
@@ -81,7 +81,7 @@ pub(crate) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>
 /// # Errors
 ///
 /// If it is not JSON.
-pub(super) fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8>> {
+pub fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8>> {
     let mut value = serde_json::from_slice(text)?;
     redact_named(&mut value);
     redact(&mut value);
@@ -89,7 +89,8 @@ pub(super) fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8
 }
 
 /// The value of a key without the secrets in it. A value without the marks of a credential is not copied.
-pub(crate) fn value_without_secrets<'v>(key: &str, value: &'v Value) -> Cow<'v, Value> {
+#[must_use]
+pub fn value_without_secrets<'v>(key: &str, value: &'v Value) -> Cow<'v, Value> {
     if !is_mark(key) && !is_marked(value) {
         return Cow::Borrowed(value);
     }
@@ -99,7 +100,8 @@ pub(crate) fn value_without_secrets<'v>(key: &str, value: &'v Value) -> Cow<'v, 
 }
 
 /// Whether a tool is ADK's request for a credential, whose arguments and response hold one.
-pub(crate) fn is_credential_call(name: &str) -> bool {
+#[must_use]
+pub fn is_credential_call(name: &str) -> bool {
     name == REQUEST
 }
 
@@ -118,7 +120,8 @@ fn is_marked(value: &Value) -> bool {
 }
 
 /// Whether a text may have a credential in it.
-pub(super) fn has_marks(text: &[u8]) -> bool {
+#[must_use]
+pub fn has_marks(text: &[u8]) -> bool {
     /// Prepared once, since every answer is searched.
     static MARKS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
         ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
