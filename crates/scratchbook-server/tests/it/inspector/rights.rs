@@ -196,7 +196,7 @@ async fn no_link_names_an_app_out_of_reach() {
             assert!(!apps.text().contains("app-"), "{}", apps.text());
         }
     }
-    // Whoever reaches all of them finds each once, page by page.
+    // A token for all of them finds each once, page by page.
     let (guarded, token) = guarded_on(store, NewToken::new("all").with_rights([Right::Read])).await;
     let (mut found, mut path) = (0, "/inspector".to_owned());
     for _ in 0..5 {
