@@ -1,7 +1,7 @@
 //! `scratchbook serve` beside `adk api_server`, each on a SQLite file: requests per second over 16 connections, as wrk
 //! counts them, in interleaved rounds of one run; and how long a start takes, and the first byte of a run.
 //!
-//! It takes the binary (`cargo build --release -p scratchbook-cli`, or a path in `SCRATCHBOOK_BINARY`), wrk, and the
+//! It takes the binary (`cargo build --profile bench -p scratchbook-cli`, or a path in `SCRATCHBOOK_BINARY`), wrk, and the
 //! Python that `cargo xtask test --step python` makes; `cargo xtask bench serve` sees to all of them. A round measures
 //! for `SCRATCHBOOK_BENCH_SECONDS`, or 5, each time.
 #![allow(

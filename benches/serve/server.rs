@@ -28,7 +28,11 @@ fn root() -> PathBuf {
 pub(crate) fn binary() -> PathBuf {
     let binary = std::env::var_os("SCRATCHBOOK_BINARY").map(PathBuf::from);
     let binary = binary.unwrap_or_else(|| root().join("target/release/scratchbook"));
-    assert!(binary.is_file(), "there is no {}; cargo build --release -p scratchbook-cli makes it", binary.display());
+    assert!(
+        binary.is_file(),
+        "there is no {}; cargo build --profile bench -p scratchbook-cli makes it",
+        binary.display()
+    );
     binary
 }
 

@@ -1,4 +1,4 @@
-//! The browser that the tests drive ADK's dev interface with.
+//! The browser with which the tests drive ADK's dev interface.
 
 use crate::packages;
 use crate::servers::is_there;
@@ -6,11 +6,11 @@ use crate::step::Stop;
 
 /// The word in the names of the tests that need the browser.
 const WORD: &str = "chromium";
-/// The names of the browser's program on different systems; the driver finds it by itself.
+/// The names of the browser's program on different systems. The driver finds the program by itself.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const DRIVER: &str = "chromedriver";
 
-/// The step `browser`.
+/// Runs the step `browser`.
 pub(crate) fn install() -> Result<(), Stop> {
     packages::ensure(missing).map_err(|stop| match stop {
         Stop::LeftOut(why) => Stop::LeftOut(format!(
@@ -21,7 +21,7 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The word by which the tests that need the browser are skipped; `None` if it is installed.
+/// Returns the word by which the tests that need the browser are skipped; `None` if it is installed.
 pub(crate) fn skips() -> Option<String> {
     (!missing().is_empty()).then(|| WORD.to_owned())
 }

@@ -8,7 +8,7 @@ use crate::command::{output, program, root};
 use crate::step::Stop;
 use crate::workspace::{Package, packages, with_dependents};
 
-/// The branches that changes are counted from; the first one that exists is used.
+/// The branches from which changes are counted. The first branch that exists is used.
 const MAIN: [&str; 2] = ["main", "origin/main"];
 
 /// Files at the root of the repository that affect the build of every package.
@@ -31,7 +31,7 @@ impl Changed {
         Ok(Self { files, packages: with_dependents(&packages, own) })
     }
 
-    /// Whether a file below a folder has changed.
+    /// Returns whether a file below a folder has changed.
     pub(crate) fn is_in(&self, folder: &str) -> bool {
         self.files.iter().any(|file| Path::new(file).starts_with(folder))
     }
@@ -50,7 +50,8 @@ fn changed_files() -> Result<Vec<String>, Stop> {
     Ok(tracked.split_terminator('\0').chain(new.split_terminator('\0')).map(str::to_owned).collect())
 }
 
-/// The packages to which files belong: by their folder or, for a file in no package, by a source that names the file.
+/// Returns the packages to which files belong: by their folder or, for a file in no package, by a source that names the
+/// file.
 fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
     let every = || packages.iter().map(|package| package.name.clone());
     let mut found = BTreeSet::new();
@@ -60,7 +61,7 @@ fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
         }
         let path = root().join(file);
         let inside = packages.iter().filter(|package| path.starts_with(&package.folder));
-        // If packages are nested, the file belongs to the innermost one.
+        // If packages are nested, the file belongs to the innermost package.
         match inside.max_by_key(|package| package.folder.as_os_str().len()) {
             Some(package) => drop(found.insert(package.name.clone())),
             None => found.extend(packages.iter().filter(|p| names(&p.folder, file)).map(|p| p.name.clone())),
@@ -69,7 +70,7 @@ fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
     found
 }
 
-/// Whether a source of a package names a file outside of the package, as `include_str!` does for the book.
+/// Returns whether a source of a package names a file outside of the package, as `include_str!` does for the book.
 fn names(folder: &Path, file: &str) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| {

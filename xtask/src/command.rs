@@ -1,24 +1,24 @@
-//! Starts programs at the root of the repository, and turns their failures into those of a step.
+//! Starts programs at the root of the repository, and turns their failures into failures of a step.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::step::Stop;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().unwrap_or(own).to_path_buf()
 }
 
-/// `cargo` with these arguments.
+/// Returns a call of `cargo` with these arguments.
 pub(crate) fn cargo<S: AsRef<str>>(arguments: &[S]) -> Command {
     let mut command = program(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
     command.args(arguments.iter().map(AsRef::as_ref));
     command
 }
 
-/// A program at the root of the repository, without standard input.
+/// Returns a program at the root of the repository, without standard input.
 pub(crate) fn program(path: impl AsRef<Path>) -> Command {
     let mut command = Command::new(path.as_ref());
     command.current_dir(root()).stdin(Stdio::null());
@@ -32,7 +32,7 @@ pub(crate) fn program(path: impl AsRef<Path>) -> Command {
     command
 }
 
-/// Prints a command, runs it, and fails if it fails.
+/// Prints a command and runs it. Fails if the command fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), Stop> {
     let shown = show(command);
     println!("$ {shown}");

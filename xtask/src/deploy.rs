@@ -1,4 +1,4 @@
-//! Checks the files in `deploy/` with the programs that they are for, or by their schemas.
+//! Checks the files in `deploy/` with the programs that read them, or by their schemas.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ const VALIDATOR: &str = "kubernetes-validate==1.37.0";
 /// The oldest and the newest version of Kubernetes that the manifests are for.
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 
-/// The step `deploy`.
+/// Runs the step `deploy`.
 pub(crate) fn check() -> Result<(), Stop> {
     let (mut failed, mut missing) = (Vec::new(), Vec::new());
     for result in [units(), manifests(), compose()] {
@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     if missing.is_empty() { Ok(()) } else { Err(Stop::LeftOut(format!("not here: {}", missing.join(", ")))) }
 }
 
-/// Checks the systemd units. Another program takes the place of ours, which is not installed here.
+/// Checks the systemd units. Our program is not installed here, so another one takes its place.
 fn units() -> Result<(), Stop> {
     if !is_there("systemd-analyze", &["--version"]) {
         return Err(Stop::LeftOut("systemd-analyze".to_owned()));
@@ -42,7 +42,7 @@ fn units() -> Result<(), Stop> {
     let mut verify = program("systemd-analyze");
     let verified = verify.arg("verify").args(units).env("SYSTEMD_UNIT_PATH", path).output();
     let verified = verified.map_err(|error| Stop::Failed(format!("systemd-analyze: {error}")))?;
-    // systemd only warns about settings that it does not know, and may also warn about units of this machine.
+    // systemd only warns about unknown settings, and may also warn about units of this machine.
     let said = String::from_utf8_lossy(&verified.stderr);
     let ours: Vec<_> = said.lines().filter(|line| line.contains("scratchbook")).collect();
     if verified.status.success() && ours.is_empty() { Ok(()) } else { Err(Stop::Failed(ours.join("; "))) }

@@ -1,5 +1,5 @@
-//! Makes the shipped files: an archive with the command, a wheel and a source package. Each is then used in the way of
-//! somebody who has nothing else.
+//! Makes the shipped files: an archive with the command, a wheel and a source package. Each file is then used on its
+//! own, as a new user would.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ const FOLDER: &str = "target/shipped";
 /// The folder in which the archive is unpacked.
 const UNPACKED: &str = "target/package/unpacked";
 /// The features of the command besides its default ones, as in the image.
-const FEATURES: &str = "otel";
+const FEATURES: &str = "full";
 /// The files in an archive besides the program.
 const BESIDE: [&str; 4] = ["LICENSE", "README.md", "CHANGELOG.md", "deploy"];
 /// How long a program may take to end after a signal.
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Options {
     /// The profile of Cargo.
     profile: String,
-    /// The platform; this one if it is not given.
+    /// The platform; by default, the platform of this machine.
     target: Option<String>,
     parts: Vec<Part>,
 }
@@ -97,7 +97,7 @@ fn archive(options: &Options) -> Result<String, Stop> {
     let Options { profile, target, .. } = options;
     let mut build = cargo(&["build", "--locked", "--bin", "scratchbook", "--profile", profile]);
     if profile == "dev" {
-        // With the arguments of the tests' build, nothing is built again.
+        // The arguments are those of the tests' build, so that nothing is built again.
         build.args(["--workspace", "--all-features"]);
     } else {
         build.args(["--package", "scratchbook-cli", "--features", FEATURES]);
@@ -122,7 +122,7 @@ fn archive(options: &Options) -> Result<String, Stop> {
     }
     let mut tar = program("tar");
     tar.arg("-C").arg(root().join(UNPACKED).join("packing"));
-    // On Windows, `tar` is bsdtar, which packs by the name of the file.
+    // On Windows, `tar` is bsdtar, which chooses the format by the name of the file.
     let packed = if platform.contains("windows") { format!("{name}.zip") } else { format!("{name}.tgz") };
     let how: &[&str] = if platform.contains("windows") { &["-a", "-cf"] } else { &["-czf"] };
     run(tar.args(how).arg(root().join(FOLDER).join(packed)).arg(&name))?;
@@ -141,7 +141,7 @@ fn unpacked(name: &str) -> Result<PathBuf, Stop> {
     Ok(folder.join(name).join(executable()))
 }
 
-/// The platform of this machine.
+/// Returns the platform of this machine.
 fn host() -> Result<String, Stop> {
     let said = output(program("rustc").arg("-vV"))?;
     let host = said.lines().find_map(|line| line.strip_prefix("host: "));
@@ -187,7 +187,7 @@ fn use_command(path: &Path) -> Result<(), Stop> {
     let command = |words: &[&str]| {
         let mut command = Command::new(path);
         command.args(words).current_dir(&folder).stdin(Stdio::null()).env_clear();
-        // With `PATH` the script of a Python package finds its own programs; Windows needs its own variables.
+        // The script of a Python package finds its programs by `PATH`. Windows needs its own variables.
         command.envs(["PATH", "SystemRoot"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command
     };

@@ -15,17 +15,17 @@ const CONTENTS: &str = "docs/SUMMARY.md";
 /// A page of the book with more lines than this has to be split.
 const MOST_LINES: usize = 400;
 
-/// Records for contributors: they may be long and may link to the sources.
+/// Records for contributors, which may be long and may link to the sources.
 const RECORDS: [&str; 2] = ["docs/design.md", "docs/benchmarks.md"];
 
-/// The file that makes tests of the book's programs.
+/// The file that turns the book's programs into tests.
 const TESTED: &str = "crates/scratchbook/src/lib.rs";
 
 /// Files that name metrics of `/metrics`, and the source that describes all metrics.
 const NUMBERS: [&str; 3] = ["docs/operating/alerts.yaml", "docs/operating/grafana.json", "docs/operating/monitor.md"];
 const DESCRIBED: &str = "crates/scratchbook-cli/src/serve/telemetry/metrics.rs";
 
-/// The breaches of one file, each as the rest of a line that begins with the path.
+/// Returns the breaches of one file, each as the rest of a line that begins with the path.
 pub(crate) fn breaches(path: &str, text: &str) -> Vec<String> {
     let mut found = unknown_numbers(path, text);
     if path.ends_with(".md") || path == "llms.txt" {
@@ -46,7 +46,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_default()
 }
 
-/// The problems of a page of the book, given the book's contents and the file that tests its programs.
+/// Returns the problems of a page of the book, given the book's contents and the file that tests its programs.
 fn not_a_page(path: &str, text: &str, contents: &str, tested: &str) -> Vec<String> {
     let mut found = Vec::new();
     let lines = text.lines().count();
@@ -62,7 +62,8 @@ fn not_a_page(path: &str, text: &str, contents: &str, tested: &str) -> Vec<Strin
     found
 }
 
-/// The relative links of a Markdown file to files and headings that do not exist, and those that leave the book.
+/// Returns the relative links of a Markdown file to files and headings that do not exist, and those that leave the
+/// book.
 fn broken_links(path: &str, text: &str) -> Vec<String> {
     let mut anchors = HashMap::from([(PathBuf::from(path), anchors(text))]);
     let mut found = Vec::new();
@@ -94,7 +95,7 @@ fn broken(path: &str, target: &str, known: &mut HashMap<PathBuf, Vec<String>>) -
     (!headings.iter().any(|heading| heading == anchor)).then_some("a heading which does not exist")
 }
 
-/// A relative link from the root of the repository.
+/// Returns a relative link from the root of the repository.
 fn resolved(path: &str, target: &str) -> PathBuf {
     let mut file = Path::new(path).parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(target).components() {
@@ -107,7 +108,7 @@ fn resolved(path: &str, target: &str) -> PathBuf {
     file
 }
 
-/// The lines outside of code blocks, numbered from 1.
+/// Returns the lines outside of code blocks, numbered from 1.
 fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -117,7 +118,7 @@ fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The anchors of a file's headings, as GitHub and mdBook make them.
+/// Returns the anchors of a file's headings, as GitHub and mdBook make them.
 fn anchors(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut times: HashMap<String, usize> = HashMap::new();
@@ -139,7 +140,7 @@ fn anchor(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Metrics that a document names and the server does not have.
+/// Finds metrics that a document names but the server does not have.
 fn unknown_numbers(path: &str, text: &str) -> Vec<String> {
     if !NUMBERS.contains(&path) {
         return Vec::new();

@@ -1,10 +1,11 @@
-//! Checks that a package compiles with each of its features alone and with none, since users may choose any of them.
+//! Checks that a package compiles with each of its features alone and without features, since users may choose any of
+//! them.
 
 use crate::command::{cargo, run_all};
 use crate::step::Stop;
 use crate::workspace::{Package, packages};
 
-/// The step `features`. Warnings are errors in the package itself, but not in its dependencies.
+/// Runs the step `features`. Warnings are errors in the package itself, but not in its dependencies.
 pub(crate) fn check() -> Result<(), Stop> {
     let packages = packages()?;
     let checks = packages.iter().flat_map(|package| {
@@ -18,7 +19,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     run_all(checks.collect::<Vec<_>>())
 }
 
-/// The sets of features that a package is checked with. The other steps build it with all of them.
+/// Returns the sets of features that a package is checked with. The other steps build it with all of them.
 fn sets(package: &Package) -> Vec<String> {
     if package.features.is_empty() {
         return Vec::new();

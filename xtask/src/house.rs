@@ -1,4 +1,4 @@
-//! The house rules: what no compiler checks about the files of the repository.
+//! The house rules: checks of the repository's files that no compiler makes.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ const MOST_LINES: usize = 800;
 /// The greatest size of a file in the repository.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Folders and files with pure logic, in which the words of `IMPURE` are not allowed.
+/// Folders and files with pure logic. The words of `IMPURE` are not allowed in them.
 const PURE: [&str; 2] = ["crates/scratchbook-core/src/state/", "crates/scratchbook-agent/src/instruction.rs"];
 const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std::fs", "std::net", "uuid", "SystemTime"];
 
@@ -47,7 +47,7 @@ fn tracked_files() -> Result<Vec<String>, Stop> {
 
 fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
     let full = root().join(path);
-    // The file is still in the index but was deleted.
+    // The file was deleted but is still in the index.
     let Ok(meta) = fs::metadata(&full) else { return Ok(()) };
     if !meta.is_file() {
         return Ok(());
@@ -67,7 +67,7 @@ fn too_big(bytes: u64) -> Option<String> {
     (bytes > MOST_BYTES).then(|| format!(" has {bytes} bytes, over {MOST_BYTES}"))
 }
 
-/// The breaches in the text of one file, each as the rest of a line that begins with the path.
+/// Returns the breaches in the text of one file, each as the rest of a line that begins with the path.
 fn in_text(path: &str, text: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     let extension = Path::new(path).extension().and_then(|e| e.to_str()).unwrap_or_default();
@@ -93,7 +93,7 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
     breaches
 }
 
-/// Whether a file contains only tests.
+/// Returns whether a file contains only tests.
 pub(crate) fn is_test(path: &str) -> bool {
     path.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
@@ -102,7 +102,7 @@ pub(crate) fn is_test(path: &str) -> bool {
 const MARKERS: [&str; 4] =
     [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!("), concat!("#[", "ignore")];
 
-/// The mark of long tests, which may stay: `cargo xtask test full` runs them in its step `clusters`.
+/// The mark of long tests, which is allowed: `cargo xtask test full` runs these tests in its step `clusters`.
 const LONG: &str = concat!("#[", "ignore = \"long: ");
 
 fn marker(line: &str) -> Option<&'static str> {
@@ -112,7 +112,7 @@ fn marker(line: &str) -> Option<&'static str> {
 /// Folders that exist only on one machine.
 const MACHINE_FOLDERS: [&str; 3] = ["work", "root", "home"];
 
-/// The first absolute path in a line that begins with such a folder, unless it follows a letter, as in a URL.
+/// Returns such a folder if an absolute path in a line begins with it, unless the path follows a letter, as in a URL.
 fn machine_path(line: &str) -> Option<String> {
     MACHINE_FOLDERS.into_iter().map(|folder| format!("/{folder}/")).find(|path| {
         line.match_indices(path.as_str())

@@ -3,15 +3,15 @@
 //!
 //! # Layout
 //!
-//! - `steps.rs`: what is run, in order. Start here to add a check.
+//! - `steps.rs`: the steps in their order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
-//! - `workspace.rs`: the packages, from `cargo metadata`; `changed.rs`: those that a branch has changed.
+//! - `workspace.rs`: the packages, from `cargo metadata`; `changed.rs`: the packages that a branch has changed.
 //! - `suite.rs`: the tests, built once and run side by side; `features.rs`: each feature by itself.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
-//! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: the database servers, the Python with google-adk, the packages of
-//!   npm and the browser that the tests need; `package.rs`: the Python package.
-//! - `deploy.rs`: what is in `deploy/`; `dist.rs`: what is shipped; `versions.rs`: an older build beside this one.
-//! - `house.rs`, `documents.rs`, `prose.rs`, `release.rs`: the rules no other tool checks, as functions of text.
+//! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
+//!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
+//! - `deploy.rs`: checks of `deploy/`; `dist.rs`: the shipped files; `versions.rs`: an older build beside this one.
+//! - `house.rs`, `documents.rs`, `prose.rs`, `release.rs`: the rules that no other tool checks, as functions of text.
 
 mod browser;
 mod changed;
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Names the steps that this run leaves out because they take long, so that nobody overlooks them.
+/// Prints the names of the steps that this run leaves out because they take long.
 fn say_what_is_for_full() {
     let short: Vec<_> = steps::test().iter().map(|step| step.name).collect();
     let full = steps::full();

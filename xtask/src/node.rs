@@ -1,4 +1,5 @@
-//! Installs ADK for TypeScript, one of its database drivers, and axe-core, which checks pages, for tests by node.
+//! Installs the packages that tests run with node: ADK for TypeScript, one of its database drivers, and axe-core, which
+//! checks pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::command::{program, root, run};
 use crate::step::Stop;
 
-/// The folder with the list of packages, and with the lock that has the versions of all of them and their dependencies.
+/// The folder with the list of packages, and with the lock file that has their versions and those of their
+/// dependencies.
 const PACKAGES: &str = "crates/scratchbook-server/tests/node";
 const LIST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
@@ -15,7 +17,7 @@ const WORDS: [&str; 2] = ["adk_js", "axe_core"];
 /// The oldest node that the packages run on.
 const OLDEST: u32 = 20;
 
-/// The step `node`: installs the packages into the target folder, unless they are there in the right versions.
+/// Runs the step `node`: installs the packages into the target folder, unless they are there in the right versions.
 pub(crate) fn install() -> Result<(), Stop> {
     let lock = lock()?;
     if is_installed(&folder(), &lock) {
@@ -30,7 +32,7 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The words by which tests are skipped because they need packages that are missing.
+/// Returns the words by which tests are skipped because they need packages that are missing.
 pub(crate) fn skips() -> Vec<String> {
     let is_there = lock().is_ok_and(|lock| is_installed(&folder(), &lock));
     if is_there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
@@ -45,7 +47,7 @@ fn folder() -> PathBuf {
     root().join("target/node")
 }
 
-/// The file with the lock of a finished installation. It is written last.
+/// Returns the path of the record of a finished installation: the text of its lock file. It is written last.
 fn record(folder: &Path) -> PathBuf {
     folder.join("installed.json")
 }
@@ -65,7 +67,7 @@ fn check_node() -> Result<(), Stop> {
     }
 }
 
-/// The first number of a version such as `v20.1.0`.
+/// Returns the first number of a version such as `v20.1.0`.
 fn major(version: &str) -> Option<u32> {
     version.strip_prefix('v')?.split('.').next()?.parse().ok()
 }
@@ -82,7 +84,8 @@ fn make(folder: &Path, lock: &str) -> Result<(), Stop> {
         fs::copy(root().join(PACKAGES).join(name), folder.join(name)).map_err(failed)?;
     }
     let mut npm = program(if cfg!(windows) { "npm.cmd" } else { "npm" });
-    // Scripts of packages are not run. Peers have to be in the list: of ADK's database drivers, one is enough.
+    // Scripts of packages are not run. Peer dependencies are installed only if they are in the list, because one of
+    // ADK's database drivers is enough.
     npm.args(["ci", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel", "error"]);
     run(npm.current_dir(folder))?;
     fs::write(record(folder), lock).map_err(failed)

@@ -1,4 +1,4 @@
-//! The Python package: built as users get it, and tested in the Python environment of the tests.
+//! The Python package. It is built as users get it, and tested in the Python environment of the tests.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const OLDER: [&str; 3] = ["2.1.0", "1.39.1", "1.28.0"];
 /// The environment variable with the path of a checkout of google-adk's repository.
 const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
 
-/// The step `package`: the package's tests on the library that the build of the workspace has made, so that it is not
+/// Runs the step `package`: the package's tests on the library from the build of the workspace. The library is not
 /// built again with fewer features.
 pub(crate) fn test() -> Result<(), Stop> {
     python::install()?;
@@ -45,7 +45,7 @@ pub(crate) fn test() -> Result<(), Stop> {
     tests()
 }
 
-/// The step `wheel`: the same tests on a wheel that maturin has built.
+/// Runs the step `wheel`: the same tests on a wheel that maturin has built.
 pub(crate) fn wheel_test() -> Result<(), Stop> {
     python::install()?;
     install("dev")?;
@@ -53,7 +53,7 @@ pub(crate) fn wheel_test() -> Result<(), Stop> {
 }
 
 fn tests() -> Result<(), Stop> {
-    // Tests that need a server are skipped if it is missing. The step reports this at its end.
+    // Tests that need a missing server are skipped. The step reports this at its end.
     let installed = servers::install();
     let mut tests = with_servers()?;
     tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
@@ -63,7 +63,7 @@ fn tests() -> Result<(), Stop> {
     installed
 }
 
-/// Puts the package together by hand: its Python files, and the library beside them.
+/// Assembles the package by hand: its Python files, the library beside them, and the metadata.
 fn place() -> Result<(), Stop> {
     run(&mut cargo(&[
         "build",
@@ -81,7 +81,7 @@ fn place() -> Result<(), Stop> {
     let library = steps::built(&[]).join(format!("{DLL_PREFIX}_scratchbook{DLL_SUFFIX}"));
     let module = if cfg!(windows) { "_scratchbook.pyd" } else { "_scratchbook.abi3.so" };
     fs::copy(&library, package.join(module)).map_err(|error| failed(&library, &error))?;
-    // The metadata of an installed package.
+    // These are the metadata of an installed package.
     let mut metadata = program(python::interpreter());
     metadata.args(["-m", "maturin", "pep517", "write-dist-info", "--metadata-directory"]).arg(site());
     run(metadata.arg("--interpreter").arg(python::interpreter()).current_dir(root().join("bindings/python")))
@@ -106,7 +106,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Stop {
     Stop::Failed(format!("{}: {error}", path.display()))
 }
 
-/// The step `old-adk`.
+/// Runs the step `old-adk`.
 pub(crate) fn beside_old() -> Result<(), Stop> {
     python::install()?;
     install("dev")?;
@@ -125,14 +125,15 @@ fn import_by(mut tests: Command) -> Result<(), Stop> {
     run(&mut tests)
 }
 
-/// The step `source`: builds from the source package as pip does if there is no wheel, so nothing may be missing in it.
+/// Runs the step `source`: builds from the source package alone, as pip does if there is no wheel.
 pub(crate) fn source() -> Result<(), Stop> {
     python::install()?;
     empty(&[SOURCE, FROM_SOURCE, BUILD])?;
     source_into(SOURCE)?;
     let mut build = pip_into(FROM_SOURCE, SOURCE);
     build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir"]);
-    // Files of the package are old, so Cargo would take earlier builds of other sources for current ones.
+    // The package's files have old times. In a shared folder, Cargo would take earlier builds of other sources for
+    // current ones.
     build.env("CARGO_TARGET_DIR", root().join(BUILD)).env("MATURIN_PEP517_ARGS", "--profile dev");
     // pip looks for maturin in `PATH`.
     let found = env::var_os("PATH").unwrap_or_default();
@@ -165,7 +166,7 @@ pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
             run(pip.args(["--target", ZIG, ZIG_PACKAGE]))?;
         }
-        // maturin checks that the wheel needs nothing that such a system may lack, and fails otherwise.
+        // maturin fails if the wheel needs something that such a system may lack.
         build.args(["--zig", "--compatibility", SYSTEMS, "--auditwheel", "check"]).env("CARGO_ZIGBUILD_ZIG_PATH", zig);
     }
     run(&mut build)?;
@@ -189,7 +190,7 @@ pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
     let mut pip = program(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
-    // Without google-adk, names that need it do not exist.
+    // The names that need google-adk do not exist without it, so others are used.
     let used = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
     run(program(&python).args(["-c", used]))?;
     Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())
@@ -215,11 +216,11 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
 /// Compares the package with google-adk's services in benchmarks.
 pub(crate) fn bench() -> Result<(), Stop> {
     python::install()?;
-    install("release")?;
+    install("bench")?;
     run(&mut of_package(&["bindings/python/benches/beside_adk.py"]))
 }
 
-/// Runs google-adk's own tests on the package. They are only in google-adk's repository.
+/// Runs google-adk's own tests on the package. These tests exist only in google-adk's repository.
 pub(crate) fn suites() -> Result<(), Stop> {
     let checkout = env::var_os(CHECKOUT).filter(|path| !path.is_empty());
     let checkout = checkout.ok_or_else(|| {
@@ -268,8 +269,8 @@ pub(crate) fn empty(folders: &[&str]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The program that runs a command with the addresses of servers. It is built with the features of the workspace, as
-/// the tests are; `cargo run` would build `ring` and others again with fewer features.
+/// Returns the program that runs a command with the addresses of servers. The program is built with the features of the
+/// workspace, like the tests: `cargo run` would build `ring` and others again with fewer features.
 fn with_servers() -> Result<Command, Stop> {
     run(&mut cargo(&["build", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "with-servers"]))?;
     Ok(program(steps::built(&[]).join("with-servers")))
@@ -279,7 +280,7 @@ fn site() -> PathBuf {
     root().join(SITE)
 }
 
-/// Python with the package on its path.
+/// Returns a call of Python with the package on its path.
 fn of_package(arguments: &[&str]) -> Command {
     let mut command = program(python::interpreter());
     command.args(arguments).env("PYTHONPATH", site());

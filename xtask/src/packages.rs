@@ -5,7 +5,8 @@ use std::process::Command;
 use crate::command::{program, run};
 use crate::step::Stop;
 
-/// Installs packages if `missing` returns any. It checks for the packages' programs, and returns the packages' names.
+/// Installs the packages that `missing` returns. `missing` checks for the packages' programs and returns the packages'
+/// names.
 pub(crate) fn ensure(missing: impl Fn() -> Vec<&'static str>) -> Result<(), Stop> {
     ensure_by(missing, install)
 }
@@ -25,8 +26,8 @@ fn ensure_by(
     }
 }
 
-/// Missing packages are installed, but existing ones are neither upgraded nor removed: a conflicting database server
-/// belongs to somebody, and then the step is left out.
+/// The command installs missing packages, and neither upgrades nor removes existing ones. A conflicting database server
+/// belongs to somebody, so the step is left out in this case.
 const INSTALL: [&str; 5] = ["install", "--yes", "--no-install-recommends", "--no-upgrade", "--no-remove"];
 
 fn install(packages: &[&str]) -> Result<(), String> {
@@ -41,7 +42,7 @@ fn install(packages: &[&str]) -> Result<(), String> {
     // The package lists may be old or absent, as in a container image.
     let installed = run(&mut install).or_else(|_| {
         if let Some(mut update) = apt_get(&["update"]) {
-            // The installation reports what the update could not fetch.
+            // A failed update is ignored, because the installation reports what is missing.
             let _ = run(&mut update);
         }
         run(&mut install)
@@ -54,7 +55,7 @@ fn with(mut command: Command, words: &[&str]) -> Command {
     command
 }
 
-/// `apt-get` as root without questions; `None` if this process cannot be root.
+/// Returns a call of `apt-get` as root without questions; `None` if this process cannot be root.
 fn apt_get(arguments: &[&str]) -> Option<Command> {
     let starts = |mut command: Command| command.output().is_ok_and(|output| output.status.success());
     if !starts(with(program("apt-get"), &["--version"])) {

@@ -1,15 +1,15 @@
 //! Finds idioms that an engineer has to read twice, in comments, docstrings and Markdown.
 //!
-//! A text is read as words, so that it does not matter where its lines break. Code, strings and what stands in
-//! backticks are not read.
+//! A text is read as words, so line breaks do not matter. Code, strings and text in backticks are not read.
 
 use std::path::Path;
 
 /// A run of words that is not allowed, and its replacement.
 struct Idiom {
-    /// The words in lower case. A word with `|` stands for any one of its parts.
+    /// The words in lower case. A word with `|` matches any of its parts.
     words: &'static [&'static str],
-    /// The run is allowed after and before these words, where it has another meaning.
+    /// The run is allowed after these words, where it has another meaning. The next field has the same for words after
+    /// the run.
     but_after: &'static [&'static str],
     but_before: &'static [&'static str],
     better: &'static str,
@@ -32,8 +32,8 @@ const IDIOMS: [Idiom; 6] = [
     Idiom { but_before: &["to", "apart"], ..idiom(&["told"], "reported, returned, shown") },
 ];
 
-/// The idioms in the prose of one file, each as the rest of a line that begins with the path. Migrations are not read:
-/// databases hold the checksums of their texts.
+/// Returns the idioms in the prose of one file, each as the rest of a line that begins with the path. Migrations are
+/// not read: databases hold the checksums of their texts.
 pub(crate) fn idioms(path: &str, text: &str) -> Vec<String> {
     if path.contains("/migrations/") {
         return Vec::new();
@@ -62,7 +62,7 @@ impl Idiom {
     }
 }
 
-/// Splits numbered lines into numbered words in lower case. Punctuation is an empty word, so no run crosses it.
+/// Splits numbered lines into numbered words in lower case. Punctuation becomes an empty word, so no run crosses it.
 fn words(lines: &[(usize, String)]) -> Vec<(usize, String)> {
     let mut words = Vec::new();
     let mut before = 0;
@@ -88,7 +88,7 @@ fn words(lines: &[(usize, String)]) -> Vec<(usize, String)> {
     words
 }
 
-/// The numbered lines of prose in a file, without code and without the text in backticks.
+/// Returns the numbered lines of prose in a file, without code and without the text in backticks.
 fn prose(path: &str, text: &str) -> Vec<(usize, String)> {
     let extension = Path::new(path).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let mut in_fence = false;
@@ -115,7 +115,7 @@ fn prose(path: &str, text: &str) -> Vec<(usize, String)> {
     lines.collect()
 }
 
-/// The text of a comment, which begins its line or follows code.
+/// Returns the text of a comment, which begins its line or follows code.
 fn after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     line.trim_start().strip_prefix(mark).or_else(|| {
         let (code, rest) = line.split_once(&format!(" {mark} "))?;
@@ -124,7 +124,7 @@ fn after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
     })
 }
 
-/// Removes code: every second part between backticks.
+/// Removes code, which is every second part between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" code ")
 }
@@ -152,7 +152,7 @@ impl Docstring {
 mod tests {
     use super::*;
 
-    /// The lines and words of what is found.
+    /// Returns the lines and words of what is found.
     fn found(path: &str, text: &str) -> Vec<String> {
         idioms(path, text).iter().map(|breach| breach.split_once("; ").unwrap().0.to_owned()).collect()
     }

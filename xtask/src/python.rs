@@ -19,7 +19,7 @@ const WORDS: [&str; 3] = ["google_adk", "schemathesis", "generated_client"];
 const BESIDE_OLD: &str =
     "sqlalchemy[asyncio]==2.1.9\naiosqlite==0.22.1\nasyncpg==0.32.0\npytest==9.2.0\npytest-asyncio==1.5.0\n";
 
-/// A Python with an older version of google-adk in its own environment, which is made if it does not exist.
+/// Returns a Python with an older version of google-adk. Makes its environment if it does not exist.
 pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-google-adk-{version}"));
     let requirements = format!("google-adk=={version}\n{BESIDE_OLD}");
@@ -32,7 +32,7 @@ pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     Ok(interpreter_in(&folder))
 }
 
-/// A Python with one package from PyPI in its own environment, which is made if it does not exist.
+/// Returns a Python with one package from PyPI. Makes its environment if it does not exist.
 pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-{}", package.replace("==", "-")));
     if !is_installed(&folder, package) {
@@ -44,7 +44,7 @@ pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
     Ok(interpreter_in(&folder))
 }
 
-/// A Python with only maturin, in the version that the tests use.
+/// Returns a Python with only maturin, in the version that the tests use.
 pub(crate) fn with_maturin() -> Result<PathBuf, Stop> {
     let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
     let maturin = requirements.lines().find(|line| line.starts_with("maturin=="));
@@ -57,7 +57,8 @@ pub(crate) fn bare(folder: &Path) -> Result<PathBuf, Stop> {
     Ok(interpreter_in(folder))
 }
 
-/// The step `python`: makes a virtual environment in the target folder, unless it is there with the right packages.
+/// Runs the step `python`: makes a virtual environment in the target folder, unless it is there with the right
+/// packages.
 pub(crate) fn install() -> Result<(), Stop> {
     if of_environment() {
         return Ok(());
@@ -77,14 +78,14 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The words by which tests are skipped because Python is missing.
+/// Returns the words by which tests are skipped because Python is missing.
 pub(crate) fn skips() -> Vec<String> {
     let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
     let there = of_environment() || is_installed(&folder(), &requirements);
     if there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
 }
 
-/// The Python with the packages: the user's, or that of the environment.
+/// Returns the Python with the packages: the user's own, or that of the virtual environment.
 pub(crate) fn interpreter() -> PathBuf {
     match std::env::var_os(VARIABLE) {
         Some(path) if !path.is_empty() => path.into(),
@@ -100,7 +101,7 @@ fn folder() -> PathBuf {
     root().join("target/python")
 }
 
-/// The file with the requirements of a finished installation. It is written last.
+/// Returns the path of the record of a finished installation: the text of its requirements. It is written last.
 fn record(folder: &Path) -> PathBuf {
     folder.join("installed.txt")
 }

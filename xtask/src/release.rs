@@ -1,4 +1,4 @@
-//! Checks what has to agree before a release: the version in all files that name it, the changelog and the tag.
+//! Checks that everything agrees before a release: the version in all files that name it, the changelog and the tag.
 
 use std::fs;
 
@@ -38,19 +38,19 @@ pub(crate) fn check() -> Result<(), Stop> {
     }
 }
 
-/// The version of the workspace.
+/// Returns the version of the workspace.
 pub(crate) fn version() -> Result<String, Stop> {
     let missing = || Stop::Failed("Cargo.toml has no version".to_owned());
     value(&read("Cargo.toml")?, "\nversion = \"").ok_or_else(missing)
 }
 
-/// The tag of a version on this commit.
+/// Returns the tag of a version on this commit.
 fn tag() -> Option<String> {
     let tags = output(program("git").args(["tag", "--points-at", "HEAD"])).ok()?;
     tags.lines().find(|tag| tag.starts_with('v')).map(str::to_owned)
 }
 
-/// The text after a name, up to the next quote.
+/// Returns the text after a name, up to the next quote.
 fn value(text: &str, before: &str) -> Option<String> {
     Some(text.split_once(before)?.1.split('"').next()?.to_owned())
 }

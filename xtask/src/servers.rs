@@ -35,7 +35,8 @@ impl Server {
         self.programs.iter().all(|program| is_there(program))
     }
 
-    /// The tests to skip. If only a server of the user's is named, these are the tests that start and kill their own.
+    /// Returns the word by which tests are skipped. If the server is not installed but the user names one, only tests
+    /// that start and kill their own server are skipped.
     fn skips(&self, installed: bool, named: bool) -> Option<String> {
         match (installed, named) {
             (true, _) => None,
@@ -45,7 +46,7 @@ impl Server {
     }
 }
 
-/// The step `servers`.
+/// Runs the step `servers`.
 pub(crate) fn install() -> Result<(), Stop> {
     let missing = || SERVERS.iter().filter(|server| !server.is_installed()).map(|server| server.package).collect();
     packages::ensure(missing).map_err(|stop| match stop {
@@ -57,13 +58,13 @@ pub(crate) fn install() -> Result<(), Stop> {
     })
 }
 
-/// The words by which tests are skipped because their server is missing.
+/// Returns the words by which tests are skipped because their server is missing.
 pub(crate) fn skips() -> Vec<String> {
     let named = |server: &Server| std::env::var(server.variable).is_ok_and(|uri| !uri.is_empty());
     SERVERS.iter().filter_map(|server| server.skips(server.is_installed(), named(server))).collect()
 }
 
-/// The step `clusters`: runs every test that is marked as long, one at a time.
+/// Runs the step `clusters`: runs every test that is marked as long, one at a time.
 pub(crate) fn clusters() -> Result<(), Stop> {
     install()?;
     let galera = ["/usr/lib/galera", "/usr/lib64/galera-4", "/usr/lib"];
@@ -77,7 +78,7 @@ pub(crate) fn clusters() -> Result<(), Stop> {
     run(command.args(["--", "--ignored", "--test-threads=1", "--show-output"]))
 }
 
-/// Whether a program is in `PATH`, or in a folder where packages install servers.
+/// Returns whether a program is in `PATH`, or in a folder where packages install servers.
 pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);

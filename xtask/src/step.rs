@@ -17,7 +17,7 @@ pub(crate) struct Step {
 
 /// How a step runs.
 enum Run {
-    /// The step runs alone; the next step begins after it.
+    /// The next step begins after this one has ended.
     Wholly(Check),
     /// After a preparation, the step runs beside the next steps, since it waits more than it computes.
     Beside(Box<dyn FnOnce() -> Result<Check, Stop>>),
@@ -43,7 +43,7 @@ impl Step {
         Self { name, what, run: Run::Wholly(Box::new(run)) }
     }
 
-    /// A step whose preparation returns a check, which then runs beside the next steps.
+    /// Returns a step whose preparation returns a check, which then runs beside the next steps.
     pub(crate) fn beside(
         name: &'static str,
         what: &'static str,
@@ -129,7 +129,7 @@ fn passed(done: &[Done], strict: bool) -> bool {
     })
 }
 
-/// A table of times, what was left out, what failed, and one closing line.
+/// Returns the report: a table of times, the steps that were left out, the steps that failed, and a closing line.
 fn report(done: &[Done], together: Duration, strict: bool) -> String {
     let mut text = String::from("\n");
     let mut line = |words: std::fmt::Arguments<'_>| {

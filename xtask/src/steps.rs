@@ -13,7 +13,7 @@ use crate::{
     versions, workspace,
 };
 
-/// The project's test command.
+/// Returns the steps of the project's test command.
 pub(crate) fn test() -> Vec<Step> {
     let mut steps = vec![
         Step::new("format", "every source file is formatted", format),
@@ -45,7 +45,7 @@ pub(crate) fn test() -> Vec<Step> {
     steps
 }
 
-/// The steps that install what the tests need besides a toolchain.
+/// Returns the steps that install what the tests need besides a toolchain.
 fn needed() -> [Step; 4] {
     [
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
@@ -59,7 +59,7 @@ fn needed() -> [Step; 4] {
     ]
 }
 
-/// The step `tests` in parts, for machines that run one each.
+/// Returns the step `tests` in parts, for several machines that run one part each.
 pub(crate) fn parts() -> Vec<Step> {
     let part = |name, what, takes: fn(&str) -> bool| {
         Step::new(name, what, move || {
@@ -77,7 +77,7 @@ pub(crate) fn parts() -> Vec<Step> {
 const SERVER: &str = "scratchbook-server";
 const COMMAND: &str = "scratchbook-cli";
 
-/// The steps for a change, in the packages with changed files and all that depend on them.
+/// Returns the steps for a change, in the packages with changed files and all that depend on them.
 pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     let changed = Changed::find()?;
     let packages: Vec<&str> = changed.packages.iter().map(String::as_str).collect();
@@ -100,7 +100,7 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     Ok(steps)
 }
 
-/// The steps of the test command, and those that take long.
+/// Returns the steps of the test command, and the steps that take long.
 pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
@@ -147,7 +147,7 @@ pub(crate) fn full() -> Vec<Step> {
     steps
 }
 
-/// Draws the pictures of README and the guide, by the tests that compare them.
+/// Draws the pictures of README and the guide with the tests that compare them.
 pub(crate) fn picture() -> Step {
     Step::new(
         "picture",
@@ -170,7 +170,7 @@ pub(crate) fn serve_bench() -> Step {
     Step::new("serve", "the server beside adk api_server: requests per second, and how long a start takes", || {
         packages::ensure(|| tools::wrk().into_iter().collect())?;
         python::install()?;
-        run(&mut cargo(&["build", "--release", "--locked", "-p", "scratchbook-cli"]))?;
+        run(&mut cargo(&["build", "--profile", "bench", "--locked", "-p", "scratchbook-cli"]))?;
         run(&mut cargo(&["bench", "-p", "scratchbook-benches", "--bench", "serve"]))
     })
 }
@@ -184,7 +184,7 @@ pub(crate) fn package_bench() -> Step {
 pub(crate) fn bench(arguments: &[&str]) -> Step {
     let mut words = vec!["bench".to_owned(), "-p".to_owned(), "scratchbook-benches".to_owned()];
     if arguments.is_empty() {
-        // The server's benches are not among them, because they take more than a build.
+        // The server's benches are left out, because they need more than a build.
         let benches = ["ratios", "turns", "capacity", "instructions", "history", "paths"];
         words.extend(benches.iter().flat_map(|bench| ["--bench", bench]).map(str::to_owned));
     }
@@ -203,7 +203,8 @@ fn clippy(scope: &Scope) -> Result<(), Stop> {
     run(command.args(scope.built()).args(["--", "-D", "warnings"]))
 }
 
-/// Builds the documentation of the libraries only: that of the binary has the same name and would replace it.
+/// Builds the documentation of the libraries only. The documentation of the binary has the same name as the library's
+/// and would replace it.
 fn docs() -> Result<(), Stop> {
     let mut command = cargo(&["doc", "--workspace", "--lib", "--all-features", "--no-deps"]);
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
@@ -226,13 +227,13 @@ fn build(profile: &[&str]) -> Result<(), Stop> {
     run(command.args(profile))
 }
 
-/// The folder in which a build puts its programs.
+/// Returns the folder in which a build puts its programs.
 pub(crate) fn built(profile: &[&str]) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join(if profile.is_empty() { "debug" } else { "release" })
 }
 
-/// The names of the fuzz targets in a folder. It is a failure if there are none.
+/// Returns the names of the fuzz targets in a folder. Fails if there are none.
 fn targets_in(folder: &Path) -> Result<Vec<String>, Stop> {
     let failed = |error| Stop::Failed(format!("{}: {error}", folder.display()));
     let mut names = Vec::new();
@@ -271,8 +272,8 @@ fn long_tests() -> Result<(), Stop> {
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 
-/// The words by which tests are skipped because their server, Python, node or browser is missing. The steps `servers`,
-/// `python`, `node` and `browser` have reported this.
+/// Returns the words by which tests are skipped because their server, Python, node or browser is missing. The steps
+/// `servers`, `python`, `node` and `browser` have reported this.
 fn missing() -> Vec<String> {
     servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect()
 }
@@ -286,7 +287,7 @@ fn without_missing(mut command: Command) -> Command {
     command
 }
 
-/// Tests with this feature of serde_json, which another crate in a program may enable for all.
+/// Runs the tests with a feature of serde_json that another crate in a program may enable for all crates.
 fn arbitrary_precision() -> Result<(), Stop> {
     let features = ["--features", "serde_json/arbitrary_precision"];
     let mut command = cargo(&["test", "-p", "scratchbook", "--lib", "--tests"]);
@@ -294,7 +295,7 @@ fn arbitrary_precision() -> Result<(), Stop> {
     run(&mut without_missing(command))
 }
 
-/// Runs every fuzz target, without a sanitizer, which would need a nightly compiler: the library has no unsafe code.
+/// Runs every fuzz target. No sanitizer is used: it would need a nightly compiler, and the library has no unsafe code.
 fn fuzz() -> Result<(), Stop> {
     let seconds = std::env::var("SCRATCHBOOK_FUZZ_SECONDS").unwrap_or_else(|_| "60".into());
     tools::cxx()?;
@@ -320,7 +321,8 @@ fn deny(checks: &[&str]) -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(checks))
 }
 
-/// Checks for known flaws. Their list is fetched each time, so this is left out on a machine without a connection.
+/// Checks the dependencies for known flaws. The list of flaws is fetched each time, so the step is left out on a
+/// machine without a connection.
 fn advisories() -> Result<(), Stop> {
     run(program(tools::DENY.path()?).args(["fetch", "db"]))
         .map_err(|_| Stop::LeftOut("the list of advisories could not be fetched".into()))?;

@@ -1,7 +1,8 @@
-//! Builds the tests once and runs them side by side, since they mostly wait for servers, locks and clocks.
+//! Builds the tests once and runs them side by side, because they mostly wait for servers, locks and clocks.
 //!
-//! `cargo test` runs one test program after the other, and leaves both of two cores idle for half of the time. Side by
-//! side, tests that expect an answer within about a second could fail by chance: they run at the end, one at a time.
+//! `cargo test` runs one test program after the other, which leaves two cores idle for half of the time. Timed tests,
+//! which expect an answer within about a second, could fail by chance beside others. So they run at the end, one at a
+//! time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -19,10 +20,10 @@ use crate::step::Stop;
 use crate::workspace::{Package, items, packages, text};
 
 /// Words in the names of timed tests, which fail if something takes a second longer than on an idle machine.
-const TIMED: [&str; 6] =
-    ["availability::", "leaving::", "mariadb::feed::", "postgres::feed::", "shutdown::", "waiting::"];
+const TIMED: [&str; 7] =
+    ["availability::", "leaving::", "mariadb::feed::", "postgres::feed::", "shutdown::", "timing::", "waiting::"];
 
-/// The least number of test programs that run at once; on machines with more cores, there is one for each core.
+/// The least number of test programs that run at once. On machines with more cores, one program runs for each core.
 const FEWEST_AT_ONCE: usize = 3;
 
 /// The tests to run.
@@ -37,7 +38,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// The packages that are built, as arguments of Cargo.
+    /// Returns the packages that are built, as arguments of Cargo.
     pub(crate) fn built(&self) -> Vec<String> {
         match self {
             Self::All | Self::Changed(_) => vec!["--workspace".to_owned()],
@@ -45,7 +46,7 @@ impl Scope {
         }
     }
 
-    /// Whether the scope contains no package.
+    /// Returns whether the scope contains no package.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::All => false,
@@ -54,7 +55,7 @@ impl Scope {
         }
     }
 
-    /// Whether a package's tests are run.
+    /// Returns whether a package's tests are run.
     fn names(&self, package: &str) -> bool {
         match self {
             Self::All => true,
@@ -76,7 +77,7 @@ struct TestProgram {
     has_integration_tests: bool,
 }
 
-/// A command to run, whose output goes to a file of this name.
+/// A command to run. Its output goes to a file with the job's name.
 #[derive(Debug)]
 struct Job {
     name: String,
@@ -99,7 +100,7 @@ impl Tests {
         Ok(Self { programs: build(scope)?, doc_tests, skip })
     }
 
-    /// Runs all tests but the timed ones side by side, and then the timed ones.
+    /// Runs the tests that are not timed side by side, and then the timed ones.
     pub(crate) fn run(self) -> Result<(), Stop> {
         let timed = self.timed()?.into_iter().map(|(_, job)| job).collect();
         self.run_together().and(run_side_by_side(timed, 1))
@@ -107,7 +108,7 @@ impl Tests {
 
     /// Runs the tests that are not timed, side by side.
     pub(crate) fn run_together(self) -> Result<(), Stop> {
-        // Integration tests first, which wait the most, then the examples in the documentation.
+        // The integration tests come first, because they wait the most. The examples in the documentation follow.
         let (long, short) = self.programs.split_at(self.programs.partition_point(|test| test.has_integration_tests));
         let mut jobs: Vec<Job> = long.iter().map(|test| together(test, &self.skip)).collect();
         jobs.extend(self.doc_tests);
@@ -116,15 +117,14 @@ impl Tests {
         run_side_by_side(jobs, cores.max(FEWEST_AT_ONCE))
     }
 
-    /// Runs the timed tests, one after the other. Each word of `TIMED` must be in the name of one of them: a word that
-    /// fits none would let its tests run beside others.
+    /// Runs the timed tests, one after the other. Fails if a word of `TIMED` is in the name of no test.
     pub(crate) fn run_timed(&self) -> Result<(), Stop> {
         let (names, jobs): (Vec<_>, Vec<_>) = self.timed()?.into_iter().unzip();
         check_words(&names.concat())?;
         run_side_by_side(jobs, 1)
     }
 
-    /// The programs that have timed tests, each with the names of these tests.
+    /// Returns the programs that have timed tests, each with the names of these tests.
     fn timed(&self) -> Result<Vec<(Vec<String>, Job)>, Stop> {
         let mut found = Vec::new();
         for test in &self.programs {
@@ -150,7 +150,7 @@ fn build(scope: &Scope) -> Result<Vec<TestProgram>, Stop> {
     Ok(programs)
 }
 
-/// The test programs that Cargo has built, from its messages.
+/// Returns the test programs that Cargo has built, from its messages.
 fn programs_in(messages: &str) -> Vec<TestProgram> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
     messages.filter_map(|message: Value| test_program(&message)).collect()
@@ -177,7 +177,7 @@ fn test_program(message: &Value) -> Option<TestProgram> {
     Some(TestProgram { name, package: package.to_owned(), path, folder, has_integration_tests })
 }
 
-/// A program as Cargo would start it.
+/// Returns a program as Cargo would start it.
 fn start(test: &TestProgram) -> Command {
     let mut command = program(&test.path);
     command.current_dir(&test.folder).env("CARGO_MANIFEST_DIR", &test.folder).env("CARGO_PKG_NAME", &test.package);
@@ -196,13 +196,14 @@ fn timed(test: &TestProgram, skip: &[String]) -> Job {
     Job { name: format!("{} timed", test.name), command }
 }
 
-/// The timed tests of a program.
+/// Returns the timed tests of a program.
 fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
     let listed = output(start(test).args(TIMED).args(["--list", "--format", "terse"]))?;
     Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// Checks that each word is in the name of a timed test: otherwise its tests would run beside others.
+/// Checks that each word of `TIMED` is in the name of a timed test. A word that fits no test would let the tests that
+/// it is meant for run beside others.
 fn check_words(timed: &[String]) -> Result<(), Stop> {
     let is_used = |word: &&str| timed.iter().any(|test| test.contains(*word));
     match TIMED.iter().find(|word| !is_used(word)) {
@@ -211,8 +212,9 @@ fn check_words(timed: &[String]) -> Result<(), Stop> {
     }
 }
 
-/// The examples in the documentation; `None` if there is no library. Those of a change are selected by name, which
-/// begins with the folder: with fewer packages Cargo would build some dependencies again with other features.
+/// Returns the job for the examples in the documentation; `None` if there is no library. The examples of a change are
+/// selected by name, which begins with the package's folder. If packages were selected instead, Cargo would build some
+/// dependencies again with other features.
 fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     let mut libraries = packages()?;
     libraries.retain(|package| package.is_library && scope.names(&package.name));
@@ -233,7 +235,7 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     Ok(Some(Job { name: "doc tests".to_owned(), command }))
 }
 
-/// Runs this many jobs at once, reports each result, and prints the output of failed ones, which the error names.
+/// Runs `at_once` jobs at a time and reports each result. Prints the output of failed jobs and names them in the error.
 fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<(), Stop> {
     let folder = root().join("target/tests");
     fs::create_dir_all(&folder).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;

@@ -1,6 +1,6 @@
-//! Programs that some steps need beyond `cargo` and `rustc`. A missing one is installed: a part of the Rust
-//! toolchain into the toolchain, anything else into the target folder, so that nothing outside the checkout
-//! changes. What cannot be installed leaves its step out.
+//! Programs that some steps need besides `cargo` and `rustc`. Missing programs are installed: parts of the Rust
+//! toolchain into the toolchain, all others into the target folder, so that nothing outside the checkout changes. If a
+//! program cannot be installed, its step is left out.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -26,13 +26,13 @@ pub(crate) fn cxx() -> Result<(), Stop> {
     Err(Stop::LeftOut(format!("no C++ compiler '{compiler}'; on Debian it is in the package g++")))
 }
 
-/// The package of wrk, a load generator, if it is not installed.
+/// Returns the package of wrk, a load generator, if it is not installed.
 pub(crate) fn wrk() -> Option<&'static str> {
-    // wrk prints its version with its usage and fails, so only an error of starting it counts.
+    // wrk prints its version with its usage and fails, so it is missing only if it cannot be started.
     program("wrk").arg("--version").output().err().map(|_| "wrk")
 }
 
-/// Whether a program succeeds with these arguments.
+/// Returns whether a program succeeds with these arguments.
 pub(crate) fn is_there(name: &str, words: &[&str]) -> bool {
     program(name).args(words).output().is_ok_and(|output| output.status.success())
 }
@@ -41,7 +41,7 @@ fn answers(mut command: Command) -> bool {
     command.arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// A program from the crate registry, in the version these steps were written for.
+/// A program from the crate registry, in the version for which these steps were written.
 pub(crate) struct Tool {
     name: &'static str,
     version: &'static str,
@@ -52,7 +52,7 @@ pub(crate) const MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4" };
 pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 
 impl Tool {
-    /// The path of the program, which is installed first if it is missing.
+    /// Returns the path of the program. Installs it first if it is missing.
     pub(crate) fn path(&self) -> Result<PathBuf, Stop> {
         if let Some(found) = self.found() {
             return Ok(found);

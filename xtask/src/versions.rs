@@ -6,8 +6,8 @@ use crate::command::{cargo, output, program, root, run};
 use crate::servers;
 use crate::step::Stop;
 
-/// The commit of the older build, if the environment names none and there is no tag. It is the first commit with
-/// today's tables, and has to be changed after each migration.
+/// The commit of the older build, if the environment names none and there is no tag. This is the first commit with
+/// today's tables. It has to be changed after each migration.
 const FIRST: &str = "ad4562c2f6aad5ed896e4398cbae30bffc1504fc";
 const COMMIT: &str = "SCRATCHBOOK_OLD_COMMIT";
 /// The binary of the older build, for the tests.
@@ -15,7 +15,7 @@ const BINARY: &str = "SCRATCHBOOK_OLD_BINARY";
 const TREE: &str = "target/old/tree";
 const TARGET: &str = "target/old/target";
 
-/// The step `versions`.
+/// Runs the step `versions`.
 pub(crate) fn beside_old() -> Result<(), Stop> {
     let binary = match std::env::var_os(BINARY).filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
@@ -51,6 +51,7 @@ fn build(commit: &str) -> Result<PathBuf, Stop> {
         run(program("git").args(["worktree", "add", "--quiet", "--force", "--detach", TREE, commit]))?;
     }
     let mut build = cargo(&["build", "--locked", "--package", "scratchbook-cli", "--bin", "scratchbook"]);
+    build.args(["--features", "mysql,postgres"]);
     run(build.current_dir(root().join(TREE)).env("CARGO_TARGET_DIR", root().join(TARGET)))?;
     Ok(root().join(TARGET).join("debug/scratchbook"))
 }

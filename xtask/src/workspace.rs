@@ -1,4 +1,4 @@
-//! The packages of the workspace, as `cargo metadata` describes them: no step has a list of its own.
+//! The packages of the workspace, from `cargo metadata`. No step has a list of its own.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,26 +14,26 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// The folder with its `Cargo.toml`.
     pub(crate) folder: PathBuf,
-    /// Its features, without `default` and without those that only name an optional dependency.
+    /// The package's features, except `default` and those that only name an optional dependency.
     pub(crate) features: Vec<String>,
     /// The names of its examples.
     pub(crate) examples: Vec<String>,
     /// Whether others can depend on it.
     pub(crate) is_library: bool,
-    /// Whether it has a library that programs in other languages load.
+    /// Whether programs in other languages load it as a library.
     is_loaded: bool,
     /// The packages on which it depends, also for its build and its tests.
     dependencies: Vec<String>,
 }
 
 impl Package {
-    /// The target to build, as an argument of Cargo.
+    /// Returns the target to build, as an argument of Cargo.
     pub(crate) fn target(&self) -> &'static str {
         if self.is_library || self.is_loaded { "--lib" } else { "--bins" }
     }
 }
 
-/// All packages of the workspace, in Cargo's order.
+/// Returns all packages of the workspace, in Cargo's order.
 pub(crate) fn packages() -> Result<Vec<Package>, Stop> {
     let text = output(&mut cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value =
@@ -41,7 +41,7 @@ pub(crate) fn packages() -> Result<Vec<Package>, Stop> {
     Ok(items(&metadata["packages"]).map(package).collect())
 }
 
-/// These packages and all that depend on them, directly or not.
+/// Returns these packages and all packages that depend on them, directly or not.
 pub(crate) fn with_dependents(packages: &[Package], mut chosen: BTreeSet<String>) -> BTreeSet<String> {
     loop {
         let depends = |package: &&Package| package.dependencies.iter().any(|name| chosen.contains(name));
@@ -71,7 +71,7 @@ fn package(value: &Value) -> Package {
     }
 }
 
-/// Whether Cargo made this feature for an optional dependency.
+/// Returns whether Cargo made this feature for an optional dependency.
 fn names_a_dependency(name: &str, parts: &Value) -> bool {
     items(parts).eq([&Value::String(format!("dep:{name}"))])
 }

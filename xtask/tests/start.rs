@@ -10,10 +10,10 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// Writes each call to a file, in which the tests look.
+/// A program that writes each call to a file that the tests read.
 const LOG: &str = "#!/bin/sh\necho \"$(basename \"$0\") $*\" >>\"$CALLS\"\n";
 
-/// A checkout of the script alone, and a `PATH` with no more than it needs.
+/// A checkout with only the script, and a `PATH` with only the programs that the script needs.
 struct Checkout {
     folder: TempDir,
 }
@@ -35,12 +35,12 @@ impl Checkout {
         checkout
     }
 
-    /// With a Rust of this version.
+    /// Creates a checkout with a Rust of this version.
     fn with_rust(version: &str) -> Self {
         let checkout = Self::new();
         checkout.program("bin/rustc", &format!("#!/bin/sh\necho 'rustc {version} (0000 2026-01-01)'\n"));
         checkout.program("bin/cargo", LOG);
-        // What `cargo` would have built.
+        // This is what `cargo` would have built.
         checkout
             .program("target/release/scratchbook", &format!("{LOG}[ \"$1\" = chat ] && cat >>\"$CALLS\"\nexit 0\n"));
         checkout
@@ -64,7 +64,7 @@ impl Checkout {
         command.env("CARGO_HOME", self.path("cargo")).env("CALLS", self.path("calls"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut started = command.spawn().unwrap();
-        // The script may end without reading it.
+        // The script may end without reading the answer.
         let _ = started.stdin.take().unwrap().write_all(answer.as_bytes());
         started.wait_with_output().unwrap()
     }
@@ -78,7 +78,7 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What a call without options comes to.
+/// The calls that the script makes with the option `--port 8080`.
 const SERVED: &str = "cargo build --locked --release --package scratchbook-cli\n\
     scratchbook chat --user me --session hello\nAdd two apples and a book, please\nMy name is Ann\n\
     scratchbook serve --port 8080\n";
@@ -117,7 +117,7 @@ fn it_runs_the_tests() {
 #[test]
 fn rust_is_installed_after_a_yes_alone() {
     let checkout = Checkout::new();
-    // Prints what would be run: an installer that leaves what `with_rust` has.
+    // The installer leaves the programs that `with_rust` creates.
     let installer = Checkout::with_rust("1.92.0");
     let installed = |name: &str, to: &str| {
         let (from, to) = (installer.path(name), checkout.path(to));
