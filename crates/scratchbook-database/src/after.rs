@@ -17,14 +17,14 @@ use scratchbook_core::session::{CommitNotices, CommitNotifier, CommitScope};
 /// The pause between two notices.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// If more than this many notices are unsent, the next notice stands for any owner.
+/// If this many notices are unsent, one notice for all owners replaces them.
 const MOST_UNANNOUNCED: usize = 1000;
 
 /// The pause before listening for other processes is tried again.
 const LISTEN_RETRY: Duration = Duration::from_secs(1);
 
-/// How long until a failed notice is sent again, and how often it can fail. After that the other processes have found
-/// the commit by polling, which they do every 30 seconds.
+/// How long until a failed notice is sent again, and how often sending can fail. After that the other processes have
+/// found the commit by polling, which they do every 30 seconds.
 const ANNOUNCE_RETRY: Duration = Duration::from_secs(1);
 const MOST_FAILURES: usize = 30;
 
@@ -82,7 +82,7 @@ impl<D: Backend> AfterCommit<D> {
                 tokio::time::sleep(ANNOUNCE_RETRY).await;
             }
             self.announcing.store(false, Ordering::SeqCst);
-            // A commit between the two lines above has seen that this task was still announcing.
+            // A commit between the two lines above saw that this task was still announcing, and left its notice to it.
             if lock(&self.unannounced).is_empty() || self.announcing.swap(true, Ordering::SeqCst) {
                 drop(pass);
                 return;
@@ -127,7 +127,7 @@ impl<D: Backend> Listeners<D> {
 
     /// Adds a caller that waits for commits.
     pub(super) fn add(&self) -> CommitNotices {
-        // Taken under this lock, because the task uses it to decide whether anybody still waits.
+        // Subscribes under this lock, because the task holds it when it decides whether anybody still waits.
         let mut task = lock(&self.task);
         let notices = self.after.notifier.subscribe();
         if task.is_none() {
@@ -161,7 +161,7 @@ impl<D> Drop for Listeners<D> {
 async fn listen<D: Backend>(after: &AfterCommit<D>, own: &Mutex<Option<AbortHandle>>) {
     loop {
         after.backend.listen(&after.notifier).await;
-        // Commits that were missed until it listens again are looked for.
+        // Wakes the waiting callers, so that they look for commits that were missed until listening starts again.
         after.notifier.notify();
         {
             let mut task = lock(own);

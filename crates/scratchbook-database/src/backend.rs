@@ -1,4 +1,4 @@
-//! The traits that each database implements, one for each theme, and [`Backend`], their sum.
+//! The traits that each database implements, one per area (reads, writes, forks and others). [`Backend`] combines them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,9 +31,9 @@ use scratchbook_core::session::{
 ///
 /// This is the sum of the traits below. A database implements each of them in the file with its statements.
 ///
-/// Every method is one commit or one snapshot. It gives up a statement after the statement timeout, waits for a lock
-/// for at most [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and its failure says what is known about the commit. After a
-/// failure a method is called again, possibly although the first call has succeeded.
+/// Every method is one commit or one snapshot. A method cancels a statement after the statement timeout, and waits for
+/// a lock for at most [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT). Its failure says what is known about the commit. A method
+/// that has failed may be called again, even if the failed call was committed.
 ///
 /// A commit that would leave more keys in a scope than its [`Limits`] allow is refused as a whole. If this happens to
 /// one append of a batch, nothing of the batch is written, and `CommitFate::NeverApplied` makes the caller try the
@@ -100,16 +100,16 @@ pub trait Appends {
 #[async_trait]
 pub trait Creations {
     /// Creates a session with its initial state and events. Returns `false` if the id is taken, by the same user or,
-    /// depending on `id_scope`, by any user of the app; two such creations at the same time cannot both succeed. The
-    /// token identifies a session that an earlier try of the same call has created.
+    /// depending on `id_scope`, by any user of the app. Two such creations at the same time cannot both succeed. The
+    /// token identifies a session that an earlier attempt of the same call has created.
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
 }
 
 /// Writes with operations, guards or an update of their session, which lock and read before they write.
 #[async_trait]
 pub trait ResolvedWrites {
-    /// Writes an event as [`append`](Appends::append) does, after its operations were applied to the values read under
-    /// the locks of their keys, and commits its update of the session with it. Returns the event with the resulting
+    /// Locks and reads the keys of an event's operations, applies the operations, and writes the event as
+    /// [`append`](Appends::append) does, together with its update of the session. Returns the event with the resulting
     /// values. A refusal fails with `CommitFate::NeverApplied`.
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)>;
 
@@ -153,7 +153,7 @@ pub trait History {
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
 
     /// Reads what is needed to fold the state of a session at one of its events, all in one snapshot. Requests that
-    /// cannot be answered are refused by `check_event_number`, `log_pruned` and `no_session`.
+    /// cannot be answered are refused with the errors of `check_event_number`, `log_pruned` and `no_session`.
     async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past>;
 
     /// Stores a checkpoint, unless the key belongs to another session by now. An existing checkpoint stays.
@@ -167,8 +167,8 @@ pub trait History {
 #[async_trait]
 pub trait Forks {
     /// Creates a session from another one of the same user, and returns it without its events. Returns `None` if the id
-    /// is taken; the token identifies a session that an earlier try of the same call has created. Requests that cannot
-    /// be answered are refused as by [`past`](History::past).
+    /// is taken; the token identifies a session that an earlier attempt of the same call has created. Requests that
+    /// cannot be answered are refused as by [`past`](History::past).
     async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>>;
 }
 
@@ -258,15 +258,15 @@ pub trait Feeds {
 /// Notices of commits between processes.
 #[async_trait]
 pub trait Listen {
-    /// Notifies the waiting callers whenever another process may have committed. Returns when nobody waits any more,
-    /// and when it cannot go on. Commits that it is not notified of are found by polling, at least every second.
+    /// Notifies the waiting callers whenever another process may have committed. Returns when nobody waits any more, or
+    /// when listening has failed. Commits without a notice are found by polling, at least every second.
     async fn listen(&self, notifier: &CommitNotifier);
 
-    /// Whether other processes may be listening for commits. This is asked after each commit, so it does not query the
+    /// Whether other processes may be listening for commits. This is called after each commit, so it does not query the
     /// database.
     fn may_be_listened_to(&self) -> bool;
 
-    /// Announces to other processes, if any of them listens, whose data was committed.
+    /// Announces the scopes of commits to other processes, if any of them listens.
     async fn announce(&self, scopes: &[CommitScope]) -> Attempt<()>;
 }
 

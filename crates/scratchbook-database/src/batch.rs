@@ -77,7 +77,7 @@ impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
     }
 }
 
-/// The error if the task has ended.
+/// Returns the error if the task has ended.
 fn unanswered() -> Error {
     Error::internal("a write was given up without an answer: the runtime it was opened on has ended, or a defect")
 }

@@ -1,8 +1,8 @@
 //! Appends: they are written in batches, and each one is answered by itself.
 //!
 //! One append must not delay the others. A batch waits for locks only for a moment. If another writer holds a lock for
-//! longer, the appends of the batch are tried one by one. Those that still have to wait are set aside, with all later
-//! appends to the same session, while the next batches go on.
+//! longer, the appends of the batch are tried one by one. Appends that still have to wait are set aside, with all later
+//! appends to the same session, and the next batches go on.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -35,7 +35,7 @@ const WAITERS: usize = 2;
 #[derive(Debug)]
 pub(super) struct QueuedAppend {
     append: NewAppend,
-    /// The part of a quota that is reserved for it.
+    /// The part of a quota that is reserved for the append.
     held: Reservation,
     since: Instant,
     pass: Pass,
@@ -69,8 +69,8 @@ pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseO
 struct AppendWriter<D> {
     after: Arc<AfterCommit<D>>,
     retry_timeout: Duration,
-    /// Sessions that another writer has locked for a while, with the appends that wait for each of them, apart from the
-    /// one that is running.
+    /// Sessions that another writer has locked for a while, each with the appends that wait for it. Appends that are
+    /// being written are not included.
     aside: Mutex<HashMap<SessionKey, Vec<Queued>>>,
     waiters: Semaphore,
     /// Whether the database could not be reached for the whole retry timeout.
@@ -96,8 +96,8 @@ impl<D: Backend> AppendWriter<D> {
     /// Tries the appends one by one, because one of them blocks the others.
     async fn commit_one_by_one(self: Arc<Self>, batch: Vec<Queued>) {
         for job in batch {
-            // Checked for each append: the one before it may have found its session locked, and one wait for that lock
-            // is enough.
+            // Checked for each append, because the previous append may have found the same session locked. Then both
+            // wait for the lock together.
             let job = self.without_those_aside(vec![job]);
             if job.is_empty() {
                 continue;
@@ -110,7 +110,7 @@ impl<D: Backend> AppendWriter<D> {
         }
     }
 
-    /// Sets appends aside to wait for a lock apart from all others; those of one session wait together.
+    /// Sets appends aside to wait for a lock without delaying other appends. The appends of one session wait together.
     fn set_aside(self: &Arc<Self>, batch: Vec<Queued>) {
         for job in batch {
             let key = job.work.append.key.clone();
@@ -220,7 +220,7 @@ impl<D: Backend> AppendWriter<D> {
                 for (mut job, row) in batch.into_iter().zip(rows) {
                     let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());
                     let stored = committed.as_ref().ok().filter(|committed| committed.outcome == Outcome::Stored);
-                    // Settled before the answer, because the caller may write again at once.
+                    // The quota is settled before the answer, because the caller may write again at once.
                     let held = take(&mut job.work.held);
                     match stored {
                         Some(_) => held.keep(),
@@ -254,8 +254,8 @@ fn stands_in_the_way(failure: &Failure) -> bool {
     matches!(failure.fate, CommitFate::NeverApplied | CommitFate::LockTimeout | CommitFate::RolledBack)
 }
 
-/// Splits a batch so that no event occurs twice in one part. The second occurrence is a retry that overtook its answer,
-/// and goes into a later part.
+/// Splits a batch so that no event occurs twice in one part. The second occurrence is a retry sent before the first was
+/// answered, and goes into a later part.
 fn distinct(mut batch: Vec<Queued>) -> Vec<Vec<Queued>> {
     let mut batches = Vec::with_capacity(1);
     while !batch.is_empty() {
@@ -281,12 +281,12 @@ fn fail(batch: Vec<Queued>, error: &Error) {
     }
 }
 
-/// The caller's answer for an append.
+/// Returns the caller's answer to an append.
 fn committed(append: &NewAppend, row: AppendRow) -> Result<Committed> {
     answer_to(&append.key, &append.event.prepared, append.event.prepared.event.clone(), row)
 }
 
-/// The caller's answer for an event that was sent as `sent`, and was stored as `event` if it is stored.
+/// Returns the caller's answer to an append of `sent`, which was stored as `event` if this call stored it.
 pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row: AppendRow) -> Result<Committed> {
     match row {
         AppendRow::Stored { seq, logs } => {

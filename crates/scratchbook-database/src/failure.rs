@@ -28,13 +28,13 @@ pub enum CommitFate {
     RolledBack,
     /// It was not applied, because a lock was not free in time. A retry may succeed when the lock is released.
     LockTimeout,
-    /// It was a read whose answer would be too large again. The page has to be read with fewer items.
+    /// It was a read whose answer was too large and would be again. The page has to be read with fewer items.
     TooMuch {
         /// How many rows fit.
         rows: usize,
     },
-    /// It is not known whether it was applied, because the connection was lost before the answer. A retry has to
-    /// recognize its own earlier work.
+    /// It is unknown whether the statement was applied, because the connection was lost before the answer. A retry has
+    /// to recognize its own earlier work.
     Unknown,
 }
 
@@ -61,11 +61,11 @@ impl From<Error> for Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Idempotency {
-    /// It can: it reads, removes, or recognizes its own earlier work by an id.
+    /// It can be retried: it reads, removes, or recognizes its own earlier work by an id.
     Idempotent,
-    /// It can, but a lock timeout is returned to the caller, which waits for the lock elsewhere.
+    /// It can be retried, but a lock timeout is returned to the caller, which waits for the lock elsewhere.
     IdempotentUnlessLocked,
-    /// It cannot, because it would be applied twice. It is retried only if it certainly was not applied.
+    /// It would be applied twice, so it is retried only if it certainly was not applied.
     NotIdempotent,
 }
 

@@ -14,12 +14,12 @@
 //!
 //! # Layout
 //!
-//! - `backend.rs`: the traits that a database implements, one for each theme; `requests.rs`: their own arguments and
-//!   answers. The crate of a database holds nothing else.
+//! - `backend.rs`: the traits that a database implements, one for each theme; `requests.rs`: the arguments and results
+//!   of these traits. The crate of a database contains only their implementation.
 //! - `batch.rs`, `events.rs`: appends that wait at the same time are written together.
 //! - `resolve.rs`: writes that read first, and the permits that limit how many of them run.
 //! - `past.rs`: point-in-time state, and the checkpoints that make it cheaper to compute.
-//! - `after.rs`: notices of commits, here and to other processes.
+//! - `after.rs`: notices of commits, in this process and to others.
 //! - `failure.rs`: what is known about a failed statement, and when it is retried.
 //! - `sessions.rs`, `artifacts.rs`: the two services; `usage.rs`: how much is stored, for quotas.
 //! - `page.rs`: pages with a limit in bytes. `gate.rs`: closing. `uri.rs`, `options.rs`: the address and the options.
@@ -84,7 +84,7 @@ pub use uri::DatabaseUri;
 #[doc(hidden)]
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of rows of one answer after which other tasks get to run.
+/// After this many rows of an answer, reading yields to other tasks.
 const ROWS_AT_ONCE: usize = 256;
 
 /// Called after each row of an answer: yields to other tasks from time to time, so that a call that was dropped can end
@@ -98,10 +98,10 @@ pub async fn yield_between_rows(count: usize) {
 
 /// Keeps sessions, state and artifacts in a database on a server, which any number of processes can share.
 ///
-/// Appends that wait at the same time are written together in one statement, each of them whole or not at all. If the
-/// database rolls a write back in favour of another writer, or a connection is lost during a write, the write is
-/// retried for [`retry_timeout`](DatabaseOptions::retry_timeout). A retried event is recognized by its id, so nothing
-/// is lost and nothing is stored twice.
+/// Appends that wait at the same time are written together in one statement; each append is written completely or not
+/// at all. If the database rolls a write back in favour of another writer, or a connection is lost during a write, the
+/// write is retried for [`retry_timeout`](DatabaseOptions::retry_timeout). A retried event is recognized by its id, so
+/// nothing is lost and nothing is stored twice.
 ///
 /// It needs a Tokio runtime. Dropping the service finishes the appends that it has accepted, as long as the runtime
 /// lives; [`close`](scratchbook_core::session::SessionService::close) waits for them.
@@ -127,16 +127,19 @@ impl<D: Backend> DatabaseSessionService<D> {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the scheme, a parameter or a value is invalid; `Unauthenticated` if the user or password is
-    /// wrong; `NotFound` if the database does not exist; `PermissionDenied` if the role lacks a permission;
-    /// `Unavailable` if the server cannot be reached within the connect timeout; `FailedPrecondition` if the tables are
-    /// missing, too old or too new, or if the server refuses the requested encryption.
+    /// - `InvalidArgument` if the scheme, a parameter or a value is invalid;
+    /// - `Unauthenticated` if the user or password is wrong;
+    /// - `NotFound` if the database does not exist;
+    /// - `PermissionDenied` if the role lacks a permission;
+    /// - `Unavailable` if the server cannot be reached within the connect timeout;
+    /// - `FailedPrecondition` if the tables are missing, too old or too new, or if the server refuses the requested
+    ///   encryption.
     pub async fn connect(uri: &str) -> Result<Self> {
         Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
     }
 
-    /// Like [`connect`](Self::connect), with other limits made from those of the URI. The limits of the URI are
-    /// returned as well.
+    /// Like [`connect`](Self::connect), with limits that a function makes from the limits of the URI. Also returns the
+    /// limits of the URI.
     #[doc(hidden)]
     pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
         let (uri, mut options) = D::read_uri(uri)?;
@@ -145,8 +148,8 @@ impl<D: Backend> DatabaseSessionService<D> {
         Ok((Self::start(uri, options).await?, limits))
     }
 
-    /// Opens a database with options, which take precedence over the URI's parameters: of those, only the driver's own
-    /// are used here.
+    /// Opens a database with these options, which replace the URI's parameters: only the driver's own parameters are
+    /// used.
     ///
     /// # Errors
     ///
@@ -184,7 +187,7 @@ impl<D: Backend> DatabaseSessionService<D> {
     }
 
     /// Runs a write in a task of its own, so that dropping the call does not cancel it. Each attempt is one call of the
-    /// backend with these arguments. A commit notifies the followers of `whose`.
+    /// backend with these arguments. A commit notifies the followers of `scope`.
     async fn write<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         scope: CommitScope,

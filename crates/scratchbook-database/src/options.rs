@@ -101,7 +101,7 @@ const MAX_POOL_SIZE: usize = 10_000;
 const COMMON: &[&str] =
     &["pool_size", "connect_timeout", "statement_timeout_ms", "retry_timeout_ms", "sslmode", "sslrootcert", "migrate"];
 
-/// The longest timeout: 24 days, the most that every part below can count in milliseconds.
+/// The longest timeout: 24 days, the most that all lower layers can represent in milliseconds.
 const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
 
 impl DatabaseOptions {

@@ -1,5 +1,5 @@
-//! Pages with a limit in bytes. Only the database knows which items fit, so it is asked for a number of items. If they
-//! have more bytes than a page, reading stops, and fewer items are asked for.
+//! Pages with a limit in bytes. Only the database knows which items fit, so a read requests a number of items. If these
+//! have more bytes than a page, the read stops, and fewer items are requested.
 
 use std::future::Future;
 
@@ -11,9 +11,9 @@ use scratchbook_core::plan::room::{MOST_AT_ONCE, too_much};
 /// How many bytes of rows a statement can return.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRoom {
-    /// In the rows of a page's items.
+    /// The limit for the rows of a page's items.
     items: u64,
-    /// In all rows.
+    /// The limit for all rows.
     all: u64,
 }
 
@@ -22,7 +22,8 @@ impl RowRoom {
     #[doc(hidden)]
     pub const ANY: Self = Self { items: u64::MAX, all: u64::MAX };
 
-    /// The room for a page of this many items. One item is always read, up to the most that can be read at once.
+    /// Returns the room for a page of this many items. A single item may be larger than a page, up to the limit for all
+    /// rows.
     fn of(limit: usize, page_bytes: u64) -> Self {
         match limit {
             0 | 1 => Self { items: u64::MAX, all: MOST_AT_ONCE },
@@ -30,7 +31,7 @@ impl RowRoom {
         }
     }
 
-    /// The same, without a limit if only one item is asked for: it was written in one commit.
+    /// Removes the limit if only one item is requested: one commit wrote it, and the limits of a commit bound its size.
     pub(super) fn or_one(self, limit: usize) -> Self {
         if limit > 1 { self } else { Self::ANY }
     }

@@ -28,7 +28,7 @@ pub struct Past {
     /// The last checkpoint before the event, or the state from which the fold begins.
     #[doc(hidden)]
     pub base: Folded,
-    /// The events after that, in any order: their numbers and texts.
+    /// The events after `base`, in any order: their numbers and texts.
     #[doc(hidden)]
     pub events: Vec<(i64, String)>,
     /// The user's keys at that time.
@@ -42,7 +42,7 @@ pub struct Past {
 /// A stored fold, so that later reads fold fewer events.
 #[derive(Debug)]
 pub struct Checkpoint {
-    /// The session that it belongs to, among those that have had the same key.
+    /// Identifies the checkpoint's session among those that have had the same key.
     #[doc(hidden)]
     pub incarnation: String,
     /// The number of the last event in the fold.
@@ -78,8 +78,8 @@ impl Past {
         Err(rows::damaged(format!("the event {} of {key}, which is not there, ", folded.seq + 1)))
     }
 
-    /// Returns the merged state after the event, and the folds that are due to be stored as checkpoints. There are none
-    /// if the way was short.
+    /// Returns the merged state after the event, and the folds that are due to be stored as checkpoints. There are no
+    /// such folds if few events were folded.
     pub(super) fn into_state(mut self, key: &SessionKey, seq: u64) -> Result<(StateMap, Vec<Checkpoint>)> {
         let is_long = self.events.len() as u64 > 2 * CHECKPOINT_EVENTS;
         let mut due = Vec::new();

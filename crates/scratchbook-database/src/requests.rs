@@ -1,4 +1,4 @@
-//! What the service asks of a database, and what it answers, where this is more than a plan of the core.
+//! Requests to a database and its answers, as far as the plans of the core do not have them.
 
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::commit::Prepared;

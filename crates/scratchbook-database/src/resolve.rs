@@ -1,5 +1,5 @@
-//! Writes that depend on what is stored. Each uses a connection of its own, and holds locks from its reads to its
-//! writes, so a semaphore limits how many of them run and leaves connections for the other calls.
+//! Writes that depend on what is stored. Each of them uses a connection of its own and holds locks from its reads to
+//! its writes. A semaphore therefore limits how many of them run and leaves connections for the other calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ impl ResolvePermits {
 }
 
 impl<D: Backend> DatabaseSessionService<D> {
-    /// The event is not part of a batch, because its content is known only under its own locks.
+    /// Appends an event that depends on stored values. It is not part of a batch, because its content is known only
+    /// under its own locks.
     pub(super) async fn append_resolved(&self, new: Unresolved, held: Reservation) -> Result<Committed> {
         let new = Arc::new(new);
         let pass = self.gate.enter()?;

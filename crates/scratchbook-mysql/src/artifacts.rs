@@ -13,7 +13,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::SessionKey;
 use scratchbook_database::{Artifacts, Attempt, Idempotency};
 
-/// The versions of one artifact.
+/// The condition for the versions of one artifact.
 const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
 
 /// The condition that the artifact's session, if it has one, has not expired.
@@ -27,7 +27,7 @@ const OVERHEAD: usize = 4096;
 
 #[async_trait]
 impl Artifacts for MySql {
-    /// If two are stored at once, one finds its version taken and is retried.
+    /// Saves an artifact. If two versions are saved at once, one save finds its number taken, and is retried.
     async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
         self.check_size(OVERHEAD + new.text.len() + new.metadata.len())?;
         let sql = self.sql(&format!(
@@ -42,7 +42,7 @@ impl Artifacts for MySql {
         let values = [&address[..], &row, &address, &address[..3], &[self.now().into()]].concat();
         lease.rows(&sql, values.clone()).await?;
         if lease.affected_rows() == 0 {
-            // Artifacts of an expired session must not reappear with a new one.
+            // Artifacts of an expired session must not reappear in a new session with the same id.
             let [app, user, session, _] = new.address.columns();
             self.make_room(&mut lease, &rows::stored_key(app, user, session)?).await?;
             lease.rows(&sql, values).await?;
@@ -107,7 +107,7 @@ impl Artifacts for MySql {
 }
 
 impl MySql {
-    /// The parameters for an artifact's address and for [`ALIVE`].
+    /// Returns the parameters for an artifact's address and for [`ALIVE`].
     fn alive(&self, address: &ArtifactAddress) -> Vec<Value> {
         let columns = address.columns().map(Value::from);
         [&columns[..], &columns[..3], &[self.now().into()]].concat()

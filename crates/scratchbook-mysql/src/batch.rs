@@ -1,7 +1,7 @@
 //! The arguments of the procedure `scratchbook_write_2`: everything that one commit writes, as arrays in JSON.
 //!
-//! The numbers of events, versions and positions are known only under the locks. So each one is counted backwards from
-//! the end of this commit, and the procedure subtracts it from the final number of the row.
+//! The numbers of events, versions and positions are known only under the locks. So the arguments say how far each
+//! number is before the last one of this commit, and the procedure subtracts that from the row's final number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -150,7 +150,7 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     batch.changes(key.app_name(), Some(key.user_id()), &new.shared, origin);
     let (user_nth, app_nth) = batch.counts(key);
     let mut seen = HashSet::new();
-    // A repeated id has the same content both times: it is a retry.
+    // Events with the same id have the same content: the second is a retry.
     for event in new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())) {
         batch.event(key, event);
     }
@@ -170,7 +170,7 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
 pub(super) fn state(owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Result<Arguments> {
     let mut batch = Batch::default();
     let origin = Origin { session: None, event_id: "", author, time };
-    // This holds even if nothing changes, because the call returns a position.
+    // The owner's row is locked even if nothing changes, because the call returns a position.
     match owner.user_id() {
         Some(user) => batch.users.insert((owner.app_name(), user), i64::from(changes.is_empty())),
         None => batch.apps.insert(owner.app_name(), i64::from(changes.is_empty())),
@@ -316,14 +316,14 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Writes a float as a text: MySQL's JSON parser may be off by one in the last bit of a number, but its text parser is
-/// not.
+/// Writes a float as a text, because MySQL's JSON parser may be off by one in the last bit of a number. MySQL's
+/// conversion from text is exact.
 fn exact(number: f64) -> String {
     // This is the shortest text that parses to the same number, with an exponent if it would be long.
     format!("{number:?}")
 }
 
-/// The size that a text adds to its session.
+/// Returns the size that a text adds to its session.
 fn bytes_of(text: &str) -> i64 {
     i64::try_from(text.len()).unwrap_or(i64::MAX)
 }

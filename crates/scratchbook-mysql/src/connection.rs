@@ -1,7 +1,8 @@
 //! A pool of connections, each of which is lent to one call at a time.
 //!
-//! The pool is our own: a list and a semaphore. The driver's pool returns connections from a task, so that consecutive
-//! calls would open new ones, and it resets them, which costs a round trip and the prepared statements.
+//! The pool is our own: a list and a semaphore. In the driver's pool, a task returns connections some time after a
+//! call, so consecutive calls would open new ones. It also resets connections, which costs a round trip and loses the
+//! prepared statements.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Idempo
 
 /// After this time without use, a connection is pinged before it is used.
 const IDLE: Duration = Duration::from_secs(10);
-/// The same, before a call that is not idempotent and so is not retried.
+/// The same time for a call that is not idempotent, and so is not retried.
 const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
 
 /// The timeout of a ping.
@@ -56,7 +57,7 @@ impl Connections {
         }
     }
 
-    /// The server's address, without the password.
+    /// Returns the server's address, without the password.
     pub(super) fn place(&self) -> &str {
         &self.place
     }
@@ -81,8 +82,8 @@ impl Connections {
             }
             match timeout(PING.min(self.connect_timeout), connection.ping()).await {
                 Ok(Ok(())) => return Some(connection),
-                // The other connections have been idle at least as long, and pinging each of them would cost as much
-                // time again.
+                // The other connections are closed too: they have been idle at least as long, and pinging each of them
+                // would cost as much time again.
                 _ => {
                     give_up(connection);
                     self.drop_idle();

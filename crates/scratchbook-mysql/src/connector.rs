@@ -13,7 +13,7 @@ use super::uri::Target;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_database::{Attempt, DatabaseOptions, LOCK_TIMEOUT, TlsMode};
 
-/// How many prepared statements a connection keeps; there are fewer in all.
+/// How many prepared statements a connection keeps; this crate has fewer.
 const STATEMENTS: usize = 64;
 
 /// The largest packet of the protocol. Our commands are checked against the server's own limit.
@@ -52,7 +52,7 @@ async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Ser
     Ok((server, connections))
 }
 
-/// Makes the first connection, which finds out whether encryption is used.
+/// Makes the first connection, which determines whether encryption is used.
 async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> Attempt<(Conn, OptsBuilder)> {
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
     let ssl = tls::options(&options.tls, options, place).await?;
@@ -66,8 +66,8 @@ async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> 
     }
 }
 
-/// Connects. If the name is not to be checked, it requests a name that this server's certificate has, which may differ
-/// from that of the previous server.
+/// Connects. If the server's name is not to be checked, connects again under a name that the server's certificate has.
+/// This name may differ between servers.
 pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
     let error = match Conn::new(opts.clone()).await {
         Ok(connection) => return Ok((connection, opts)),
@@ -94,9 +94,9 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
         connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
     // Without this setting, a read in a Galera cluster may miss what was just written through another node.
     let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
-    // Waiting for a lock of a row or a table ends before our own timeout, so that it is known that nothing was applied.
-    // The other settings reset values that a server may have changed globally: a COMMIT that chains or disconnects, or
-    // a limit on rows.
+    // The wait for a lock of a row or a table ends before our own timeout, so that we know that nothing was applied.
+    // The other settings reset values that may have been changed globally on the server: a COMMIT that chains or
+    // disconnects, or a limit on rows.
     let wait = LOCK_TIMEOUT.as_secs();
     let setup = format!(
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \

@@ -49,42 +49,46 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
             "the user signs in by a method that is not supported; use mysql_native_password, caching_sha2_password or \
              ed25519",
         ),
-        (_, Stage::Connecting) => (CommitFate::NotSent, ErrorKind::Unavailable, "the server cannot be reached"),
+        (_, Stage::Connecting) => (
+            CommitFate::NotSent,
+            ErrorKind::Unavailable,
+            "the server cannot be reached; check that it runs, and host and port",
+        ),
         (_, Stage::Reading | Stage::Writing) => {
             (CommitFate::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer")
         }
     };
     let mut public = Error::new(kind, format!("{place}: {what}"));
-    // An error of the operating system quotes nothing; the driver's own errors may contain what was sent.
+    // An error of the operating system quotes no data; the driver's own errors may contain what was sent.
     if let Some(error) = cause::<io::Error>(error).filter(|error| error.get_ref().is_none()) {
         public = public.with_source(io::Error::new(error.kind(), error.to_string()));
     }
     Failure::new(fate, public)
 }
 
-/// The failure of a call that took too long; its connection is closed.
+/// Returns the failure of a call that took too long; its connection is closed.
 pub(super) fn too_slow(place: &str, seconds: f64) -> Failure {
     let what = format!("{place}: no answer within {seconds} s (statement_timeout_ms); the connection was given up");
     Failure::new(CommitFate::Unknown, Error::new(ErrorKind::Unavailable, what))
 }
 
-/// The failure of a connection that could not be made in time.
+/// Returns the failure for a connection that could not be made in time.
 pub(super) fn unreached(place: &str, seconds: f64) -> Failure {
     let what = format!("{place}: no connection within {seconds} s (connect_timeout)");
     Failure::new(CommitFate::NotSent, Error::new(ErrorKind::Unavailable, what))
 }
 
-/// The error of a failed encryption.
+/// Returns the error of a failed encryption.
 pub(super) fn refused_tls(message: String) -> Error {
     Error::new(ErrorKind::FailedPrecondition, message)
 }
 
-/// Whether a connection is still usable after this error.
+/// Returns whether a connection is still usable after this error.
 pub(super) fn leaves_connection(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1062 | 1205 | 1213, .. }))
 }
 
-/// Whether a server is read-only or does not answer, while another server may be the right one.
+/// Returns whether a server is read-only or does not answer, while another server may be the right one.
 pub(super) fn leads_elsewhere(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836, .. }))
 }
@@ -208,12 +212,14 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     Failure::new(fate, Error::new(kind, format!("{place}: {what}")))
 }
 
-/// Whether an error that is not listed comes from the statement or its values, and so occurred before any commit.
+/// Returns whether an error that is not listed comes from the statement or its values, and so occurred before any
+/// commit.
 fn is_surely_refused(error: &ServerError) -> bool {
-    // Most errors have the state HY000, including these: of values, character sets, JSON, and missing objects.
+    // Most errors have the state HY000. These are the ones among them about values, character sets, JSON and missing
+    // objects.
     let of_values = matches!(error.code, 1193 | 1231 | 1264..=1267 | 1292 | 1364..=1366 | 1525 | 1644 | 4035..=4045);
-    // These are errors of values, constraints, statements and permissions, not of transactions, connections and all
-    // others.
+    // These states are for errors of values, constraints, statements and permissions, and not for those of transactions
+    // or connections.
     of_values || ["0A", "21", "22", "23", "28", "3D", "42", "45"].iter().any(|class| error.state.starts_with(class))
 }
 

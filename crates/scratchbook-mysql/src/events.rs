@@ -1,5 +1,5 @@
-//! Appending events, and the part of a statement that selects which events a read returns. A read costs what it
-//! returns, however long the session is.
+//! Appending events, and the part of a statement that selects which events a read returns. The cost of a read depends
+//! on what it returns, and not on the length of the session.
 
 use async_trait::async_trait;
 use mysql_async::Value;
@@ -60,11 +60,11 @@ fn all_since(address: &[&str; 3], seconds: f64) -> Picked {
 
 /// Selects the events from a time on, or the last `count` of them in the store's order.
 ///
-/// If there are few of them, the index on time finds them. If there are many, the last ones are found soon by going
-/// back by number, unless the clock was very wrong. The statement finds out by itself which case it is: one of its two
-/// parts has a first table without rows, and so reads nothing.
+/// If there are few such events, the index on time finds them. If there are many, going back by number finds the last
+/// ones soon, unless the clock was very wrong. The statement itself distinguishes the two cases: in one of its two
+/// parts the first table has no rows, so that part reads nothing.
 fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usize, usize)) -> Picked {
-    // The session is a single row that is read before the plan is made, so that its number bounds a range.
+    // The session's row is a constant when the statement is planned, so its number bounds a range of events.
     let near = "SELECT back.seq FROM `{prefix}sessions` AS s
          STRAIGHT_JOIN `{prefix}events` AS back FORCE INDEX (PRIMARY)
          WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?
@@ -97,17 +97,17 @@ fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usi
     Picked { sql, values }
 }
 
-/// A count for LIMIT, limited to what a column can hold.
+/// Returns a count for LIMIT, at most what a column can hold.
 pub(super) fn sql_limit(count: usize) -> Value {
     number(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// A number of ours, limited to what a column can hold.
+/// Returns a number as a parameter, at most what a column can hold.
 pub(super) fn number(number: u64) -> Value {
     i64::try_from(number).unwrap_or(i64::MAX).into()
 }
 
-/// How often a batch is written again without the appends that were in its way, as long as none of them is found.
+/// How many attempts at a batch may end without a result for any of its appends.
 const TRIES: usize = 3;
 
 #[async_trait]
@@ -143,7 +143,7 @@ impl Appends for MySql {
                     _ => return Err(strange("a row of another call").into()),
                 }
             }
-            // The conflicting event may have disappeared with its session.
+            // An attempt may have no result: the conflicting event may have disappeared with its session.
             tries += usize::from(open.iter().all(|n| rows[*n].is_none()));
             if tries == TRIES {
                 let what = format!("{}: what is in the way of an append comes and goes", self.connections.place());
@@ -160,7 +160,7 @@ impl Appends for MySql {
     }
 }
 
-/// The failure of a batch in which one append exceeds a limit: its appends are then written one by one.
+/// Returns the failure of a batch in which one append exceeds a limit: its appends are then written one by one.
 fn full() -> Failure {
     Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }

@@ -1,9 +1,9 @@
 //! The change feed of an app: all commits, in an order that keeps the order of each session, user and app.
 //!
-//! A commit does not number what it writes, because concurrent commits would have to wait for each other. Instead,
-//! reading the feed assigns numbers to the commits that have none yet. One statement sees, together with a commit, all
-//! earlier commits to the same session, user or app. These are ordered by the positions of the logs and by the events'
-//! own numbers. Commits that are numbered later come later in the feed.
+//! A commit does not number its entries in the feed, because concurrent commits would have to wait for each other.
+//! Instead, reading the feed assigns numbers to the commits that have none yet. The statement that reads these commits
+//! sees, together with a commit, all earlier commits to the same session, user or app. It orders them by the positions
+//! of the logs and by the events' own numbers. Commits that are numbered later come later in the feed.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -30,21 +30,21 @@ use scratchbook_database::{Attempt, Feeds, Idempotency, RowRoom};
 /// The maximum number of commits that one transaction numbers.
 const AT_ONCE: usize = 1000;
 
-/// The kind of a row. At the same position in both logs of a user, rows come in this order: a removal comes before the
-/// next session or user of the same name.
+/// The kind of a row. Rows at the same position in the user's and the app's log come in this order: a removal comes
+/// before the next session or user of the same name.
 const REMOVED: i64 = -1;
 const STATE: i64 = 1;
 const CREATED: i64 = 2;
 const EVENT: i64 = 3;
 
-/// A page as it was read: commits by their positions, with `None` for those that were pruned since.
+/// A page as it was read: commits by their positions, with `None` for those that have been pruned.
 struct Read {
     commits: BTreeMap<u64, Option<FeedCommit>>,
     /// The last number in the feed.
     end: u64,
     /// Whether there are commits without a number.
     pending: bool,
-    /// The position up to which the records of removals were dropped.
+    /// The position up to which the records of removals were deleted.
     let_go: u64,
 }
 
@@ -168,7 +168,8 @@ impl MySql {
              ON DUPLICATE KEY UPDATE position = `{prefix}feeds`.position",
         );
         lease.rows(&lock, vec![of_app.clone()]).await?;
-        // Reads one more of each kind than is numbered, so that a row that is not read comes last at its position.
+        // One row more of each kind is read than is numbered, so that rows that are not read come last at their
+        // position.
         let limit = sql_limit(AT_ONCE + 1);
         let sql = self.sql(&format!(
             "SELECT 0 AS kind, position AS app_position, 0 AS user_position, NULL AS user_id, NULL AS id, NULL AS scope,
@@ -260,15 +261,15 @@ const PENDING: &str = "(
         WHERE app_name = ? AND feed_position = -1)
 )";
 
-/// A commit without a number. The order is that in which commits are numbered.
+/// A commit without a number. `Ord` is the order in which commits are numbered.
 #[derive(Debug, PartialEq, Eq)]
 struct Unnumbered {
     kind: i64,
     app_position: i64,
     user_position: i64,
-    /// The user who owns the session or the keys.
+    /// The user to whom the session or the keys belong.
     user_id: String,
-    /// The session; for state, the user who owns it.
+    /// The id of the session; for state, that of the user who owns the keys.
     id: String,
     scope: Option<String>,
     number: i64,
@@ -321,7 +322,7 @@ fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<Read> {
                 let of = if of_app { StateOwner::app(app) } else { StateOwner::user(app, &user) };
                 let of = of.map_err(|e| damaged(place()).with_source(e))?;
                 let commit = found.commits.entry(at).or_insert(None);
-                // A row without a key stands for changes that were pruned.
+                // If a row has no key, its changes were pruned.
                 if cells.integer(5, place).is_ok() {
                     let change = change_of(&of, of.scope(), &mut cells, 5)?;
                     match commit {

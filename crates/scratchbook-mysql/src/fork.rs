@@ -73,8 +73,8 @@ impl Forks for MySql {
 }
 
 impl MySql {
-    /// Locks the source session, so that it is not pruned or deleted in the meantime. Returns the event up to which it
-    /// is copied, its time of creation, and its title and labels.
+    /// Locks the source session, so that it is not pruned or deleted in the meantime. Returns the event up to which the
+    /// session is copied, and the session's creation time, title and labels.
     async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64, TextMetadata)> {
         let key = &new.source;
         let place = || format!("the session {key}");
@@ -119,7 +119,7 @@ impl MySql {
         Ok(false)
     }
 
-    /// Writes the state from which the fold of the new session begins. As in every creation, its user is locked before.
+    /// Writes the state from which the fold of the new session begins. As in every creation, the user is locked first.
     async fn insert_beginning(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64) -> Attempt<()> {
         let (source, target) = (address(&new.source), address(&new.key));
         let lock = self.sql(
@@ -196,7 +196,7 @@ impl MySql {
         Ok(())
     }
 
-    /// The answer if the id is taken: the fork, if an earlier attempt has created it.
+    /// Answers a call whose id is taken: returns the fork if an earlier attempt has created it.
     async fn forked_before(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let sql = "SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?";
         let row = self.read(sql, address(&new.key).to_vec()).await?.into_iter().next();

@@ -1,4 +1,4 @@
-//! The limit on the number of keys, which is counted if the procedure has reported that it may be exceeded.
+//! The limit on the number of keys. The keys are counted if the procedure reports that the limit may be exceeded.
 
 use super::procedure::Answer;
 use scratchbook_core::plan::growth::Growth;

@@ -21,7 +21,7 @@ pub(super) struct Lease<'a> {
     connection: Option<Conn>,
     _permit: OwnedSemaphorePermit,
     end: Instant,
-    /// Whether it has a transaction or a lock that must end with it.
+    /// Whether the connection has a transaction or a lock that must end with it.
     unkept: bool,
 }
 
@@ -52,7 +52,7 @@ impl Lease<'_> {
         let mut held = self.hold()?;
         let work = execute_within(&mut held.connection, sql, values, RowCount::new(room), is_of_item);
         match timeout_at(self.end.into(), work).await {
-            // The connection is closed with `held`, because the remaining rows are still being sent.
+            // Dropping `held` closes the connection, because the remaining rows are still being sent.
             Ok(Ok(Err(full))) => Err(full),
             Ok(Ok(Ok(rows))) => self.settle(sql, held, Ok(Ok(rows))),
             Ok(Err(error)) => self.settle(sql, held, Ok(Err(error))),
@@ -67,12 +67,12 @@ impl Lease<'_> {
         self.settle(sql, held, done)
     }
 
-    /// The value that the previous statement passed to `LAST_INSERT_ID(...)`.
+    /// Returns the value that the previous statement passed to `LAST_INSERT_ID(...)`.
     pub(super) fn last_insert_id(&self) -> u64 {
         self.connection.as_ref().and_then(Conn::last_insert_id).unwrap_or_default()
     }
 
-    /// How many rows the previous statement changed.
+    /// Returns how many rows the previous statement changed.
     pub(super) fn affected_rows(&self) -> u64 {
         self.connection.as_ref().map_or(0, Conn::affected_rows)
     }
@@ -103,23 +103,23 @@ impl Lease<'_> {
         self.unkept = true;
     }
 
-    /// The connection can be used again.
+    /// Returns the connection to the pool after this call.
     pub(super) fn keep(&mut self) {
         self.unkept = false;
     }
 
-    /// Restarts the statement timeout of this call, which does its work in parts that each have to end within it.
+    /// Restarts the statement timeout, for a call that does its work in parts. Each part has to end within the timeout.
     pub(super) fn renew(&mut self) {
         self.extend(self.pool.statement_timeout);
     }
 
-    /// Gives this call this much time from now on.
+    /// Sets the time that is left to this call, from now on.
     pub(super) fn extend(&mut self, time: Duration) {
         self.end = Instant::now() + time;
     }
 
-    /// Takes the connection for a statement. A call that is dropped during a statement leaves an answer that was not
-    /// read, so the connection is closed with it.
+    /// Takes the connection for a statement. If the call is dropped during a statement, the answer was not read, so the
+    /// connection is closed.
     fn hold(&mut self) -> Attempt<InUse> {
         match self.connection.take() {
             Some(connection) => Ok(InUse { connection: Some(connection) }),
@@ -150,7 +150,7 @@ impl Lease<'_> {
     }
 }
 
-/// Whether a statement of ours reads or writes.
+/// Returns whether a statement of ours reads or writes.
 fn stage(sql: &str) -> Stage {
     let reads = sql.trim_start_matches('(').trim_start().starts_with("SELECT");
     if reads { Stage::Reading } else { Stage::Writing }
@@ -185,7 +185,7 @@ async fn execute_within(
     Ok(Ok(rows))
 }
 
-/// The size of a row's texts in bytes.
+/// Returns the size of a row's texts in bytes.
 fn bytes_of(row: &Row) -> u64 {
     let texts = (0..row.len()).filter_map(|column| row.as_ref(column));
     texts.map(|value| if let Value::Bytes(text) = value { text.len() as u64 } else { 8 }).sum()
@@ -219,8 +219,8 @@ impl Drop for InUse {
     }
 }
 
-/// Closes a connection at once: the driver would first read what is still being sent. The server rolls back what was
-/// begun.
+/// Closes a connection at once. The driver's own way would first read what is still being sent. The server rolls back
+/// an open transaction.
 pub(super) fn give_up(connection: Conn) {
     let _ = connection.disconnect().now_or_never();
 }

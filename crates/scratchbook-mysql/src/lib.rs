@@ -16,7 +16,7 @@
 //! - `lease.rs`: what a call can do on a connection; `row.rs`: reading the columns of a row.
 //! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
 //!   one call.
-//! - `batch.rs`: the arguments of that procedure; `write.rs`: calling it, and its answers.
+//! - `batch.rs`: the arguments of that procedure; `procedure.rs`: calling it, and its answers.
 //! - `events.rs`: appending events, and which events a read picks. `read.rs`: reading a session.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
@@ -27,7 +27,7 @@
 //! - `feed.rs`: the change feed; `listen.rs`: finding the commits of other processes.
 //! - `retention.rs`: expiry and pruning; `removals.rs`: removing sessions and users.
 //! - `artifacts.rs`, `owners.rs`, `usage.rs`: artifacts, the list of apps and users, and how much is stored.
-//! - `error.rs`: what MySQL's errors say about whether a statement was carried out.
+//! - `error.rs`: MySQL's errors, and whether the failed statement may have been applied.
 
 mod artifacts;
 mod batch;
@@ -125,7 +125,7 @@ impl MySql {
         script::with_prefix(template, &self.prefix)
     }
 
-    /// The current time for expiry, in microseconds since 1970.
+    /// Returns the current time for expiry, in microseconds since 1970.
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }

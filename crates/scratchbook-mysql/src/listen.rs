@@ -1,5 +1,6 @@
 //! Finding the commits of other processes by polling, which is frequent while there are commits and rare otherwise. For
-//! feeds that were read, new commits are looked for; for sessions, the last numbers of all of them are read at once.
+//! feeds that were read, the poll searches for new commits. For followed sessions, it reads the last numbers of all of
+//! them at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -57,7 +58,7 @@ impl Listen for MySql {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATE);
             match self.unreported(notifier).await {
-                // Commits that nobody follows do not make polling more frequent.
+                // Only commits that somebody follows make polling more frequent.
                 Ok(scopes) => {
                     if notifier.notify_scopes(scopes) {
                         pause = SOON;
@@ -90,7 +91,7 @@ impl Listen for MySql {
 }
 
 impl MySql {
-    /// Records that the feed of an app was read, when it was numbered up to this position.
+    /// Records that the feed of an app was read. Its commits were numbered up to this position.
     pub(super) fn watched(&self, app: &str, end: u64) {
         let mut watched = self.watched.lock();
         if !watched.contains_key(app) {
@@ -98,7 +99,7 @@ impl MySql {
         }
     }
 
-    /// Returns whose commits were not reported yet, in the feeds that are followed.
+    /// Returns the owners of the commits that were not reported yet, in the feeds that are followed.
     async fn unreported(&self, notifier: &CommitNotifier) -> Attempt<HashSet<CommitScope>> {
         let followed: HashMap<String, u64> = {
             let watched = self.watched.lock();
@@ -107,7 +108,7 @@ impl MySql {
         };
         let mut all = HashSet::new();
         for app in self.feeds_with_more(&followed).await? {
-            // The commits are numbered first, so that a position says what was reported and the app stays watched.
+            // The commits are numbered first, so that a position shows which commits were reported.
             self.number_all(&app).await?;
             let reported = followed.get(&app).copied().unwrap_or_default();
             let (scopes, reported) = self.unreported_in(&app, reported).await?;
@@ -117,7 +118,7 @@ impl MySql {
         Ok(all)
     }
 
-    /// Returns which of these apps have commits without a number, or with one after what was reported.
+    /// Returns which of these apps have commits that have no number, or whose number comes after what was reported.
     async fn feeds_with_more(&self, followed: &HashMap<String, u64>) -> Attempt<Vec<String>> {
         let feeds: Vec<_> = followed.iter().collect();
         let Some(feeds) = json(&feeds)? else {
@@ -148,7 +149,7 @@ impl MySql {
         Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
     }
 
-    /// Returns whose commits in the feed of an app come after what was reported, and the last position.
+    /// Returns the owners of the commits in an app's feed that come after what was reported, and the last position.
     async fn unreported_in(&self, app: &str, reported: u64) -> Attempt<(HashSet<CommitScope>, u64)> {
         let tables = [
             ("state_commits", "scope, user_id, NULL"),

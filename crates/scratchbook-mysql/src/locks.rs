@@ -37,13 +37,13 @@ impl MySql {
         let sql = self.sql("CALL `{prefix}scratchbook_lock_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         values.extend([self.now().into(), begun.number().into(), lock.scopes().into()]);
         let rows = lease.rows(&sql, values).await.map_err(|failure| match failure.fate {
-            // Nothing was written yet in any case.
+            // In any case, nothing was written yet.
             CommitFate::Unknown => Failure::new(CommitFate::RolledBack, failure.error),
             _ => failure,
         })?;
         let answers = rows.into_iter().map(answer).collect::<Result<Vec<_>>>();
         match &answers {
-            // The transaction is over.
+            // Nothing is locked, so the transaction is over.
             Ok(answers) if !answers.iter().any(|answer| matches!(answer, Answer::Locked { .. })) => lease.keep(),
             _ => lease.give_up_unless_kept(),
         }
@@ -134,7 +134,7 @@ pub(super) struct Lock<'a> {
 }
 
 impl Lock<'_> {
-    /// The scopes in the encoding of the procedure.
+    /// Returns the scopes in the encoding of the procedure.
     pub(super) fn scopes(&self) -> u8 {
         let whole = SCOPES.iter().zip([1, 2, 4]).filter(|(scope, _)| self.whole.contains(scope));
         whole.map(|(_, bit)| bit).sum::<u8>() + if self.room == Room::Counted { 8 } else { 0 }

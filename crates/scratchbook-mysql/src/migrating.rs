@@ -42,7 +42,7 @@ pub(super) struct SchemaState {
 }
 
 impl SchemaState {
-    /// The missing procedures.
+    /// Returns the missing procedures.
     pub(super) fn missing(self) -> impl Iterator<Item = &'static str> {
         PROCEDURES.into_iter().zip(self.procedures).filter(|(_, there)| !there).map(|(name, _)| name)
     }
@@ -57,22 +57,22 @@ pub(super) async fn names(lease: &mut Lease<'_>) -> Attempt<Vec<String>> {
     Ok(names.collect::<Result<_>>()?)
 }
 
-/// The quoted name of the table of applied migrations.
+/// Returns the quoted name of the table of applied migrations.
 pub(super) fn history(prefix: &str) -> String {
     format!("`{prefix}{HISTORY}`")
 }
 
 /// Returns all migrations with the prefix filled in.
-pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery::Migration>> {
+pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery_core::Migration>> {
     let migration = |(name, sql): &(&str, &str)| {
-        let migration = refinery::Migration::unapplied(name, &with_prefix(sql, prefix));
-        migration.map_err(|e| Error::internal("a migration that is none").with_source(e))
+        let migration = refinery_core::Migration::unapplied(name, &with_prefix(sql, prefix));
+        migration.map_err(|e| Error::internal(format!("the migration {name} cannot be read")).with_source(e))
     };
     MIGRATIONS.iter().map(migration).collect()
 }
 
-/// Returns the statements that create lost procedures, if any. A copy may lack them, because mysqldump leaves them out
-/// by default.
+/// Returns the statements that create lost procedures, if any are lost. A copy may lack procedures, because mysqldump
+/// omits them by default.
 pub(super) fn lost_procedures(seen: SchemaState, prefix: &str) -> Result<Option<String>> {
     let names: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
     let mut sql = String::new();
@@ -88,12 +88,12 @@ pub(super) fn lost_procedures(seen: SchemaState, prefix: &str) -> Result<Option<
 }
 
 /// Returns the public description of a migration, with the given statements.
-fn described(migration: &refinery::Migration, sql: String) -> Migration {
+fn described(migration: &refinery_core::Migration, sql: String) -> Migration {
     Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
 }
 
-/// Returns what a database lacks: the statements for lost procedures, then the migrations above its version with the
-/// statements that record them.
+/// Returns what a database lacks: the statements for lost procedures, then the migrations above the database's version,
+/// each with the statement that records it.
 pub(super) fn lacking(seen: SchemaState, prefix: &str) -> Result<Vec<Migration>> {
     let all = embedded(prefix)?;
     let mut lost = lost_procedures(seen, prefix)?;
@@ -119,13 +119,12 @@ pub(super) fn lacking(seen: SchemaState, prefix: &str) -> Result<Vec<Migration>>
 /// A connection in the form that refinery needs.
 pub(super) struct Migrating<'a> {
     pub(super) lease: Lease<'a>,
-    /// The last failure, because refinery wraps it.
+    /// The last failure, kept here because refinery only returns it wrapped in an error of its own.
     pub(super) failure: Option<Failure>,
 }
 
 impl Migrating<'_> {
-    /// Runs a statement, unless it would create a view or a procedure that exists, because other processes may be
-    /// calling it.
+    /// Runs a statement. Does not create a view or a procedure that exists, because other processes may be using it.
     async fn run(&mut self, statement: &str) -> Attempt<()> {
         if let Some(name) = made(statement)
             && names(&mut self.lease).await?.iter().any(|known| known.eq_ignore_ascii_case(name))
@@ -154,8 +153,8 @@ impl AsyncTransaction for Migrating<'_> {
     }
 }
 
-impl AsyncQuery<Vec<refinery::Migration>> for Migrating<'_> {
-    async fn query<'a>(&'a mut self, query: &'a str) -> Result<Vec<refinery::Migration>> {
+impl AsyncQuery<Vec<refinery_core::Migration>> for Migrating<'_> {
+    async fn query<'a>(&'a mut self, query: &'a str) -> Result<Vec<refinery_core::Migration>> {
         let rows = match self.lease.rows(query, Vec::new()).await {
             Ok(rows) => rows,
             Err(Failure { fate, error }) => {
@@ -168,7 +167,7 @@ impl AsyncQuery<Vec<refinery::Migration>> for Migrating<'_> {
             let mut cells = Cells::from(row);
             let (version, name) = (cells.integer(0, place)?, cells.text(1, place)?);
             let (time, checksum) = (cells.text(2, place)?, cells.text(3, place)?);
-            Ok(refinery::Migration::applied(
+            Ok(refinery_core::Migration::applied(
                 i32::try_from(version).unwrap_or(i32::MAX),
                 name,
                 OffsetDateTime::parse(&time, &Rfc3339).unwrap_or(OffsetDateTime::UNIX_EPOCH),

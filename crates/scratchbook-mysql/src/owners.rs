@@ -15,7 +15,7 @@ use scratchbook_database::{Attempt, Owners};
 
 #[async_trait]
 impl Owners for MySql {
-    /// Not every user has a row, so sessions and artifacts are searched as well.
+    /// Lists owners. Not every user has a row, so sessions and artifacts are searched as well.
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
         let (apps, users) = match after {
             None => (">=", ">="),
@@ -43,7 +43,7 @@ impl Owners for MySql {
             owners.insert(StateOwner::App { app_name: found.app_name().into() });
             owners.insert(found);
         }
-        // The app in which the page begins was returned before.
+        // The app in which the page begins was returned by the previous page.
         Ok(owners.into_iter().filter(|owner| after.is_none_or(|after| owner > after)).take(limit).collect())
     }
 }

@@ -72,7 +72,7 @@ impl History for MySql {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
-        // The lock makes sure that a deletion of the session either sees the checkpoint or is seen.
+        // With this lock, a deletion of the session either sees the checkpoint or is seen here.
         let lock = self.sql(
             "SELECT 1 FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND token = ?
              LOCK IN SHARE MODE",
@@ -91,7 +91,7 @@ impl History for MySql {
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
         let (app, user) = (key.app_name(), key.user_id());
         let here = [app, user, key.session_id()].map(Value::from);
-        // If the event was pruned, or its session is gone, the log has everything except the invocation.
+        // If the event was pruned or its session is gone, the log still has everything except the invocation id.
         let shared = |part: i64, table: &str, scope: &str, owner: &str| {
             format!(
                 " UNION ALL SELECT {part}, k.`key`, l.session_user, l.session_id, l.seq, l.event_id, l.author,
@@ -144,7 +144,7 @@ impl History for MySql {
             return Ok(None);
         };
         let complete = |(name, (scope, writer)): (String, (Scope, KeyWriter))| {
-            // Keys from the session's creation have no row with more details.
+            // For keys from the session's creation, no row has the writer's details.
             let is_creation = scope == Scope::Session && writer.seq == 0;
             (name, if is_creation { KeyWriter { author: "user".to_owned(), time: created, ..writer } } else { writer })
         };
@@ -201,7 +201,8 @@ impl MySql {
         Ok(Some(Head { token, last, base, folded, user_position, app_position, began, time }))
     }
 
-    /// Reads the events in between, and the keys of the user and the app at that time.
+    /// Reads the events between the head's state and the event `seq`, and the keys of the user and the app as of that
+    /// event.
     pub(super) async fn past_from(
         &self,
         lease: &mut Lease<'_>,
@@ -254,9 +255,9 @@ impl MySql {
         Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
     }
 
-    /// Reads the values at a position of keys that were written later. Returns `false` if the log does not reach back
-    /// that far. Each key has its own part of the statement, because only then is a single row read for it, and not all
-    /// later ones.
+    /// Reads the values that keys had at a position before they were written again. Returns `false` if the log does not
+    /// reach back that far. Each key has its own part of the statement, so that one row is read for it, and not all of
+    /// its later ones.
     async fn read_earlier(
         &self,
         lease: &mut Lease<'_>,
@@ -273,7 +274,7 @@ impl MySql {
         let mut rest = names;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(AT_ONCE));
-            // To keep the number of prepared statements small, the rest is filled with the last name.
+            // The last name is repeated up to `AT_ONCE` names, to keep the number of prepared statements small.
             let count = if now.len() == 1 { 1 } else { AT_ONCE };
             let mut sql = format!(
                 "SELECT 0 AS part, NULL AS name, NULL AS text, pruned_position FROM `{{prefix}}{owners}` WHERE {of_owner}"

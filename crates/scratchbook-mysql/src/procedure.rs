@@ -25,18 +25,19 @@ const OVERHEAD: usize = 1024;
 /// How the transaction that a call commits was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
-    /// The call begins it itself.
+    /// The call begins the transaction itself.
     Here,
-    /// The caller has begun it.
+    /// The caller has begun the transaction.
     Before,
-    /// The caller has begun it, and the row of the session to create exists.
+    /// The caller has begun the transaction, and the row of the session to create exists.
     WithSession,
-    /// The caller has begun it, and has locked the session to append to, which may expire by this write.
+    /// The caller has begun the transaction and locked the session to append to. This write may make the session
+    /// expire.
     Locked,
 }
 
 impl Begun {
-    /// The number for a procedure.
+    /// Returns the number for a procedure.
     pub(super) fn number(self) -> u8 {
         match self {
             Self::Here => 0,
@@ -49,7 +50,7 @@ impl Begun {
 /// Whether a call enforces the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// It enforces them as far as that costs nothing, so it may refuse a write that would fit.
+    /// The call enforces the limits as far as that costs nothing, so it may refuse a write that would fit.
     Unknown,
     /// The caller has counted under the same locks that there is room.
     Counted,
@@ -72,7 +73,7 @@ pub(super) enum Answer {
     Expired,
     /// The write exceeds a limit, or may exceed it.
     Full,
-    /// The session does not exist, but rows of it do.
+    /// The session does not exist, but some of its rows do.
     Damaged,
     /// The session is locked, and its last event has this number.
     Locked { seq: i64 },
@@ -121,7 +122,7 @@ impl Creations for MySql {
 }
 
 impl MySql {
-    /// Whether a creation has succeeded, according to its answer.
+    /// Returns whether a creation has succeeded, according to the procedure's answer.
     pub(super) fn is_made(&self, key: &SessionKey, answers: &[Answer]) -> Attempt<bool> {
         match answers {
             [Answer::Made] => Ok(true),
@@ -166,7 +167,7 @@ impl MySql {
         Ok(rows.into_iter().map(answer).collect::<Result<_>>()?)
     }
 
-    /// Refuses a command that is too large for the server, with a message that says what to do.
+    /// Refuses a command that is too large for the server. The message says what to do.
     pub(super) fn check_size(&self, size: usize) -> Result<()> {
         if size <= self.max_packet {
             return Ok(());
@@ -177,13 +178,13 @@ impl MySql {
     }
 }
 
-/// The size of a command with these arguments.
+/// Returns the size of a command with these arguments.
 fn size(arguments: &Arguments) -> usize {
     OVERHEAD + arguments.iter().flatten().map(String::len).sum::<usize>()
 }
 
 impl Numbers {
-    /// The row for an event that was just stored.
+    /// Returns the row for an event that was just stored.
     pub(super) fn stored(&self, place: &AnswerIndex) -> Result<AppendRow> {
         let last = |numbers: &HashMap<usize, i64>, place: Back| {
             numbers.get(&place.of).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
@@ -198,7 +199,7 @@ impl Numbers {
 }
 
 impl StoredEvent {
-    /// The row for a duplicate, which is the same as when it was stored.
+    /// Returns the row for a duplicate event. It is the row that was returned when the event was stored.
     pub(super) fn row(self, key: &SessionKey) -> Result<AppendRow> {
         let Self { seq, text, hash, user, app } = self;
         let event = rows::event(seq, &text, key)?;

@@ -16,7 +16,7 @@ use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetada
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_database::{Attempt, Reads, RowRoom, yield_between_rows};
 
-/// The kind of a row, in the first column. The others are a name, a text, a number and a time.
+/// The kind of a row, in the first column. The other columns are a name, a text, a number and a time.
 const SESSION: i64 = 0;
 const OWN: i64 = 1;
 const USERS: i64 = 2;
@@ -51,7 +51,8 @@ impl Reads for MySql {
         );
         let mut values = address.map(Value::from).to_vec();
         values.push(self.now().into());
-        // The positions up to which the logs are visible: a commit that writes to a log updates its owner's row.
+        // These are the positions up to which the logs are visible, because a commit that writes to a log also updates
+        // the row of the log's owner.
         sql += &format!(
             "{UNION}SELECT {LOGS}, NULL, NULL,
                  COALESCE((SELECT position FROM `{{prefix}}users` WHERE app_name = ? AND user_id = ?), 0),

@@ -38,14 +38,14 @@ impl Removals for MySql {
         lease.begin().await?;
         let sessions = "SELECT id FROM `{prefix}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? AND user_id = ?";
         let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
-        // The row is inserted if it is missing, so that it can be locked: after that no session of this user can be
-        // created.
+        // The user's row is inserted if it is missing, so that it can be locked. While it is locked, no session of this
+        // user can be created.
         let lock = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
             ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
         lease.rows(&self.sql(lock), address.to_vec()).await?;
         let was_there = lease.affected_rows() != 1;
-        // Read under the lock: another call may have removed the user in the meantime, and its record has the number of
-        // sessions.
+        // This is read under the lock: another call may have removed the user in the meantime, and its record has the
+        // number of sessions.
         let more = "(SELECT 1 FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? LIMIT 1)
             UNION ALL (
                 SELECT 1 FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id > '' LIMIT 1
@@ -53,7 +53,7 @@ impl Removals for MySql {
         let more = lease.rows(&self.sql(more), [&address[..], &address].concat()).await?;
         let all = self.ids(&mut lease, sessions, &address).await?;
         if all.iter().any(|id| !locked.contains(id)) {
-            // Locking it now would violate the order of locks, so the call is retried.
+            // Locking the new session now would violate the order of locks, so the call is retried.
             let what = format!("{}: a session of the user was made meanwhile", self.connections.place());
             return Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)));
         }
@@ -65,8 +65,8 @@ impl Removals for MySql {
         self.delete(&mut lease, "state_commits", commits, &address).await?;
         self.delete(&mut lease, "state_log", "WHERE app_name = ? AND scope = 'user' AND user_id = ?", &address).await?;
         self.forget_name(&mut lease, &address).await?;
-        // They are removed one by one: a session that is being created waits for the user's row, and a range would wait
-        // for it.
+        // The sessions are removed by their ids and not as a range: a range would wait for a session that is being
+        // created, which itself waits for the user's row.
         for ids in all.iter().collect::<Vec<_>>().chunks(SESSIONS_AT_ONCE) {
             let sql = self.sql(
                 "DELETE s FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -94,12 +94,13 @@ impl MySql {
         self.remove_expired_on(lease, key).await
     }
 
-    /// The same in a transaction that has begun.
+    /// Removes a session that has expired, in a transaction that has begun; returns whether there was one.
     pub(super) async fn remove_expired_on(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
         self.remove_where(lease, key, RemovalKind::Expired).await
     }
 
-    /// Removes a session in the transaction, or only if it has expired; returns whether there was one.
+    /// Removes a session in the transaction; the kind `Expired` removes it only if it has expired. Returns whether
+    /// there was one.
     async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, kind: RemovalKind) -> Attempt<bool> {
         let address = address(key);
         let (which, now) = match kind {
@@ -162,8 +163,8 @@ impl MySql {
         }
     }
 
-    /// Records that a session was removed, or its events up to a number. This replaces an earlier record of the same
-    /// kind. The session's row is locked.
+    /// Records that a session was removed, or that its events up to a number were removed. A removal replaces
+    /// every earlier record of the session, and a pruning an earlier pruning. The session's row is locked.
     pub(super) async fn record(
         &self,
         lease: &mut Lease<'_>,
@@ -193,7 +194,7 @@ impl MySql {
     async fn insert(&self, lease: &mut Lease<'_>, address: [Value; 3], kind: RemovalKind, count: i64) -> Attempt<()> {
         let is = |wanted| i64::from(kind == wanted);
         let [app, user, _] = &address;
-        // The log of a removed user restarts, before anything of a new user with the same name.
+        // The log of a removed user starts again, before any entry of a new user with the same name.
         let sql = self.sql(
             "INSERT INTO `{prefix}removals` (app_name, user_id, session_id, kind, pruned, count, time, user_position,
                  app_position)

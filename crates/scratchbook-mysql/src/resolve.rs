@@ -80,7 +80,7 @@ impl MySql {
         Ok(appended.ok_or_else(|| strange("no room where it was counted"))?.0)
     }
 
-    /// Returns `None` if the keys have to be counted first.
+    /// Appends an event. Returns `None` if the keys have to be counted first.
     async fn append_in(&self, new: &Unresolved, room: Room) -> Attempt<Option<(AppendRow, Event)>> {
         let Unresolved { key, prepared, options } = new;
         let target = Target::session(key);
@@ -104,7 +104,7 @@ impl MySql {
             return Ok(Some((row, prepared.event.clone())));
         };
         let mut resolved = prepared.resolve(options, &found);
-        // This takes another round trip, which a refused write does not need.
+        // Reading the creation time takes another round trip, which a refused write does not need.
         if resolved.is_ok()
             && options.conflict != ConflictMode::Merge
             && let Some(created) = self.create_time(&mut lease, key).await?
@@ -122,11 +122,11 @@ impl MySql {
             let fits = fits.and_then(|()| growth(&lock.reads, &answers).add(&append.event.changes, limits));
             keep_out(&mut lease, fits).await?;
         }
-        // It comes before the event because the procedure commits.
+        // The update comes before the event, because the procedure commits.
         if let Some(update) = &prepared.update
             && !self.update_on(&mut lease, key, update).await?
         {
-            // It has expired since it was locked.
+            // The session has expired since it was locked.
             lease.rollback().await?;
             return Ok(Some((AppendRow::NoSession, prepared.event.clone())));
         }
@@ -149,7 +149,7 @@ impl MySql {
         Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)
     }
 
-    /// Returns `None` if the keys have to be counted first.
+    /// Creates a session. Returns `None` if the keys have to be counted first.
     async fn create_in<N: Borrow<NewSession>>(
         &self,
         new: &NewKey<'_>,
@@ -170,8 +170,8 @@ impl MySql {
         self.create_on(lease, resolved.borrow(), lock, &answers, new.token).await
     }
 
-    /// Creates a session that may exceed a limit, or one with a title or labels, which are written into an existing
-    /// row.
+    /// Creates a session that may exceed a limit, or one with a title or labels: these are written into a row that
+    /// already exists.
     pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
@@ -188,7 +188,7 @@ impl MySql {
         Err(strange("no room where it was counted").into())
     }
 
-    /// Takes the locks for a session to create, and removes an expired one with its key.
+    /// Takes the locks for a session to create, and removes an expired session with the same key.
     async fn lock_new(
         &self,
         lease: &mut Lease<'_>,
@@ -292,8 +292,8 @@ impl MySql {
     }
 }
 
-/// The scopes that the creation of a session locks, and the keys that it writes outside the session. The user is always
-/// locked.
+/// Returns the scopes that the creation of a session locks, and the keys that it writes outside the session. The user
+/// is always locked.
 fn locked_and_shared<'a>(
     changes: impl Iterator<Item = (Scope, &'a str)> + Clone,
 ) -> (Vec<Scope>, Vec<(Scope, &'a str)>) {

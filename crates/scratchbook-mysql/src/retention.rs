@@ -41,7 +41,7 @@ impl Retention for MySql {
         Ok(removed)
     }
 
-    /// The state after the removed events becomes the state from which the fold begins.
+    /// Removes the oldest events of a session. The state just after them becomes the session's initial state.
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
@@ -66,14 +66,15 @@ impl Retention for MySql {
         let mut past = self.past_from(&mut lease, key, end, head, PastScopes::Own).await?;
         let state = json::to_text(&past.fold(key, end, |_| Ok(()))?.into_state(), "the state")?;
         self.check_size(state.len() + 4096)?;
-        // Feeds did not report the creation of a session without state, and do not report it now.
+        // The feed position 0 keeps this row out of feeds: they did not report the creation of a session without state
+        // before.
         let beginning = self.sql(
             "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, user_position,
                  app_position, feed_position) VALUES (?, ?, ?, ?, ?, ?, ?, 0)
              ON DUPLICATE KEY UPDATE state = VALUES(state), seq = VALUES(seq)",
         );
         let values = [&here[..], &[(&state).into(), number(end)], &positions].concat();
-        // This comes first, while the state from which the fold begins is still known.
+        // The size is subtracted first, while the state from which the fold begins is still stored.
         self.take_off(&mut lease, key, end, &state).await?;
         lease.renew();
         lease.rows(&beginning, values).await?;
@@ -87,8 +88,8 @@ impl Retention for MySql {
             self.delete(&mut lease, table, old, &[&here[..], &[number(end)]].concat()).await?;
         }
         if end == whole {
-            // The last step counts the rest again, because an older version of this program may have appended events
-            // without counting them.
+            // The last step recounts the remaining bytes, because an older version of this program may have appended
+            // events without counting them.
             self.count_bytes(&mut lease, key).await?;
         }
         self.record(&mut lease, key, RemovalKind::Pruned, i64::try_from(end).unwrap_or(i64::MAX)).await?;
@@ -113,7 +114,7 @@ impl Retention for MySql {
         };
         let place = || format!("the row of {}/{}", owner.app_name(), owner.user_id().unwrap_or_default());
         let position = rows::number(Cells::from(row).integer(0, place)?, place)?;
-        // Later changes are not pruned.
+        // Changes after the log's last position are not pruned.
         let before = number(before.min(position + 1));
         let mark = self.sql(&format!(
             "UPDATE `{{prefix}}{table}` SET pruned_position = GREATEST(pruned_position, ?) WHERE {of_owner}"
@@ -141,7 +142,7 @@ impl Retention for MySql {
         let place = || "an app with old removals".to_owned();
         let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
         for app in apps {
-            // After this, all of them have a position in the feed, which is kept.
+            // After this, all old removals have a position in the feed, so the last deleted position can be recorded.
             self.number_all(&app).await?;
         }
         self.let_placed_go(values).await
@@ -149,7 +150,8 @@ impl Retention for MySql {
 }
 
 impl MySql {
-    /// Removes at most this many of them. They are found first, because MySQL cannot read a table that it deletes from.
+    /// Removes at most `limit` overwritten changes. They are found first, because MySQL cannot read a table that it
+    /// deletes from.
     async fn remove_some(
         &self,
         lease: &mut Lease<'_>,
@@ -206,7 +208,7 @@ impl MySql {
         Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
     }
 
-    /// The same for those that have a position in the feed.
+    /// Deletes old records of removals that have a position in the feed.
     async fn let_placed_go(&self, values: Vec<Value>) -> Attempt<u64> {
         let sql = self.sql(
             "SELECT app_name, user_id, session_id, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)

@@ -30,7 +30,7 @@ impl Cells {
         }
     }
 
-    /// Reads bytes; NULL gives none.
+    /// Reads bytes; NULL is read as no bytes.
     pub(super) fn bytes(&mut self, column: usize) -> Vec<u8> {
         match self.take(column) {
             Value::Bytes(bytes) => bytes,
@@ -68,7 +68,7 @@ impl Cells {
     }
 }
 
-/// The address of a session as parameters.
+/// Returns the address of a session as parameters.
 pub(super) fn address(key: &SessionKey) -> [Value; 3] {
     [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use mysql_async::Value;
-use refinery::Runner;
+use refinery_core::Runner;
 use refinery_core::traits::r#async::AsyncTransaction as _;
 
 use super::connection::Connections;
@@ -46,8 +46,8 @@ const NO_END: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long `migrate` waits for another process that is migrating.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often the tables are checked again after another process has created what was about to be created. The lock
-/// excludes other processes on one server, but not on the nodes of a cluster.
+/// How often the migration is tried if another process creates the same objects at the same time. The lock excludes
+/// other processes on the same server, but not on other nodes of a cluster.
 const LOOKS: u32 = 5;
 
 /// Creates, checks or migrates the tables when a database is opened. Checking them takes no longer than the connect
@@ -119,7 +119,7 @@ async fn run_once(
     let mut lease = connections.lease(Idempotency::Idempotent).await?;
     // If something fails, the lock ends with the connection.
     lease.give_up_unless_kept();
-    // This is slightly longer than the lock itself waits, so that the answer arrives.
+    // This is slightly longer than the wait for the lock, so that the answer arrives.
     lease.extend(patience + Duration::from_secs(5));
     lock(&mut lease, prefix, patience, place).await?;
     lease.extend(wait);
@@ -127,7 +127,8 @@ async fn run_once(
     let lacking = lacking(seen, prefix)?;
     let mut migrating = Migrating { lease, failure: None };
     if !lacking.is_empty() {
-        // The timeout for tables in use is the same as for another process; the connection is not reused.
+        // The wait for tables in use has the same timeout as the wait for another process. The setting affects no other
+        // call, because the connection is not reused.
         migrating.lease.rows("SET SESSION lock_wait_timeout = ?", vec![PATIENCE.as_secs().into()]).await?;
         migrating.lease.extend(NO_END);
         carry_out(&mut migrating, seen, prefix, place).await?;

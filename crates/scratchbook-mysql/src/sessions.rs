@@ -20,7 +20,8 @@ use scratchbook_core::session::{ListOrder, ListSessionsResponse, LogPositions, S
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_database::{Attempt, Idempotency, RowRoom, Sessions};
 
-/// The kind of a row, in the first column. The others are a name, a text, a user, a session, a number and a time.
+/// The kind of a row, in the first column. The other columns are a name, a text, a user, a session, a number and a
+/// time.
 const SESSION: i64 = 0;
 const OWN: i64 = 1;
 const USERS: i64 = 2;
@@ -131,8 +132,8 @@ impl MySql {
         Ok(rows.into_iter().next().map(Cells::from))
     }
 
-    /// Updates a session in a transaction, which it rolls back if the update is refused. Returns `false` if the session
-    /// does not exist.
+    /// Updates a session in a transaction, which is rolled back if the update is refused. Returns `false` if the
+    /// session does not exist.
     pub(super) async fn update_on(
         &self,
         lease: &mut Lease<'_>,

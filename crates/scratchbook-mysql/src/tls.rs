@@ -13,8 +13,8 @@ pub(super) async fn options(mode: &TlsMode, options: &DatabaseOptions, place: &s
     if *mode == TlsMode::Disable {
         return Ok(None);
     }
-    // The driver uses the process's default crypto provider, and rustls panics if it has no default and the features of
-    // the whole program name two. A provider that is already installed stays.
+    // The driver uses the process's default crypto provider. Without a default, rustls panics if the features of the
+    // whole program enable two providers. A provider that is already installed stays.
     if crypto::CryptoProvider::get_default().is_none() {
         let _ = crypto::ring::default_provider().install_default();
     }
@@ -39,8 +39,8 @@ pub(super) async fn options(mode: &TlsMode, options: &DatabaseOptions, place: &s
 
 /// Returns a name that the server's certificate is valid for, if a wrong name was the only error.
 ///
-/// With it, `verify-ca` requests a name that the certificate has. The driver has an option for this, but it searches
-/// for words that rustls no longer uses.
+/// `verify-ca` connects again under this name. The driver's own option for this does not work, because it searches
+/// errors for words that rustls no longer uses.
 pub(super) fn presented_name(error: &mysql_async::Error) -> Option<String> {
     let rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. }) =
         error::cause::<rustls::Error>(error)?
@@ -53,8 +53,9 @@ pub(super) fn presented_name(error: &mysql_async::Error) -> Option<String> {
     names.find(|name| ServerName::try_from(name.as_str()).is_ok())
 }
 
-/// Whether a connection without encryption may succeed: the server does not support it, or the handshake failed. If the
-/// server refuses the login itself, for example the password, it would do so again.
+/// Returns whether a connection without encryption may succeed after this error: the server does not support
+/// encryption, or the handshake failed. A server that refuses the login itself, for example the password, would refuse
+/// it again.
 pub(super) fn may_do_without(error: &mysql_async::Error) -> bool {
     use mysql_async::{DriverError, Error};
     matches!(error, Error::Io(_) | Error::Driver(DriverError::NoClientSslFlagFromServer))

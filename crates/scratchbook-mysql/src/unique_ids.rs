@@ -22,16 +22,16 @@ pub(super) struct NewKey<'a> {
 
 /// The start of a creation.
 pub(super) enum CreationStart {
-    /// It can go on, in a transaction that was begun as described.
+    /// The creation continues, in a transaction that was begun as described.
     Begun(Begun),
-    /// It is finished with this answer.
+    /// The creation is finished, with this answer.
     Answered(Answer),
 }
 
 impl MySql {
-    /// Starts a creation. If the id has to be unique within the app, this begins a transaction in which no other such
-    /// creation can run, and looks for another user who has the id. The lock is the first of the transaction, and no
-    /// other kind of writer takes it, so it can come before the locks of sessions.
+    /// Starts a creation. If the id has to be unique within the app, this begins a transaction that excludes other such
+    /// creations of the id, and checks whether another user has the id. The lock is the first of the transaction, and
+    /// no other kind of writer takes it, so it can come before the locks of sessions.
     pub(super) async fn begin_new(&self, lease: &mut Lease<'_>, new: &NewKey<'_>) -> Attempt<CreationStart> {
         if new.scope == IdScope::User {
             return Ok(CreationStart::Begun(Begun::Here));
@@ -48,8 +48,8 @@ impl MySql {
         if lease.rows(&self.sql(others), values).await?.is_empty() {
             return Ok(CreationStart::Begun(Begun::Before));
         }
-        // The session may have been created by an earlier attempt, and another user's session with the same id
-        // afterwards, because that id did not have to be unique.
+        // An earlier attempt may have created the session. Afterwards another user may have created one with the same
+        // id, without requiring that the id is unique.
         let own = "SELECT 1 FROM `{prefix}sessions` FORCE INDEX (PRIMARY)
             WHERE app_name = ? AND id = ? AND user_id = ? AND token = ?";
         let is_ours = !lease.rows(&self.sql(own), [&address[..], &[new.token.into()]].concat()).await?.is_empty();
@@ -58,7 +58,7 @@ impl MySql {
     }
 }
 
-/// Returns the row that stands for an id. It is the same in all versions of this program.
+/// Returns the number of the row to lock for an id. It is the same in all versions of this program.
 fn slot(app: &str, session: &str) -> u16 {
     let mut hash = Sha256::new();
     for text in [app, session] {

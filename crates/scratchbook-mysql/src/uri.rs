@@ -8,7 +8,7 @@ use scratchbook_database::{DatabaseOptions, DatabaseUri, check_name};
 const PARAMETERS: &str = "'pool_size', 'connect_timeout', 'statement_timeout_ms', 'retry_timeout_ms', 'sslmode', \
     'sslrootcert', 'migrate', 'table_prefix' and 'charset=utf8mb4'";
 
-/// With this prefix, the names of our tables and procedures have at most 64 characters.
+/// With a prefix of this length, the names of our tables and procedures have at most 64 characters.
 const MAX_PREFIX: usize = 32;
 
 const FORM: &str = "mysql://USER:PASSWORD@HOST:PORT/DATABASE";
@@ -80,7 +80,7 @@ impl Target {
     }
 }
 
-/// Splits a host and a port, which is 3306 by default. A host of digits and colons is in brackets.
+/// Splits a host and a port, which is 3306 by default. An IPv6 address is in brackets.
 fn split_port(server: &str) -> Option<(&str, u16)> {
     let (host, port) = match server.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':')),

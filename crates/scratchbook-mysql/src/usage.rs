@@ -64,7 +64,8 @@ impl MySql {
         lease.rows(&sql, [stored(key, u64::MAX), address(key).to_vec()].concat()).await.map(drop)
     }
 
-    /// Subtracts the size of what is about to be pruned, up to an event. The fold then begins with this state.
+    /// Subtracts the size of what is about to be pruned, up to the event `end`, and adds that of `state`, with which
+    /// the fold then begins.
     pub(super) async fn take_off(&self, lease: &mut Lease<'_>, key: &SessionKey, end: u64, state: &str) -> Attempt<()> {
         let begins = if state == "{}" { 0 } else { state.len() as u64 };
         let sql = self.sql(&format!(
@@ -84,7 +85,7 @@ impl MySql {
     }
 }
 
-/// The parameters of [`STORED`].
+/// Returns the parameters of [`STORED`].
 fn stored(key: &SessionKey, until: u64) -> Vec<Value> {
     let here = address(key);
     [&here[..], &[number(until)], &here].concat()

@@ -22,8 +22,8 @@ impl Artifacts for Postgres {
         let lock = lock_number(new.address.columns());
         let lease = self.connections.lease().await?;
         let (expired, now) = (&self.statements.delete.lock_expired, self.now());
-        // A concurrent save of the same name waits here and then sees the version before its own. Two names that have
-        // the same lock number wait for each other without need, which is rare and harmless.
+        // A concurrent save of the same name waits here and then sees the version before its own. Saves of two names
+        // with the same lock number also wait for each other. This is rare and harmless.
         let steps = [
             Step::new(expired, [param(&app), &user, &session, &now]),
             Step::new(&self.statements.lock, [param(&lock)]),
@@ -87,8 +87,8 @@ impl Artifacts for Postgres {
         let lease = self.connections.lease().await?;
         let gone = lease.query(&self.statements.artifact.delete, &[&app, &user, &session, &filename]).await?;
         if gone.is_empty() {
-            // As for a session that is already gone, our commit has to be replicated to where an earlier attempt's
-            // commit is.
+            // An earlier attempt of this call may have deleted the artifact. As when a session is already gone, our own
+            // commit waits until that attempt's commit is replicated.
             lease.query(&self.statements.delete.touch_app, &[&app]).await?;
         }
         Ok(())

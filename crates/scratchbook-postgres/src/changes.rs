@@ -43,13 +43,13 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// The first five parameters of a statement.
+    /// Returns the first five parameters of a statement.
     pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
         [&self.ords, &self.scopes, &self.slots, &self.keys, &self.values]
     }
 }
 
-/// The owner of keys that do not belong to a session.
+/// Returns the owner of keys that do not belong to a session.
 pub(super) fn owner(owner: &StateOwner) -> Owner<'_> {
     [owner.app_name(), owner.user_id().unwrap_or_default(), ""]
 }

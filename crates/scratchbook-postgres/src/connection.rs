@@ -61,7 +61,7 @@ impl Connections {
         Ok(connections)
     }
 
-    /// The URI without its password.
+    /// Returns the URI without its password.
     pub(super) fn place(&self) -> &str {
         &self.place
     }
@@ -70,8 +70,8 @@ impl Connections {
         self.pool.close();
     }
 
-    /// Records that the schema of the tables is known, so that the search path is no longer needed to find it. New
-    /// connections get a search path that contains no schema in which others could create objects.
+    /// Records that the schema of the tables is known, so that the search path is no longer needed to find the tables.
+    /// New connections get a search path that contains no schema in which others could create objects.
     pub(super) fn know_schema(&self) {
         let known = self.learnt.schema.swap(true, Ordering::Relaxed);
         if !known && !self.learnt.without_settings.load(Ordering::Relaxed) {
@@ -93,7 +93,7 @@ impl Connections {
 
     /// Asks the server to cancel the running statement of a connection. The request may fail to arrive.
     pub(super) fn cancel(&self, token: CancelToken) {
-        // Without a runtime the connections have ended.
+        // Without a runtime there are no connections any more.
         if let Ok(runtime) = Handle::try_current() {
             let tls = self.listening.0.tls();
             runtime.spawn(async move {
@@ -125,8 +125,8 @@ impl Connections {
         Ok(Lease::new(self, object, statement_timeout))
     }
 
-    /// Retries until the deadline, but only if the server says that it will be ready soon. After the deadline the
-    /// server's last message is returned, instead of a timeout.
+    /// Makes the first connection. Retries until the deadline, but only if the server reports that it will be ready
+    /// soon. After the deadline the server's last message is returned, instead of a timeout.
     async fn first(&self, deadline: Instant) -> Attempt<()> {
         let mut said = None;
         loop {

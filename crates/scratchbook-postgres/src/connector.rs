@@ -91,8 +91,8 @@ impl Connector {
         Ok(connected)
     }
 
-    /// Returns our settings followed by the user's. If a setting occurs twice, the last one counts, so the user's take
-    /// precedence. The user's search path has already been used to find the tables.
+    /// Returns our settings followed by the user's, which take precedence: if a setting occurs twice, the last one
+    /// counts. Once the tables are found, our search path replaces the user's.
     fn options(&self, users: &str) -> String {
         let path = if self.learnt.schema.load(Ordering::Relaxed) { "-c search_path=pg_catalog" } else { "" };
         format!("{} {users} {path}", self.settings)
@@ -106,8 +106,8 @@ impl Connector {
                 match message {
                     Ok(AsyncMessage::Notification(notice)) => notices.push(notice.payload()),
                     Ok(_) => {}
-                    // The waiting call gets an error of its own; the reason is not logged, because it may quote what
-                    // was sent.
+                    // The waiting call gets an error of its own. The reason is not logged here, because it may quote
+                    // what was sent.
                     Err(_) => return tracing::debug!("a connection to PostgreSQL has ended"),
                 }
             }
@@ -128,7 +128,8 @@ impl Connect for Connector {
     }
 }
 
-/// Returns a configuration for each host, or none if their number is inconsistent, which the driver reports better.
+/// Returns a configuration for each host. Returns none if the numbers of names, addresses and ports do not match,
+/// because the driver reports this better.
 fn hosts(config: &Config) -> Vec<Config> {
     let (names, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let count = names.len().max(addresses.len());
@@ -200,8 +201,8 @@ fn without_hosts(from: &Config) -> Config {
     to
 }
 
-/// Whether a pooler refuses our settings, which PgBouncer and RDS Proxy report in different ways. If the error means
-/// something else, one more attempt costs little.
+/// Returns whether a pooler may have refused our settings: PgBouncer and RDS Proxy report this in different ways. If
+/// the error means something else, one more attempt costs little.
 fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         let message = error.message().to_ascii_lowercase();

@@ -19,7 +19,7 @@ use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{Attempt, CommitFate, Creations, Failure};
 
-/// The number of positions that one value of the sequence stands for.
+/// The number of positions that one value of the sequence reserves.
 const POSITIONS: usize = 1024;
 
 #[async_trait]
@@ -76,7 +76,7 @@ impl Postgres {
         Ok(self.remove_expired_on(lease, key).await? && self.insert_session(lease, &row).await?)
     }
 
-    /// Inserts the row of a session if its id is free, or belonged to an expired session.
+    /// Inserts the row of a session if the id is free or belongs to an expired session, which is removed.
     pub(super) async fn insert_session(&self, lease: &Lease<'_>, row: &SessionRow<'_>) -> Attempt<bool> {
         let (address, is_new) = (row.address(), |answers: Vec<Vec<_>>| answers.iter().any(|rows| !rows.is_empty()));
         if is_new(lease.all(&[self.inserting(row, &address)]).await?) {
@@ -96,8 +96,8 @@ impl Postgres {
         }
     }
 
-    /// Whether a session was created by an earlier attempt of the same call. Its row is locked, so that the answer
-    /// follows a commit of our own, which a synchronous standby has by then.
+    /// Returns whether a session was created by an earlier attempt of the same call. Its row is locked and our own
+    /// commit comes before the answer, so that a synchronous standby has the session by then.
     pub(super) async fn created_before(
         &self,
         lease: &Lease<'_>,
@@ -189,7 +189,7 @@ pub(super) struct SessionRow<'a> {
     pub(super) micros: i64,
     pub(super) token: &'a str,
     pub(super) expires: Option<i64>,
-    /// The position from which the fold of its events begins, or 0 if that is still to be written.
+    /// The position from which the fold of the session's events begins, or 0 if it is written later.
     pub(super) position: i64,
     /// The time that decides whether a session with the same id has expired.
     pub(super) now: i64,
@@ -207,7 +207,8 @@ impl<'a> SessionRow<'a> {
     }
 }
 
-/// Returns the events without duplicates of an id, which were found to have the same content.
+/// Returns the events, without those that repeat an id. Events with equal ids were already found to have the same
+/// content.
 fn distinct(events: &[NewEvent]) -> Vec<&NewEvent> {
     let mut seen = HashSet::new();
     events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())).collect()

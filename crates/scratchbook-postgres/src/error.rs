@@ -15,7 +15,7 @@ pub(crate) use scratchbook_database::{CommitFate, Failure};
 /// The constraints that two valid concurrent writes can violate.
 const RACED: &[&str] = &["events_by_id", "artifacts_pkey"];
 
-/// The constraint of a partition has a number after the name.
+/// Returns whether a constraint is in [`RACED`]. The constraint of a partition has a number after the name.
 fn is_raced(constraint: &str) -> bool {
     RACED.contains(&constraint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_'))
 }
@@ -28,7 +28,7 @@ pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failur
     }
 }
 
-/// Whether a statement found a scope to be full, which then has to be counted; see `growth.rs`.
+/// Returns whether a statement found that a scope may be full. The keys then have to be counted; see `growth.rs`.
 pub(super) fn is_over_limit(failure: &Failure) -> bool {
     let message = failure.error.source().and_then(|source| source.downcast_ref::<ServerMessage>());
     message.is_some_and(|message| message.code == SqlState::DIVISION_BY_ZERO)
@@ -75,7 +75,7 @@ fn seconds(time: Option<std::time::Duration>) -> String {
     format!("{} s", time.unwrap_or_default().as_secs_f64())
 }
 
-/// Whether the server says that it will accept connections soon.
+/// Returns whether the server says that it will accept connections soon.
 pub(super) fn is_starting(failure: &Failure) -> bool {
     let code =
         failure.error.source().and_then(|source| source.downcast_ref::<ServerMessage>()).map(|message| &message.code);
@@ -83,8 +83,8 @@ pub(super) fn is_starting(failure: &Failure) -> bool {
     code.is_some_and(|code| starting.contains(code))
 }
 
-/// Whether a connection is unusable after this error: it has ended, its server is no longer the right one, or it caches
-/// plans of tables that were changed.
+/// Returns whether a connection is unusable after this error: it has ended, its server is no longer the right one, or
+/// it caches plans of tables that were changed.
 pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
     match error.as_db_error() {
         None => !matches!(error.to_string().as_str(), text if text.starts_with("error serializing")),
@@ -131,7 +131,7 @@ fn of_handshake(place: &str, error: &tokio_postgres::Error) -> Failure {
     Failure::new(fate, Error::new(kind, format!("{place}: no encrypted connection ({why}); {advice}")))
 }
 
-/// The innermost cause, in one line.
+/// Returns the innermost cause, in one line.
 fn reason(error: &tokio_postgres::Error) -> String {
     let chain = std::iter::successors(Some(error as &dyn StdError), |error| (*error).source());
     chain.last().map(ToString::to_string).unwrap_or_default()
@@ -141,8 +141,8 @@ fn source_of<T: StdError + 'static>(error: &tokio_postgres::Error) -> Option<&T>
     std::iter::successors(error.source(), |error| (*error).source()).find_map(|error| error.downcast_ref::<T>())
 }
 
-/// The parts of the server's message that quote no values. As the source of an error it shows only the code, because
-/// the rest is in the message.
+/// The parts of the server's message that quote no values. `Display` shows only the code, because the error whose
+/// source this is has the rest in its own message.
 #[derive(Debug)]
 struct ServerMessage {
     code: SqlState,
@@ -167,7 +167,7 @@ impl ServerMessage {
         Self { code: db.code().clone(), message, constraint: db.constraint().map(str::to_owned) }
     }
 
-    /// The suffix for a message.
+    /// Returns the text to append to a message.
     fn text(&self) -> String {
         match (&self.message, &self.constraint) {
             (Some(message), _) => format!(" ({message})"),
@@ -187,7 +187,7 @@ fn of_database(place: &str, db: &DbError) -> Failure {
     Failure::new(fate, Error::new(kind, format!("{place}: {what}{}", message.text())).with_source(message))
 }
 
-/// Whether the server does not know a setting in the URI, or its value.
+/// Returns whether the server does not know a setting in the URI, or its value.
 fn is_bad_option(db: &DbError) -> bool {
     let codes = [
         SqlState::INVALID_PARAMETER_VALUE,
@@ -206,7 +206,7 @@ fn has_old_plan(db: &DbError) -> bool {
     *db.code() == SqlState::FEATURE_NOT_SUPPORTED && db.routine() == Some("RevalidateCachedQuery")
 }
 
-/// Whether a pooler drops prepared statements, because it sends each statement to another server connection.
+/// Returns whether a pooler drops prepared statements, because it sends each statement to another server connection.
 fn is_pooler(db: &DbError) -> bool {
     [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(db.code())
 }

@@ -22,7 +22,7 @@ pub(crate) use scratchbook_database::{AppendRow, Appends, Attempt, NewAppend, Un
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AppendEnd {
     Commit,
-    /// The caller writes more in it.
+    /// The transaction stays open, because the caller writes more in it.
     Open,
 }
 
@@ -33,7 +33,7 @@ impl Appends for Postgres {
         let done = self.append_on(&lease, batch, KeyLimit::Guarded, AppendEnd::Commit).await;
         drop(lease);
         match (done, batch) {
-            // An append of a larger batch is tried again by itself.
+            // An append of a larger batch is retried alone by the caller.
             (Err(failure), [append]) if error::is_over_limit(&failure) => {
                 let NewAppend { key, event } = append;
                 let (prepared, options) = (event.prepared.clone(), AppendOptions::default());
@@ -51,7 +51,7 @@ impl Appends for Postgres {
 }
 
 impl Postgres {
-    /// The same on a connection that may be in a transaction.
+    /// Appends a batch on a connection that may be in a transaction.
     pub(super) async fn append_on(
         &self,
         lease: &Lease<'_>,

@@ -1,7 +1,7 @@
 //! The change feed: the commits between two snapshots.
 //!
-//! A cursor holds a snapshot that contains everything that was read. In the middle of the next window it also holds
-//! that window's snapshot and a position.
+//! A cursor has a snapshot that contains everything that was read. A cursor in the middle of a window also has the
+//! snapshot at the window's end and a position.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ pub(crate) use scratchbook_database::{Attempt, Feeds, RowRoom};
 /// A snapshot that contains nothing: all transactions have higher numbers.
 const NOTHING: &str = "3:3:";
 
-/// More than the number of rows of one position that an earlier page can have returned, which is that of a session's
-/// creation.
+/// More than the number of rows of one position that an earlier page can have returned. A session's creation has the
+/// most.
 const AT_ONE_PLACE: usize = 4;
 
-/// The rows to read: those that `to` shows and `from` does not, after a position. Without `to`, those that are visible
-/// now.
+/// The rows to read: those after a position that the snapshot `to` shows and `from` does not. Without `to`, the rows
+/// that are visible now are read.
 #[derive(Debug, PartialEq)]
 struct Window {
     from: String,
@@ -87,7 +87,7 @@ impl Postgres {
             _ => window.place.position,
         };
         let (from, rows) = (i64::try_from(from).unwrap_or(i64::MAX), sql_limit(limit + AT_ONE_PLACE + 1));
-        // The position is known, unless the window has not been started.
+        // The first position is unknown only if the window has not been started.
         let is_new = window.to.is_none() && window.from != NOTHING;
         let feed = &self.statements.feed;
         let pages = if user.is_some() { &feed.of_user } else { &feed.of_app };
@@ -99,7 +99,7 @@ impl Postgres {
         Ok(Part::new(app, rows)?)
     }
 
-    /// The id of the database, which is read once.
+    /// Returns the id of the database, which is read once.
     async fn database_id(&self) -> Attempt<&str> {
         let id = self.database_id.get_or_try_init(|| async {
             let rows = self.read(&self.statements.feed.database_id, &[]).await?;
@@ -130,7 +130,8 @@ impl Window {
         if snapshots.into_iter().flatten().all(|snapshot| is_snapshot(snapshot)) { Ok(window) } else { Err(bad()) }
     }
 
-    /// Refuses a cursor that is ahead of the database, which then is a copy of an earlier state.
+    /// Refuses a cursor that is ahead of the database, for example because the database was restored from an earlier
+    /// copy.
     fn check(&self, now: &str) -> Result<()> {
         let ahead = |snapshot: &String| end_of(snapshot) > end_of(now);
         if ahead(&self.from) || self.to.as_ref().is_some_and(ahead) {
@@ -237,8 +238,8 @@ fn state_change(row: &Row, position: u64, app: &str) -> Result<StateChange> {
     })
 }
 
-/// The rank of a commit among those of one position, which does not depend on commits that were removed in the
-/// meantime.
+/// Returns the rank of a commit among those of one position. The rank does not depend on commits that were removed in
+/// the meantime.
 fn rank(commit: &FeedCommit) -> usize {
     match commit {
         FeedCommit::State { owner, .. } if owner.user_id().is_some() => 1,
@@ -288,7 +289,7 @@ fn is_snapshot(text: &str) -> bool {
     from <= to && (running.is_empty() || running.split(',').all(rising))
 }
 
-/// The first transaction that is newer than a snapshot.
+/// Returns the first transaction that is newer than a snapshot.
 fn end_of(snapshot: &str) -> i64 {
     snapshot.split(':').nth(1).and_then(|end| end.parse().ok()).unwrap_or(i64::MAX)
 }

@@ -24,7 +24,7 @@ struct Source {
 
 #[async_trait]
 impl Forks for Postgres {
-    /// The row of the source session is locked as by an append, so that the session does not change during the copy.
+    /// Locks the row of the source session as an append does, so that the session does not change during the copy.
     async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let NewFork { source: key, at, key: fork, created } = new;
         let [app, user, source, id] = [key.app_name(), key.user_id(), key.session_id(), fork.session_id()];
@@ -41,7 +41,7 @@ impl Forks for Postgres {
         if at > last {
             check_event_number(key, at, 0, last)?;
         }
-        // Keys that were written after the event have to be folded; all others are unchanged.
+        // The values of keys that were written after the event are computed by a fold; all other keys are unchanged.
         let mut past = self.read_past_on(&lease, key, at, PastScopes::Own).await?;
         let folded = if at < last { Some(FoldColumns::new(&past.fold(key, at, |_| Ok(()))?)?) } else { None };
         let seq = i64::try_from(at).unwrap_or(i64::MAX);

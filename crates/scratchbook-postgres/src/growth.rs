@@ -1,8 +1,8 @@
 //! The limit on the number of keys in a scope.
 //!
 //! A statement that writes keys counts the rows of each scope, including those of removed keys, and fails if there are
-//! more than the limit allows. The check costs nothing if there is room. Only if it fails is the write repeated, in a
-//! transaction that counts the existing keys under its locks and reports what exceeds the limit.
+//! more than the limit allows. The check costs nothing if there is room. If it fails, the write is repeated in a
+//! transaction, which counts the existing keys under its locks and reports what exceeds the limit.
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ pub(super) enum KeyLimit {
 }
 
 impl KeyLimit {
-    /// The maximum number of rows in a scope, for the statement that writes.
+    /// Returns the maximum number of rows in a scope, for the statement that writes.
     pub(super) fn most_rows(self, limits: &Limits) -> i64 {
         match self {
             Self::Guarded => i64::try_from(limits.keys_per_scope).unwrap_or(i64::MAX),

@@ -58,7 +58,7 @@ impl<'a> Lease<'a> {
     }
 
     /// Marks the lease as read-only, so that its statement can be cancelled if the call is dropped. An append is never
-    /// cancelled, because a cancelled wait for a synchronous standby ends like a commit.
+    /// cancelled, because cancelling the wait for a synchronous standby looks like a successful commit.
     pub(super) fn only_reading(mut self) -> Self {
         self.only_reads = true;
         self
@@ -102,8 +102,8 @@ impl Lease<'_> {
         self.within(deadline, work).await?
     }
 
-    /// Runs statements one after the other in one round trip. Returns the first failure: the later ones only say that
-    /// the transaction has already failed.
+    /// Runs statements one after the other in one round trip. Returns the first failure, because the later ones only
+    /// say that the transaction has already failed.
     pub(super) async fn all(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
         let (client, deadline) = (self.client()?, self.deadline());
         // All statements are prepared before the first one runs. Otherwise a statement that is not prepared yet would
@@ -123,7 +123,7 @@ impl Lease<'_> {
     }
 
     /// Runs the last statement of a call together with the commit, if there is a transaction. Both go in one round
-    /// trip, because the commit of a failed transaction rolls it back.
+    /// trip. This is safe, because the commit of a failed transaction rolls it back.
     pub(super) async fn last(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
         if !self.flags.in_transaction.load(Ordering::Relaxed) {
             return self.query(statement, params).await;
@@ -177,14 +177,14 @@ impl Lease<'_> {
         self.object.as_ref().ok_or_else(gone)
     }
 
-    /// The deadline of the next statement. Each statement has the full timeout, so a call of several statements can
-    /// take longer than one.
+    /// Returns the deadline of the next statement. Each statement has the full timeout, so a call of several statements
+    /// can take longer than one.
     fn deadline(&self) -> Option<Instant> {
         self.statement_timeout.map(|timeout| Instant::now() + timeout)
     }
 
     /// Waits until the deadline. After it, the state of the statement is unknown. The statement must not be cancelled,
-    /// because a cancelled wait for a synchronous standby ends like a commit.
+    /// because cancelling the wait for a synchronous standby looks like a successful commit.
     async fn within<T>(
         &self,
         deadline: Option<Instant>,
@@ -203,7 +203,7 @@ impl Lease<'_> {
 
     fn late(&self) -> Failure {
         self.flags.broken.store(true, Ordering::Relaxed);
-        // A timeout within a transaction may be due to a lot of work, and says nothing about the network.
+        // A timeout within a transaction may be due to a lot of work, so it does not mean that the network is silent.
         let silent = !self.flags.in_transaction.load(Ordering::Relaxed);
         self.flags.silent.fetch_or(silent, Ordering::Relaxed);
         let seconds = self.statement_timeout.unwrap_or_default().as_secs_f64();
@@ -220,7 +220,8 @@ impl Lease<'_> {
         self.judged(error::of_statement(self.connections.place(), &error))
     }
 
-    /// A transaction has changed nothing until its commit was requested.
+    /// Marks a failure within a transaction as safe to retry: the transaction has changed nothing until its commit is
+    /// requested.
     fn judged(&self, failure: Failure) -> Failure {
         if self.flags.in_transaction.load(Ordering::Relaxed) { not_done(failure) } else { failure }
     }
@@ -234,7 +235,7 @@ async fn all_rows(
     client.query_raw(statement, params.iter().map(|param| Unshown(*param))).await?.try_collect().await
 }
 
-/// The failure of a statement that certainly was not committed, so that it is safe to retry.
+/// Returns the failure of a statement that certainly was not committed, so that it is safe to retry.
 fn not_done(failure: Failure) -> Failure {
     match failure.fate {
         CommitFate::Unknown => Failure::new(CommitFate::NotSent, failure.error),
@@ -253,7 +254,8 @@ impl Drop for Lease<'_> {
             }
             drop(Object::take(object));
             if *self.flags.silent.get_mut() {
-                // The idle connections lead to the same server, and finding out one by one would take a timeout each.
+                // The idle connections lead to the same server. Detecting that each of them is dead would take a
+                // timeout each.
                 self.connections.forget_idle();
             }
         } else if *self.flags.in_transaction.get_mut() {

@@ -17,7 +17,7 @@
 //! - `lease.rs`, `params.rs`: what a call can do on a connection, and which parts of it appear in logs.
 //! - `schema.rs`: whether the tables are ours, and bringing them up to date.
 //! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
-//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`: creating sessions. `read.rs`: reading one.
+//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `creations.rs`: creating sessions. `read.rs`: reading one.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
 //! - `sessions.rs`: title, labels and lists of sessions, and finding one by its id alone.
@@ -26,11 +26,11 @@
 //! - `feed.rs`: the change feed; `listen.rs`: notices of commits between processes.
 //! - `retention.rs`: expiry and pruning; `removals.rs`: removing sessions and users.
 //! - `artifacts.rs`, `owners.rs`, `usage.rs`: artifacts, the list of apps and users, and how much is stored.
-//! - `error.rs`: what a failure says about whether a statement was carried out.
+//! - `error.rs`: errors, and whether the failed statement may have been applied.
 //!
-//! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is older than the
-//! locks that it waits for, so values that have to be current come from a lock or from a later statement (READ
-//! COMMITTED).
+//! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is taken before the
+//! statement waits for locks. So values that have to be current are read by the locking itself or by a later statement
+//! (READ COMMITTED).
 
 mod artifacts;
 mod changes;
@@ -105,14 +105,14 @@ use statements::{Statement, Statements};
 /// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover. The hosts
 /// share `connect_timeout` evenly.
 ///
-/// Dead connections, such as those that a firewall has dropped, are found by keepalives (after 30 s of silence, every
-/// 10 s, 3 times) and by a `tcp_user_timeout` of 10 s, unless the URI sets other values.
+/// Dead connections, such as those that a firewall has dropped, are found by keepalives and by a `tcp_user_timeout` of
+/// 10 s. Keepalives are sent after 30 s of silence, every 10 s, 3 times. The URI can set other values.
 ///
 /// # Behind PgBouncer
 ///
-/// In transaction mode PgBouncer needs `max_prepared_statements` above 0. If PgBouncer, or RDS Proxy, refuses the
-/// settings that a connection starts with (`options`), they are left out. Set them for the role instead: `ALTER ROLE r
-/// SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `enable_bitmapscan = off`,
+/// In transaction mode PgBouncer needs `max_prepared_statements` above 0. If PgBouncer or RDS Proxy refuses the
+/// settings that a connection starts with (`options`), the store leaves them out. Set them for the role instead: `ALTER
+/// ROLE r SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `enable_bitmapscan = off`,
 /// `enable_sort = off`, `jit = off` and, if the database has another default, `default_transaction_isolation = 'read
 /// committed'`.
 ///
@@ -144,7 +144,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The current time for expiry, in microseconds since 1970.
+    /// Returns the current time for expiry, in microseconds since 1970.
     fn now(&self) -> i64 {
         micros_of_seconds(self.environment.now())
     }

@@ -1,8 +1,8 @@
 //! Notices of commits between processes.
 //!
-//! `NOTIFY` takes a lock on the whole database at its commit, so it is not part of an append. The process that has
-//! committed sends it from a task some time later, and only if another process listens, which each write reads along
-//! with its own result.
+//! `NOTIFY` takes a lock on the whole database when it commits, so it is not part of an append. The process that has
+//! committed sends the notice from a task some time later, and only if another process listens. Each write reads along
+//! with its own result whether one does.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,20 +24,20 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The polling interval if notices arrive, for commits whose notice was never sent.
 const LOOK_BESIDE_NOTICES: Duration = Duration::from_secs(30);
 
-/// How often a listener announces itself to writers, which consider it present for three times as long.
+/// How often a listener announces itself. Writers consider it present for three times as long.
 const SAY: Duration = Duration::from_secs(10);
 
-/// If more than this many notices are pending, they are replaced by one that stands for any owner.
+/// If this many notices are pending, they are replaced by one that wakes the watchers of all owners.
 const MOST: usize = 1000;
 
-/// How long a process relies on the last known state of listeners. After that it reads it again, when it has a commit
+/// How long a process relies on what it last read about listeners. After that, it reads this again when it has a commit
 /// to announce.
 const KNOWN: Duration = Duration::from_secs(1);
 
 /// The content of a notice that is sent only to find out whether notices arrive.
 const HELLO: &str = "!";
 
-/// The notices that have arrived and were not taken yet.
+/// The notices that have arrived and were not processed yet.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
     heard: Mutex<Vec<String>>,
@@ -81,7 +81,8 @@ impl ListenerState {
         *self.lock() = Some((heard, Instant::now()));
     }
 
-    /// Whether another process may be listening. Not every write reads this; if it is unknown, the answer is yes.
+    /// Returns whether another process may be listening. Not every write reads this. If the answer is unknown or old,
+    /// it is yes.
     fn may_exist(&self) -> bool {
         self.lock().is_none_or(|(heard, at)| heard || at.elapsed() >= KNOWN)
     }
@@ -156,8 +157,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Returns whose commits another service reports. Our own commits were reported in this process when they were
-    /// made.
+    /// Returns whose commits a notice of another service reports. Notices of our own are ignored: their commits were
+    /// reported in this process when they were made.
     fn scope(&self, text: &str) -> Vec<CommitScope> {
         if text.starts_with(&self.sender) {
             return Vec::new();

@@ -16,12 +16,12 @@ use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::Attempt;
 
-/// Makes the first parameter of a list; the others are coerced to its type.
+/// Converts the first parameter of a list; the others are then coerced to the same type.
 pub(super) fn param<T: ToSql + Sync>(value: &T) -> &(dyn ToSql + Sync) {
     value
 }
 
-/// The keys to read, in columns, and the scopes of which all keys are read.
+/// The keys to read, in columns, and the scopes whose keys are all read.
 pub(super) struct Wanted<'a> {
     keys: Vec<(Scope, &'a str)>,
     whole: Vec<Scope>,
@@ -36,7 +36,7 @@ impl<'a> Wanted<'a> {
         Self { keys, whole: whole.collect(), scopes, names }
     }
 
-    /// The statements that read the keys: first the named ones, then those of each whole scope.
+    /// Returns the statements that read the keys: first the named ones, then those of each whole scope.
     pub(super) fn steps<'s>(
         &'s self,
         owner: &'s Owner<'_>,
@@ -99,8 +99,8 @@ impl<'a> Owner<'a> {
         Self { app: owner.app_name(), user: owner.user_id().unwrap_or_default(), session: "" }
     }
 
-    /// The statements that lock the owners of keys in these scopes, the user before the app. They insert missing
-    /// owners.
+    /// Returns the statements that lock the owners of keys in these scopes, the user before the app. They insert
+    /// missing owners.
     pub(super) fn locks<'s>(&'s self, store: &'s Postgres, scopes: impl Iterator<Item = Scope>) -> Vec<Step<'s>> {
         let (mut of_user, mut of_app) = (None, None);
         for scope in scopes {
@@ -118,12 +118,12 @@ impl<'a> Owner<'a> {
         of_user.into_iter().chain(of_app).collect()
     }
 
-    /// The statement that locks a session and reads what an update changes.
+    /// Returns the statement that locks a session and reads what an update changes.
     pub(super) fn fields<'s>(&'s self, store: &'s Postgres, now: &'s i64) -> Step<'s> {
         Step::new(&store.statements.list.lock, [param(&self.app), &self.user, &self.session, now])
     }
 
-    /// The statement that reads all keys of a scope.
+    /// Returns the statement that reads all keys of a scope.
     fn all_of<'s>(&'s self, scope: Scope, statements: &'s Resolves) -> Step<'s> {
         match scope {
             Scope::Session => Step::new(&statements.all_own, [param(&self.app), &self.user, &self.session]),
@@ -184,7 +184,7 @@ fn sql_place(written: &WrittenKey) -> i64 {
     i64::try_from(written.place).unwrap_or(i64::MAX)
 }
 
-/// The number of the lock on a name. It is the same in all versions of this program.
+/// Returns the number of the lock on a name. It is the same in all versions of this program.
 pub(super) fn lock_number<const N: usize>(columns: [&str; N]) -> i64 {
     let mut hash = Sha256::new();
     for column in columns {

@@ -21,7 +21,8 @@ impl ToSql for Unshown<'_> {
         self.0.to_sql_checked(ty, out)
     }
 
-    /// The inner parameter checks the type when it is sent, because it depends on the value.
+    /// Accepts every type here. The inner parameter checks the type when it is sent, because the check depends on the
+    /// value.
     fn accepts(_: &Type) -> bool {
         true
     }

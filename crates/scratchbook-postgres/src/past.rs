@@ -61,7 +61,7 @@ impl History for Postgres {
 }
 
 impl Postgres {
-    /// The same on a connection that may be in a transaction.
+    /// Reads the past of a session on a connection that may be in a transaction.
     pub(super) async fn read_past_on(
         &self,
         lease: &Lease<'_>,

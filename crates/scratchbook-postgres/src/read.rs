@@ -32,7 +32,7 @@ impl Reads for Postgres {
 }
 
 impl Postgres {
-    /// The same on a connection that may be in a transaction.
+    /// Reads a session on a connection that may be in a transaction.
     pub(super) async fn read_session_on(
         &self,
         lease: &Lease<'_>,

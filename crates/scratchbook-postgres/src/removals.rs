@@ -16,15 +16,16 @@ impl Removals for Postgres {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let statements = &self.statements.delete;
         let lease = self.connections.lease().await?;
-        // The session is locked first and removed by later statements, so that they see an append that the lock has
-        // waited for.
+        // The session is locked first. Later statements remove it, so that they see an append that the lock has waited
+        // for.
         let (begun, locked) =
             join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
         begun?;
         let locked = locked?;
         let Some(row) = locked.first() else {
             // An earlier attempt of this call may have removed the session, with a commit that still waits for a
-            // synchronous standby. A commit of our own that has to be replicated waits behind it.
+            // synchronous standby. With this lock our own commit has to be replicated too, so it waits behind the
+            // earlier one.
             lease.query(&statements.touch_app, &[&app]).await?;
             return lease.commit().await;
         };
@@ -38,11 +39,11 @@ impl Removals for Postgres {
         let lease = self.connections.lease().await?;
         lease.begin().await?;
         lease.query(&statements.lock_sessions, &[&app, &user]).await?;
-        // The row is inserted if it is missing: a user who is created concurrently would otherwise be removed without a
+        // The row is inserted if it is missing. Otherwise a user who is created concurrently would be removed without a
         // lock.
         let was_there = lease.query(&statements.lock_user, &[&app, &user]).await?.is_empty();
-        // Read under the lock: another call may have removed the user in the meantime, and its record has the number of
-        // sessions.
+        // This is read under the lock: another call may have removed the user in the meantime, and its record has the
+        // number of sessions.
         let has_more = was_there || !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
         // Sessions that were created while we waited for the user's row are locked out of order. If one of them is in
         // use, the transaction is rolled back and retried.

@@ -81,7 +81,7 @@ impl Postgres {
         };
         if let Some(row) = known.first() {
             let known = known_event(row, key, &event.id)?;
-            // This commit makes sure that a synchronous standby has the event of an earlier attempt before it is
+            // This commit makes sure that a synchronous standby has the earlier attempt's event before the event is
             // acknowledged.
             lease.commit().await?;
             return Ok((known, event.clone()));
@@ -103,7 +103,8 @@ impl Postgres {
         Ok((row, append.event.prepared.event))
     }
 
-    /// Appends an event to a locked session, together with the update of these fields if it has one, and commits.
+    /// Appends an event to a locked session and commits. If the event comes with an update of the session, the update
+    /// is applied to these fields in the same transaction.
     async fn append_with_update(
         &self,
         lease: &Lease<'_>,
@@ -121,7 +122,7 @@ impl Postgres {
         };
         let updated = updated(fields.ok_or_else(unanswered)?, &append.key, update)?;
         let row = self.append_on(lease, &[append], limit, AppendEnd::Open).await?.pop().ok_or_else(unanswered)?;
-        // Otherwise nothing was written, and the transaction ends with the lease.
+        // If the event was not stored, nothing was written, and the transaction ends with the lease.
         if matches!(row, AppendRow::Stored { .. }) {
             self.update_last(lease, &append.key, &updated).await?;
         }
@@ -141,7 +142,7 @@ impl Postgres {
         }
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let wanted = Wanted::new(new.reads().into_iter(), new.reads_scopes());
-        // A creation locks its user, whatever it writes.
+        // A creation always locks its user.
         let mut steps = owner.locks(self, changes.map(|change| change.scope).chain([Scope::User]));
         let reads = steps.len();
         steps.extend(wanted.steps(&owner, statements));
@@ -187,7 +188,7 @@ impl Postgres {
     }
 }
 
-/// The answer to a retry whose event is already stored.
+/// Returns the answer to a retry whose event is already stored.
 fn known_event(row: &Row, key: &SessionKey, id: &str) -> Result<AppendRow> {
     let place = || format!("the event {id} of {key}");
     let logs = LogPositions::of_feed(rows::number(column(row, 3, place)?, place)?);

@@ -61,8 +61,8 @@ impl Retention for Postgres {
             lease.query(statement, &[&app, &user, &session, &seq]).await?;
         }
         if until == end {
-            // The last step counts the rest again, because an older version of this program may have appended events
-            // without counting them.
+            // The last step recounts the remaining bytes, because an older version of this program may have appended
+            // events without counting them.
             lease.query(&statements.count, &[&app, &user, &session, &i64::MAX]).await?;
         }
         self.record(&lease, [app, user, session], RemovalKind::Pruned, seq).await?;

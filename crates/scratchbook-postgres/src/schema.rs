@@ -1,8 +1,8 @@
 //! Checking that the tables are ours, and migrating them.
 //!
-//! The migrations are refinery's, and so is the table of applied migrations. They are run here, because refinery would
-//! commit between its steps. Here everything happens in one transaction, under a lock that ends with it. This also
-//! works behind a pooler that gives each transaction another connection.
+//! The migrations and the table of applied migrations have refinery's format. They are run here and not by refinery,
+//! which would commit between its steps. Here everything happens in one transaction, under a lock that ends with the
+//! transaction. This also works behind a pooler that gives each transaction another connection.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,18 +16,23 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 pub(crate) use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Migrate, check_name};
 
-// The generated code does not follow our lints.
-#[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
-mod embedded {
-    refinery::embed_migrations!("src/migrations");
-}
+/// Every version of the tables, by number.
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("V1__init", include_str!("migrations/V1__init.sql")),
+    ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
+    ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
+    ("V4__removals", include_str!("migrations/V4__removals.sql")),
+];
+
+/// The version that this program needs.
+const NEWEST: usize = MIGRATIONS.len();
 
 /// The pause before a process that lost a race checks the tables again.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
 
-/// The objects that the first migration creates. Objects with these names that are not ours must not be touched.
+/// The objects that the first migration creates. Objects of others with these names must not be touched.
 const NAMES: &[&str] = &[
     "positions",
     "database_id",
@@ -53,10 +58,9 @@ pub(super) async fn prepare(connections: &Connections, options: &DatabaseOptions
         Migrate::Check => {
             let pending = schema.pending(&lease(connections).await?).await.map_err(|failure| failure.error)?;
             if let Some(first) = pending.first() {
-                let known = newest();
                 let had = first.version() - 1;
                 return Err(schema.refused(format!(
-                    "the tables have version {had}, and {known} is needed; run `scratchbook migrate` with a role that \
+                    "the tables have version {had}, and {NEWEST} is needed; run `scratchbook migrate` with a role that \
                      may change tables"
                 )));
             }
@@ -79,8 +83,14 @@ async fn lease(connections: &Connections) -> Result<Lease<'_>> {
     connections.lease().await.map_err(|failure| failure.error)
 }
 
-fn newest() -> i32 {
-    embedded::migrations::runner().get_migrations().iter().map(refinery::Migration::version).max().unwrap_or_default()
+fn embedded() -> Result<BTreeMap<i32, refinery_core::Migration>> {
+    let migration = |(name, sql): &(&str, &str)| {
+        let migration = refinery_core::Migration::unapplied(name, sql);
+        let migration =
+            migration.map_err(|e| Error::internal(format!("the migration {name} cannot be read")).with_source(e))?;
+        Ok((migration.version(), migration))
+    };
+    MIGRATIONS.iter().map(migration).collect()
 }
 
 /// The schema that contains, or will contain, the tables.
@@ -139,24 +149,26 @@ impl Schema {
         }
     }
 
-    /// Checks the tables again under the lock.
+    /// Checks the tables. If migrations are missing and `run` says so, checks the tables again under the lock and
+    /// migrates them.
     async fn migrate_once(&self, connections: &Connections, run: MigrationRun) -> Attempt<Vec<Migration>> {
-        // There is no deadline, because a long migration would never finish.
+        // There is no deadline, because with one a long migration would never finish.
         let lease = connections.lease_without_deadline().await?;
         let mut pending = self.pending(&lease).await?;
         let missing = !pending.is_empty() && self.is_missing(&lease).await?;
         if !pending.is_empty() && run == MigrationRun::Real {
             pending = self.carry_out(&lease).await?;
         }
-        let described =
-            |m: &refinery::Migration| Migration::new(m.version().unsigned_abs(), m.name(), self.script(m, missing));
+        let described = |m: &refinery_core::Migration| {
+            Migration::new(m.version().unsigned_abs(), m.name(), self.script(m, missing))
+        };
         Ok(pending.iter().map(described).collect())
     }
 
-    async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
+    async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery_core::Migration>> {
         lease.begin().await?;
-        // Waits for another process to finish its migration, however long it takes. Waiting for locks on tables stays
-        // limited, or all users of the tables would wait behind us.
+        // Waits for another process to finish its migration, however long that takes. The wait for locks on tables
+        // stays limited, because all users of the tables would wait behind us.
         lease.run(&format!("SET LOCAL lock_timeout = 0; {} SET LOCAL lock_timeout TO DEFAULT", self.lock())).await?;
         let pending = self.pending(lease).await?;
         if !pending.is_empty() && self.is_missing(lease).await? {
@@ -178,9 +190,8 @@ impl Schema {
 
     /// Returns the missing migrations, oldest first. Refuses tables that are not ours, or that are newer than this
     /// program.
-    async fn pending(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
-        let runner = embedded::migrations::runner();
-        let mut known: BTreeMap<i32, _> = runner.get_migrations().iter().map(|m| (m.version(), m.clone())).collect();
+    async fn pending(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery_core::Migration>> {
+        let mut known = embedded()?;
         for (version, checksum) in self.applied(lease).await? {
             match known.remove(&version) {
                 Some(migration) if migration.checksum().to_string() == checksum => {}
@@ -189,8 +200,7 @@ impl Schema {
                     return Err(self.refused(format!("{what}; use the scratchbook that made the tables")).into());
                 }
                 None => {
-                    let newest = newest();
-                    let what = format!("the tables have version {version}, this build knows up to {newest}");
+                    let what = format!("the tables have version {version}, this build knows up to {NEWEST}");
                     return Err(self.refused(format!("{what}; use a newer scratchbook")).into());
                 }
             }
@@ -227,13 +237,13 @@ impl Schema {
 
     /// Returns a migration as a script that another role can run. An existing schema is not created, because that role
     /// may lack the permission.
-    fn script(&self, migration: &refinery::Migration, missing: bool) -> String {
+    fn script(&self, migration: &refinery_core::Migration, missing: bool) -> String {
         let schema = if missing { format!("CREATE SCHEMA IF NOT EXISTS {};\n", self.quoted()) } else { String::new() };
         format!("BEGIN;\n{}\n{schema}{}COMMIT;\n", self.lock(), self.steps(migration))
     }
 
     /// Returns the statements of a migration, with the row that records it, for a transaction.
-    fn steps(&self, migration: &refinery::Migration) -> String {
+    fn steps(&self, migration: &refinery_core::Migration) -> String {
         let (schema, version, name) = (self.quoted(), migration.version(), migration.name());
         let (sql, checksum) = (migration.sql().unwrap_or_default().trim_end(), migration.checksum());
         format!(
@@ -248,7 +258,7 @@ impl Schema {
         )
     }
 
-    /// The lock under which the tables are migrated.
+    /// Returns the statement that takes the lock under which the tables are migrated.
     fn lock(&self) -> String {
         let hash: [u8; 32] = Sha256::digest(format!("scratchbook migrations of {}", self.name)).into();
         let number = hash.iter().take(8).fold(0_i64, |number, byte| number << 8 | i64::from(*byte));

@@ -87,7 +87,7 @@ impl Postgres {
     }
 }
 
-/// The title, the labels and the expiry time after an update of a session, whose locked row this is.
+/// Returns the title, the labels and the expiry time after an update of a session, whose locked row this is.
 pub(super) fn updated(row: &Row, key: &SessionKey, update: &PreparedUpdate) -> Result<(TextMetadata, Option<i64>)> {
     let of = || format!("the session {key}");
     let (metadata, expires) = update.apply(&metadata(row, [0, 1], of)?, column(row, 2, of)?)?;

@@ -76,7 +76,7 @@ impl States for Postgres {
 }
 
 impl Postgres {
-    /// The same on a connection that may be in a transaction, which is committed.
+    /// Changes keys on a connection that may be in a transaction, and commits the transaction.
     pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
         let StateWrite { changes, most_rows, author, time } = write;
         let [app, user, _] = owner(of);
@@ -108,7 +108,7 @@ fn values(of: &StateOwner, rows: &[Row]) -> Result<Map<String, Value>> {
     rows.iter().map(value).collect()
 }
 
-/// A text after all keys: longer than any that consists of the greatest character.
+/// Returns a text that sorts after all keys: it repeats the greatest character and is longer than any key.
 fn after_all_keys() -> String {
     char::MAX.to_string().repeat(MAX_KEY_BYTES / char::MAX.len_utf8() + 1)
 }

@@ -1,9 +1,9 @@
 //! The statements with the schema filled in, and the types of their parameters.
 //!
 //! Functions are called with the prefix `pg_catalog`. Otherwise a role that can create functions in a schema of the
-//! search path could create one that matches better than the server's own, and it would run with our rights. The
-//! connection's search path excludes this as well, but a pooler may not pass it on. `unnest` of several arrays is
-//! special syntax for the function of `pg_catalog`, and works only without the prefix.
+//! search path could create one that matches better than the server's own, and that function would run with our rights.
+//! The connection's search path prevents this as well, but a pooler may not pass the search path on. `unnest` of
+//! several arrays is special syntax that works only without the prefix, and always calls the function of `pg_catalog`.
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
@@ -14,7 +14,7 @@ use history::{Feeds, Forks, Listens, Pasts, Retention};
 use sessions::Lists;
 use usage::Usages;
 
-/// Declares the statements of one theme: a struct, and how each of its fields is made.
+/// Declares the statements of one theme: a struct, and how each of its fields is created.
 macro_rules! statements {
     ($(#[$doc:meta])* $theme:ident($fill:ident) { $($(#[$of:meta])* $field:ident: $type:ty = $made:expr,)* }) => {
         $(#[$doc])*
@@ -132,7 +132,7 @@ impl Statements {
     }
 }
 
-/// Whether a part of a statement, which inserts what is missing, has inserted nothing.
+/// Returns the condition that a part of a statement, which inserts what is missing, has inserted nothing.
 fn none_in(made: &str) -> String {
     format!("(SELECT pg_catalog.count(*) FROM {made}) = 0")
 }
@@ -144,8 +144,8 @@ pub(super) enum Keys {
     Some = 1,
 }
 
-/// The channel for notices of commits to the same tables. Its name is a hash, because the name of a schema may be too
-/// long.
+/// Returns the channel for notices of commits to the same tables. Its name is a hash, because the name of a schema may
+/// be too long.
 fn channel(schema: &str) -> String {
     let hash = Sha256::digest(schema);
     let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -162,7 +162,8 @@ impl Fill<'_> {
         Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 
-    /// A statement that locks the row of a session that has not expired by the time $4, and reads columns of it.
+    /// Returns a statement that locks the row of a session that has not expired by the time $4, and reads columns of
+    /// it.
     fn locking(&self, columns: &str, lock: &str) -> Statement {
         let sql = format!(
             "SELECT {columns} FROM {{schema}}.sessions
@@ -173,25 +174,27 @@ impl Fill<'_> {
         self.statement(&sql, &[TEXT, TEXT, TEXT, NUMBER])
     }
 
-    /// A statement that lists owners, compared with a place in the list.
+    /// Returns a statement that lists the owners after a place in the list. The two operators compare apps and users
+    /// with it.
     fn owners(&self, apps: &str, users: &str) -> Statement {
         let sql = include_str!("sql/owners.sql").replace("{apps}", apps).replace("{users}", users);
         self.statement(&sql, &[TEXT, TEXT, NUMBER])
     }
 
-    /// Statements that run one after the other, with the same parameters.
+    /// Returns statements that run one after the other, with the same parameters.
     fn all(&self, sqls: &[&str], types: &'static [Type]) -> Vec<Statement> {
         sqls.iter().map(|sql| self.statement(sql, types)).collect()
     }
 
-    /// A statement that searches an app for a session's id.
+    /// Returns a statement that searches an app for a session's id.
     fn by_id(&self, sql: &str, types: &'static [Type]) -> Statement {
         let sql = sql.replace("{has id}", HAS_ID).replace("{hash}", HASH).replace("{wanted}", WANTED);
         self.statement(&sql, types)
     }
 
-    /// A statement that writes keys, with the parameter for the maximum number of rows in a scope, and with the
-    /// conditions under which the rows of the user and the app existed before, so that new keys are counted in them.
+    /// Returns a statement that writes keys. `limit` is the parameter for the maximum number of rows in a scope. The
+    /// other two are the conditions under which the rows of the user and the app existed before, so that new keys are
+    /// counted in these rows.
     fn writing(&self, sql: &str, types: &'static [Type], [limit, user_was, app_was]: [&str; 3]) -> Statement {
         let changes = include_str!("sql/changes.sql").trim_end();
         let sql = sql.replace("{changes}", changes).replace("{limit}", limit);
@@ -215,9 +218,10 @@ const USERS_WITH: &str = "SELECT s.user_id FROM {schema}.sessions AS s
     WHERE {has id} AND CASE WHEN s.app_name = $1 AND s.id = $3
         AND (s.expire_time IS NULL OR s.expire_time > $2) THEN true ELSE false END LIMIT 2";
 
-/// The condition for the index by id: sessions with the id $3 in the app $1, and perhaps others with the same hash. It
-/// is repeated three times so that the planner expects few rows in a young table as well; if it expected several, it
-/// would read all of them before the first. The other conditions are in a CASE, so that no other index matches.
+/// The condition for the index by id: sessions with the id $3 in the app $1, and perhaps others with the same hash. The
+/// comparison occurs three times so that the planner expects few rows in a young table as well. If the planner expected
+/// several rows, the server would read all of them before it returns the first. The other conditions are in a CASE, so
+/// that no other index matches.
 const HAS_ID: &str = "{hash} = {wanted} AND {hash} >= {wanted} AND {hash} <= {wanted}";
 const HASH: &str = "pg_catalog.hashtextextended(s.app_name, pg_catalog.hashtextextended(s.id, 0))";
 const WANTED: &str = "pg_catalog.hashtextextended($1 COLLATE \"C\", pg_catalog.hashtextextended($3 COLLATE \"C\", 0))";
@@ -277,8 +281,8 @@ statements! {
              ORDER BY id LIMIT 1 FOR UPDATE",
             &[TEXT, TEXT, TEXT, NUMBER],
         ),
-        // This is the weakest lock, and it waits for none of our own. It is written to the server's log, unlike a
-        // transaction that only has a number.
+        // This is the weakest lock, and it waits for none of our other locks. Unlike the mere assignment of a
+        // transaction number, it is written to the server's log, so that the commit has to be replicated.
         touch_app: Statement =
             fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR KEY SHARE", &NAMES[..1]),
         of_session: Vec<Statement> = fill.all(
@@ -428,8 +432,8 @@ statements! {
             LOAD_ARTIFACT,
         ),
         names: Statement = fill.statement(
-            // There are two searches by equality: for a search with IN, the planner may read all rows of a user in
-            // a young table.
+            // There are two searches by equality instead of one with IN: in a young table, the planner may read all
+            // rows of a user for IN.
             "SELECT filename FROM {schema}.artifacts
              WHERE app_name = $1 AND user_id = $2 AND session_id = $3
                  AND coalesce((

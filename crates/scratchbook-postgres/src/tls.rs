@@ -29,7 +29,7 @@ pub(super) fn connector(options: &DatabaseOptions) -> Result<MakeRustlsConnect> 
         TlsMode::VerifyCa => Check::Chain,
         TlsMode::VerifyFull => Check::ChainAndName,
     };
-    // The provider is explicit, because rustls panics if the program has no default provider, or two to choose from.
+    // The provider is explicit, because rustls panics if the program has no default provider and several candidates.
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier { check, chain: chain(check, &provider, options)?, provider: Arc::clone(&provider) };
     let config = ClientConfig::builder_with_provider(provider)

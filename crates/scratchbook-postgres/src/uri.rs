@@ -93,10 +93,10 @@ pub(super) fn config(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Con
 }
 
 /// Sets timeouts that find dead connections: if a firewall has dropped a connection, or the server has lost its power,
-/// there is no other sign than silence.
+/// the connection is merely silent.
 fn find_dead_connections(config: &mut Config, uri: &DatabaseUri) {
     const SILENT: Duration = Duration::from_secs(10);
-    // The driver has a default of its own, which hides whether the URI sets the value.
+    // The driver has a default of its own, so its configuration does not show whether the URI sets the value.
     if !uri.parameters.iter().any(|(name, _)| name == "keepalives_idle") {
         config.keepalives_idle(Duration::from_secs(30));
     }
@@ -111,11 +111,11 @@ fn find_dead_connections(config: &mut Config, uri: &DatabaseUri) {
     }
 }
 
-/// The settings of a connection from its start, as the `options` of the startup message.
+/// Returns the settings of a connection from its start, as the `options` of the startup message.
 ///
-/// - Plans: a statement is planned once per connection. It uses the index that has the order of its rows even if a
-///   table is still so small that a scan, or reading all rows and sorting them, looks cheap: the table may grow before
-///   the statement is planned again.
+/// - Plans: a statement is planned once per connection. The plan uses the index that has the order of the rows. In a
+///   small table a scan, or reading all rows and sorting them, may look cheaper, but the table may grow before the
+///   statement is planned again.
 /// - The statements rely on READ COMMITTED: each one sees the commits before it.
 /// - The wait for a lock ends before our own timeout, so that the server does not keep working for a connection that is
 ///   gone. A transaction left open by a process that vanished ends in the same way.

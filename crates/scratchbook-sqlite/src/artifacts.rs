@@ -29,7 +29,7 @@ impl ArtifactService for SqliteSessionService {
         let (key, now) = (session.clone(), self.now_micros());
         let bytes = new.text.len() + new.metadata.len();
         let version = self.write_charged(CommitScope::Nothing, bytes, held.kept_if(|_| true), move |tx| {
-            // The artifacts of an expired session must not reappear under the new one.
+            // The artifacts of an expired session must not reappear in a new session with the same id.
             retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
             let mut insert = tx.prepare(

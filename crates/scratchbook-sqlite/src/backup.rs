@@ -65,8 +65,7 @@ fn taken(destination: &Path) -> Error {
     Error::new(ErrorKind::AlreadyExists, message)
 }
 
-/// Copies all pages in one step, from one snapshot, which no writer has to wait for. Each error names the file it
-/// is about.
+/// Copies all pages in one step from one snapshot, so that no writer has to wait. Each error names its file.
 fn copy(files: &Files, partial: &Path, destination: &Path) -> Result<()> {
     let source = files.path();
     let from = open_reader(source, files.access()).map_err(|e| e.into_error(source))?;
@@ -86,8 +85,8 @@ fn copy_pages(source: &Connection, partial: &Path) -> Fallible<()> {
         let message = "the database is locked by another program; try again";
         return Err(Failure::Ours(Error::new(ErrorKind::Unavailable, message)));
     }
-    // The copy and the original will commit different things at the same positions, so a cursor of one must not
-    // continue in the other.
+    // The copy gets an id of its own: the copy and the original will commit different changes at the same positions, so
+    // a cursor of one must not be used with the other.
     copy.execute("UPDATE database_id SET id = lower(hex(randomblob(16)))", [])?;
     Ok(())
 }

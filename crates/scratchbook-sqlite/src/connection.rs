@@ -45,8 +45,8 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened
     }
 }
 
-/// Opens a database in a folder where nothing can be made, such as on a read-only file system, if it holds everything
-/// by itself. SQLite then uses no log and no locks; [`Files::check_unchanged`] notices a writer.
+/// Opens a database for reading in a folder where no file can be created, such as on a read-only file system. Refuses a
+/// database whose log has commits. SQLite then uses no log and no locks; [`Files::check_unchanged`] detects a writer.
 fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     let expected = find_or_make(path)?;
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
@@ -121,7 +121,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 2_048, |_| Ok(()))?;
     // Deleted and overwritten data must not stay readable in the file's free pages.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
-    // Savepoints keep the pages they may have to restore in memory instead of in a file.
+    // Savepoints then keep in memory, and not in a file, the pages that they may have to restore.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     schema::prepare(&mut connection, &path, &mut lock)?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
@@ -136,7 +136,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
 }
 
-/// The number of pages of the database, including those in its log.
+/// Returns the number of pages of the database, including those in its log.
 pub(super) fn count_pages(connection: &Connection) -> Fallible<u64> {
     Ok(connection.pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))?.into())
 }
@@ -175,12 +175,12 @@ fn open(name: &Path, flags: OpenFlags) -> Fallible<Connection> {
     Ok(connection)
 }
 
-/// The absolute path. SQLite never reads it as a URI, because it cannot begin with `file:`.
+/// Returns the absolute path. SQLite never reads it as a URI, because it cannot begin with `file:`.
 pub(super) fn literal(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| io_error(path, "the path cannot be made absolute", e))
 }
 
-/// The URI by which SQLite takes a file as one that nobody changes.
+/// Returns the URI that makes SQLite assume that nobody changes the file.
 fn immutable_uri(path: &Path) -> Result<PathBuf> {
     let path = literal(path)?;
     let Some(text) = path.to_str() else {
@@ -195,7 +195,7 @@ fn immutable_uri(path: &Path) -> Result<PathBuf> {
     Ok(format!("file:{root}{text}?immutable=1").into())
 }
 
-/// Refuses paths for which SQLite would only say that it cannot open the file.
+/// Refuses invalid paths with the reason. SQLite would only report that it cannot open the file.
 fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
         return Err(Error::invalid(format!(
@@ -207,7 +207,13 @@ fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let found = fs::metadata(folder).map_err(|e| io_error(folder, "the database's folder; make it first", e))?;
+    let found = fs::metadata(folder).map_err(|e| {
+        let what = match e.kind() {
+            std::io::ErrorKind::NotFound => "there is no such folder for the database; make it first",
+            _ => "the folder of the database cannot be read",
+        };
+        io_error(folder, what, e)
+    })?;
     if found.permissions().readonly() {
         return Err(read_only(folder, mode));
     }
@@ -221,7 +227,7 @@ fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
     }
 }
 
-/// Whether files can be made beside a database. A file that is made to find out is removed at once.
+/// Returns whether files can be created beside a database. The file that tests this is removed at once.
 fn can_make_files_beside(path: &Path) -> bool {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.parent().and_then(|folder| fs::metadata(folder).ok()).is_some_and(|folder| folder.permissions().readonly())

@@ -44,8 +44,8 @@ impl Counts {
         self.bounds.borrow_mut().remove(&name(of, scope));
     }
 
-    /// Forgets all bounds after a rollback: removed keys are there again, and the bounds may have been counted
-    /// without them.
+    /// Forgets all bounds after a rollback: removed keys exist again, and the bounds may have been counted without
+    /// these keys.
     pub(super) fn roll_back(&self) {
         self.bounds.borrow_mut().clear();
     }
@@ -59,7 +59,7 @@ impl Counts {
     }
 }
 
-/// The parts are joined by a NUL character, which no id contains.
+/// Returns the name of a scope. Its parts are joined by a NUL character, which no id contains.
 fn name(of: Address<'_>, scope: Scope) -> String {
     let (user, session) = match scope {
         Scope::Session => (of.user, of.session),

@@ -31,13 +31,13 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Whether another program's lock prevented the step.
+    /// Returns whether another program's lock prevented the step.
     pub(super) fn is_busy(&self) -> bool {
         let busy = [Some(ErrorCode::DatabaseBusy), Some(ErrorCode::DatabaseLocked)];
         matches!(self, Self::Sqlite(error) if busy.contains(&error.sqlite_error_code()))
     }
 
-    /// The public error, which names the file.
+    /// Returns the public error, which names the file.
     pub(super) fn into_error(self, path: &Path) -> Error {
         let error = match self {
             Self::Ours(error) => return error,
@@ -52,7 +52,7 @@ impl Failure {
     }
 }
 
-/// The kind of an SQLite error, and what to do about it.
+/// Returns the kind of an SQLite error, and what to do about it.
 pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
     use rusqlite::Error as E;
     let Some(code) = error.sqlite_error_code() else {

@@ -30,12 +30,12 @@ pub(super) enum Appended {
     Replayed(Committed),
 }
 
-/// The answer for an event that is stored.
+/// Returns the answer for an event that is stored.
 pub(super) fn committed(event: Event, outcome: Outcome, position: u64) -> Committed {
     Committed::new(Arc::new(event), outcome).with_log_positions(LogPositions::of_feed(position))
 }
 
-/// The answer for an event whose id is already in the session.
+/// Returns the answer for an event whose id is already in the session.
 pub(super) fn replayed(sent: &Prepared, stored: StoredEvent) -> Fallible<Committed> {
     let outcome = replay(sent, &stored.hash)?;
     Ok(committed(stored.event, outcome, stored.position))
@@ -81,7 +81,7 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
     Ok(Appended::Stored { seq: seq.unsigned_abs(), position: position.unsigned_abs() })
 }
 
-/// The number of bytes that a text adds to its session.
+/// Returns the number of bytes that a text adds to its session.
 pub(super) fn bytes_of(text: &str) -> i64 {
     sql_number(text.len() as u64)
 }
@@ -93,7 +93,7 @@ pub(super) struct StoredEvent {
     pub(super) position: u64,
 }
 
-/// The event with an id, if there is one.
+/// Returns the event with an id, if there is one.
 pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &str) -> Fallible<Option<StoredEvent>> {
     let mut statement = connection.prepare_cached(
         "SELECT seq, event, hash, coalesce(log_position, position) FROM events
@@ -150,7 +150,7 @@ fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usi
     Ok(select(connection, key, sql, page, room)?.into_iter().rev().collect())
 }
 
-/// The last `count` events from a time on, in the store's order.
+/// Returns the last `count` events from a time on, in the store's order.
 ///
 /// If there are few such events, the index on time finds them. If there are many, walking back from the last event
 /// finds them soon, unless the clock was very wrong.
@@ -173,8 +173,8 @@ fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize, 
     Ok(events.into_iter().rev().collect())
 }
 
-/// The number of the first of the last `count` events from a time on, if there are many more such events and it is
-/// near the end.
+/// Finds the last `count` events from a time on by walking back from the last event, and returns the number of the
+/// first of them. Returns `None` if there are few such events, or if they are not near the end.
 fn first_since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Option<i64>> {
     let Some((many, far)) = since_bounds(count) else {
         return Ok(None);
@@ -205,7 +205,7 @@ fn first_since(connection: &Connection, key: &SessionKey, seconds: f64, count: u
     Ok(None)
 }
 
-/// Events in the order of the statement, as many as fit.
+/// Reads events in the order of the statement, as many as fit in `room`.
 fn select(
     connection: &Connection,
     key: &SessionKey,

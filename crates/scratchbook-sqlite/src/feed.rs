@@ -21,7 +21,7 @@ const PAGE_BYTES: u64 = 16 << 20;
 /// At most three entries share a position: the user's keys, the app's keys, and a creation or an event.
 const ENTRIES_AT_ONE: usize = 3;
 
-/// A page of an owner's feed, without sessions that have expired. `now` is in microseconds.
+/// Returns a page of an owner's feed, without sessions that have expired. `now` is in microseconds.
 pub(super) fn page(
     connection: &Connection,
     owner: &StateOwner,
@@ -45,7 +45,7 @@ pub(super) fn page(
     commits.retain(|(position, _)| cut.is_none_or(|cut| *position <= cut));
     let mut page = feed.page(after, commits, limit);
     if page.entries.is_empty() {
-        // The cursor moves past commits that belong to others, so that the next page need not scan them again.
+        // The cursor moves past the commits of other owners, so that the next page need not scan them again.
         page.cursor = feed.cursor(&FeedPlace::after(end).to_string());
     }
     Ok(page)
@@ -69,12 +69,12 @@ struct FeedReader<'a> {
 }
 
 impl FeedReader<'_> {
-    /// The first position to read.
+    /// Returns the first position to read.
     fn from(&self) -> i64 {
         sql_number(self.after.position + u64::from(self.after.taken == usize::MAX))
     }
 
-    /// State changes that were written outside of events.
+    /// Reads the state changes that were written outside of events.
     fn states(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
@@ -115,7 +115,7 @@ impl FeedReader<'_> {
         Ok(part)
     }
 
-    /// Sessions that were created with state of their own, or as forks.
+    /// Reads the sessions that were created with state of their own, or as forks.
     fn created(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
@@ -151,7 +151,7 @@ impl FeedReader<'_> {
         Ok(part)
     }
 
-    /// Removals of sessions, users and events.
+    /// Reads the removals of sessions, users and events.
     fn removals(&self) -> Fallible<TablePage> {
         let mut commits = removals::read(self.connection, self.owner, self.from(), self.limit + 1)?;
         let is_cut = commits.len() > self.limit;
@@ -160,7 +160,7 @@ impl FeedReader<'_> {
         Ok(TablePage { commits, bytes: 0, end })
     }
 
-    /// Events, except those that a fork copied.
+    /// Reads the events, except those that a fork copied.
     fn events(&self) -> Fallible<TablePage> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
         let (index, of_user) = match user {
@@ -200,7 +200,7 @@ impl TablePage {
         self.commits.push((position, FeedCommit::State { owner, changes }));
     }
 
-    /// Whether the part is full, so that the following entries go to the next page.
+    /// Returns whether the part is full, so that the following entries go to the next page.
     fn is_full(&mut self, limit: usize) -> bool {
         let count = self.commits.len();
         if count >= limit || count > ENTRIES_AT_ONE && self.bytes > PAGE_BYTES {
@@ -220,7 +220,8 @@ mod tests {
     use scratchbook_core::session::{CreateSessionConfig, FeedStart, SessionService, StateOwner};
     use serde_json::json;
 
-    /// The shortest time of several reads of a feed page behind this many events of another app and another user.
+    /// Reads a feed page that comes after this many events of another app and another user, and returns the shortest
+    /// time of several reads.
     async fn page(foreign: i64, owner: &StateOwner) -> Duration {
         let folder = tempfile::tempdir().unwrap();
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();

@@ -1,8 +1,8 @@
 //! Checks that the names of an open database's files still lead to the files that were opened.
 //!
-//! SQLite continues to write to a file after it was moved, replaced or deleted, and a second name of a file has its
-//! own log and lock. This module never opens the database file: closing it again would drop the locks that SQLite
-//! holds on it in this process.
+//! SQLite continues to write to a file after it was moved, replaced or deleted, and opening a file by a second name
+//! uses another log and lock. This module never opens the database file: closing the file again would drop the locks
+//! that SQLite holds on it in this process.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -53,7 +53,7 @@ impl NamedFile {
         Ok(Self { identity: Identity::of(&found), path })
     }
 
-    /// Fails if the name now leads to another file, or to none.
+    /// Fails if the name now leads to another file, or to no file.
     fn check(&self) -> Result<Metadata> {
         let what = match fs::metadata(&self.path) {
             Ok(found) if Identity::of(&found) == self.identity => return Ok(found),
@@ -75,7 +75,7 @@ impl NamedFile {
 pub(super) enum Access {
     /// With SQLite's log and locks beside it, so that others can write at the same time.
     Shared,
-    /// As a file that nobody changes, with nothing beside it.
+    /// As a file that nobody changes, with no files beside it.
     Immutable,
 }
 
@@ -84,7 +84,7 @@ pub(super) enum Access {
 pub(super) struct Files {
     database: NamedFile,
     beside: Vec<NamedFile>,
-    /// What an immutable database was when it was opened.
+    /// The state of an immutable database when it was opened.
     unchanged: Option<FileState>,
     /// Whether the database was truncated. It stays truncated, because a file that grows again does not get its
     /// lost data back.
@@ -92,8 +92,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files of an open database, by its real name. Fails if `expected`, the file that the name led to before, is
-    /// not the file now.
+    /// Returns the files of an open database, by its real name. Fails if the name no longer leads to the file
+    /// `expected`.
     pub(super) fn of(expected: ExpectedFile, path: PathBuf, suffixes: &[&str]) -> Result<Self> {
         let database = NamedFile { path, identity: expected.0 };
         database.check()?;
@@ -101,19 +101,20 @@ impl Files {
         Ok(Self { beside: beside.collect::<Result<_>>()?, database, unchanged: None, is_cut: AtomicBool::new(false) })
     }
 
-    /// The file of an immutable database, in the state that it had before it was opened.
+    /// Returns the file of an immutable database, in the state that it had before it was opened.
     pub(super) fn immutable(expected: ExpectedFile, path: PathBuf, state: FileState) -> Result<Self> {
         let files = Self { unchanged: Some(state), ..Self::of(expected, path, &[])? };
         files.check_unchanged()?;
         Ok(files)
     }
 
-    /// How the database is opened.
+    /// Returns how the database is opened.
     pub(super) fn access(&self) -> Access {
         if self.unchanged.is_some() { Access::Immutable } else { Access::Shared }
     }
 
-    /// Fails if an immutable database has changed or somebody has begun to write it; called before and after each read.
+    /// Fails if an immutable database has changed or somebody has begun to write to it; called before and after each
+    /// read.
     pub(super) fn check_unchanged(&self) -> Result<()> {
         let Some(state) = &self.unchanged else { return Ok(()) };
         if FileState::of(self.path())? == *state && log_of(self.path()).is_none() {
@@ -127,7 +128,7 @@ impl Files {
         Err(Error::new(ErrorKind::Unavailable, message).for_operator())
     }
 
-    /// The database's real name, through which every process finds the same lock.
+    /// Returns the database's real name, through which every process finds the same lock.
     pub(super) fn path(&self) -> &Path {
         &self.database.path
     }
@@ -149,12 +150,12 @@ impl Files {
         Ok(length)
     }
 
-    /// Whether the database was found truncated.
+    /// Returns whether the database was found truncated.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut.load(Ordering::Relaxed)
     }
 
-    /// The error for a truncated database. The state lasts until the database is opened again.
+    /// Returns the error for a truncated database. The state lasts until the database is opened again.
     pub(super) fn cut(&self) -> Error {
         self.is_cut.store(true, Ordering::Relaxed);
         let message = format!(
@@ -165,7 +166,7 @@ impl Files {
     }
 }
 
-/// What changes whenever a file is written.
+/// The properties of a file that change whenever it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileState {
     length: u64,
@@ -179,7 +180,7 @@ impl FileState {
     }
 }
 
-/// The log or the journal of a database whose content may be missing in the database itself, if there is one.
+/// Returns the log or the journal beside a database, if there is one. Its contents may be missing in the database file.
 pub(super) fn log_of(path: &Path) -> Option<PathBuf> {
     let logs = ["-wal", "-journal"].map(|suffix| beside(path, suffix));
     logs.into_iter().find(|log| fs::metadata(log).is_ok_and(|found| found.len() > 0))
@@ -195,8 +196,8 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Whether pages were lost since then. On its own, a database file becomes shorter only when it has fewer
-    /// pages, as after `VACUUM`.
+    /// Returns whether pages were lost between this state and `now`. SQLite shortens a database file only when the
+    /// database has fewer pages, as after `VACUUM`.
     pub(super) fn is_cut_to(self, now: Self) -> bool {
         now.stored < self.stored && now.pages >= self.pages.max(self.stored)
     }
@@ -250,12 +251,12 @@ fn names(_: &Metadata) -> u64 {
     1
 }
 
-/// Whether this file itself is a mount point.
+/// Returns whether this file itself is a mount point.
 fn is_mounted(path: &Path) -> bool {
     let Some(path) = path.to_str() else {
         return false;
     };
-    // The file exists on Linux alone. Its fifth field is the mount point, with some characters escaped as octal
+    // Only Linux has this file. The fifth field of a line is the mount point, with some characters escaped as octal
     // numbers.
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|place| is_place(place, path))
@@ -266,7 +267,7 @@ fn is_place(place: &str, path: &str) -> bool {
     place == escaped.iter().fold(path.to_owned(), |path, (c, code)| path.replace(*c, code))
 }
 
-/// Options that create a file for its owner alone.
+/// Returns options that create a file for its owner alone.
 pub(super) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no modes"))]
     let mut options = File::options();

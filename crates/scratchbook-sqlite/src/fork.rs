@@ -61,8 +61,8 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
 }
 
 impl Fork<'_> {
-    /// The update time of the fork: that of the original if the whole session is copied, otherwise the time of the
-    /// last copied event.
+    /// Returns the update time of the fork: that of the original if the whole session is copied, otherwise the time of
+    /// the last copied event.
     fn updated(&self, tx: &Tx<'_>) -> Fallible<i64> {
         if self.at == self.of.last {
             return Ok(self.of.updated);

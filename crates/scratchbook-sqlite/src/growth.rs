@@ -18,7 +18,7 @@ pub(super) struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// The columns that identify the owner of keys in a scope.
+    /// Returns the columns that identify the owner of keys in a scope.
     pub(super) fn columns(self, scope: Scope) -> impl Iterator<Item = &'a str> {
         let count = match scope {
             Scope::Session => 3,
@@ -57,7 +57,7 @@ struct Keys<'a> {
 }
 
 impl<'a> Growth<'a> {
-    /// Records a change of a key that existed before or not.
+    /// Records a change of a key; `was_there` says whether the key existed before.
     pub(super) fn add(&mut self, change: &'a TextChange, was_there: bool) {
         let keys = match change.scope {
             Scope::Session => &mut self.session,

@@ -23,9 +23,8 @@
 //!
 //! # How it works
 //!
-//! One thread writes, and commits together the writes that are waiting; a few threads read, each on its own
-//! snapshot. No call blocks the executor. Processes that write to the same file take turns through a lock file
-//! beside it.
+//! One thread writes: it commits together all writes that are waiting. A few threads read, each on its own snapshot. No
+//! call blocks the executor. Processes that write to the same file take turns through a lock file beside it.
 
 mod artifacts;
 mod backup;
@@ -166,10 +165,11 @@ impl SqliteSessionService {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the folder is missing, or the file in a mode that creates none; `PermissionDenied` if the file
-    /// or folder is read-only, unless the file is only read and complete without a log; `FailedPrecondition` if the
-    /// file is not a SQLite database, not scratchbook's, or written by a newer scratchbook, or by an older one if it is
-    /// opened read-only; `InvalidArgument` for `:memory:` and the empty path.
+    /// `NotFound` if the folder is missing, or if the file is missing and the mode does not create it;
+    /// `PermissionDenied` if the file or folder is read-only, unless the file is opened read-only and is complete
+    /// without a log; `FailedPrecondition` if the file is not a SQLite database, if it is not scratchbook's, if a newer
+    /// scratchbook has written it, or if an older one has and the file is opened read-only; `InvalidArgument` for
+    /// `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let environment = Arc::clone(&options.environment);
@@ -214,8 +214,8 @@ impl SqliteSessionService {
         Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
     }
 
-    /// As [`connect`](Self::connect), with limits that `derive` makes from those of the URI. Returns the URI's
-    /// limits as well.
+    /// Opens a URI as [`connect`](Self::connect) does, with the limits that `derive` makes from the URI's. Also returns
+    /// the URI's limits.
     pub async fn connect_with_limits(uri: &str, derive: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
         let (path, mut options) = SqliteOptions::from_uri(uri)?;
         let limits = options.limits;
@@ -239,7 +239,7 @@ impl SqliteSessionService {
         self.environment.now()
     }
 
-    /// The present time in microseconds, for comparison with expiry times.
+    /// Returns the present time in microseconds, for comparison with expiry times.
     fn now_micros(&self) -> i64 {
         micros_of_seconds(self.now())
     }
@@ -248,7 +248,7 @@ impl SqliteSessionService {
         self.opened().as_ref().map(|open| Arc::clone(&open.queues)).ok_or_else(closed)
     }
 
-    /// The queues, for a write.
+    /// Returns the queues for a write. Refuses the write in read-only mode.
     fn writable(&self) -> Result<Arc<Queues>> {
         if self.mode == SqliteMode::ReadOnly {
             let message = "the file is opened with mode=ro, for reading alone; open it without";
@@ -272,7 +272,7 @@ impl SqliteSessionService {
         self.write_charged(scope, bytes, Charge::none(), work).await
     }
 
-    /// As [`write`](Self::write), for a write that reserves room of a quota.
+    /// Does the same as [`write`](Self::write) for a write that reserves room of a quota.
     async fn write_charged<T: Send + 'static>(
         &self,
         scope: CommitScope,
@@ -296,9 +296,9 @@ impl SqliteSessionService {
         answer.await.map_err(|_| read::thread_ended())?
     }
 
-    /// Reads a session that this process has just created. A reader thread does it, because the user's and the
-    /// app's state may be large and all writes wait for the writer. `None` if the session was deleted in the
-    /// meantime.
+    /// Reads a session that this process has just created. A reader thread does the work, because the user's and the
+    /// app's state may be large, and all writes would wait for the writer. Returns `None` if the session was deleted in
+    /// the meantime.
     async fn made(&self, key: &SessionKey, events: EventQuery) -> Result<Option<Session>> {
         let key = key.clone();
         self.read(move |connection| {
@@ -307,7 +307,7 @@ impl SqliteSessionService {
         .await
     }
 
-    /// Starts the work that follows an append: every so often, a checkpoint.
+    /// Starts the work that follows an append: making the missing checkpoints after every `CHECKPOINT_EVENTS` events.
     fn after_append(&self, key: &SessionKey, seq: u64) {
         if seq > 0
             && seq.is_multiple_of(CHECKPOINT_EVENTS)
@@ -333,7 +333,7 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     let (path, options) = SqliteOptions::from_uri(uri)?;
     let file = path.clone();
     let missing = read::on_own_thread("scratchbook-migrate", &path, move || match file.try_exists() {
-        Ok(false) => Ok(schema::all()),
+        Ok(false) => schema::all(),
         _ => connection::open_reader(&file, Access::Shared)
             .and_then(|c| schema::missing(&c, &file))
             .map_err(|e| e.into_error(&file)),
@@ -368,8 +368,8 @@ impl Drop for SqliteSessionService {
         if let Some(open) = self.opened().take() {
             open.queues.close();
         }
-        // Without this wait the end of `main` would cut off accepted writes. No caller can be submitting any more,
-        // because each holds a reference to the service.
+        // Without this wait the end of `main` would cut off accepted writes. No caller can still be submitting writes,
+        // because each caller holds a reference to the service.
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of {} panicked", self.files.path().display());
         }

@@ -14,7 +14,7 @@ use scratchbook_core::plan::sql::rows::{described, stored_key};
 use scratchbook_core::session::{ListOrder, ListSessionsResponse, SessionMetadata};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 
-/// A page of sessions with their merged state.
+/// Returns a page of sessions with their merged state.
 pub(super) fn page(
     connection: &Connection,
     app_name: &str,
@@ -40,7 +40,7 @@ pub(super) fn page(
                 user
             }
         };
-        // The state of the first session's user is in every page, so it does not count.
+        // The size of the first session counts without its user's state, because every page has the state of one user.
         let before = if is_first { left } else { MOST_AT_ONCE };
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session, &mut left)?;
         let bytes = before - left + metadata.bytes();
@@ -66,7 +66,7 @@ struct ListRow {
     metadata: SessionMetadata,
 }
 
-/// The sessions from which a page is picked, in the list's order.
+/// Returns the sessions from which a page is picked, in the list's order.
 fn candidates(
     connection: &Connection,
     app_name: &str,

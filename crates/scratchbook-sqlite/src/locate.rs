@@ -11,7 +11,7 @@ use scratchbook_core::session::{IdScope, SessionKey};
 const USERS_WITH: &str = "SELECT user_id FROM sessions INDEXED BY sessions_by_id
     WHERE app_name = ?1 AND id = ?2 AND (expire_time IS NULL OR expire_time > ?3) LIMIT 2";
 
-/// The session with this id. Two users are enough to know that the id is ambiguous.
+/// Returns the session with this id. Two users are enough to know that the id is ambiguous.
 pub(super) fn find(connection: &Connection, query: &LocateQuery, now: i64) -> Fallible<Option<SessionKey>> {
     let mut statement = connection.prepare_cached(USERS_WITH)?;
     let mut rows = statement.query(params![query.app_name, query.session_id, now])?;
@@ -49,7 +49,7 @@ mod tests {
     use scratchbook_core::error::ErrorKind;
     use scratchbook_core::plan::locate::LocateQuery;
 
-    /// SQLite's count of the steps that a search takes.
+    /// Returns SQLite's count of the steps that a search takes.
     fn steps(connection: &Connection, id: &str) -> i32 {
         connection.prepare_cached(USERS_WITH).unwrap().reset_status(StatementStatus::VmStep);
         let found = find(connection, &LocateQuery::new("many", id).unwrap(), 1);

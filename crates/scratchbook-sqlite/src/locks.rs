@@ -41,28 +41,28 @@ enum LockState {
     },
     /// The lock is ours.
     Granted(File),
-    /// The lock was granted when the writer no longer waited, and released at once, so that other processes do not
-    /// wait for an idle one.
+    /// The lock was granted when the writer no longer waited. It was released at once, so that no other process waits
+    /// for an idle one.
     Unwanted(File),
     Failed(io::Error),
     Taken,
 }
 
 impl FileLock {
-    /// The lock of a database, with the longest time that a write waits for it.
+    /// Returns the lock of a database, with the longest time that a write waits for it.
     pub(super) fn beside(database: &Path, timeout: Duration) -> Result<Self> {
         let mut lock = Self::unopened(database, timeout);
         lock.file = Some(lock.open()?);
         Ok(lock)
     }
 
-    /// The lock of a database, which is opened when it is first needed.
+    /// Returns the lock of a database, which is opened when it is first needed.
     pub(super) fn unopened(database: &Path, timeout: Duration) -> Self {
         let path = beside(database, "-lock");
         Self { database: database.to_owned(), path, timeout, file: None, waiter: None }
     }
 
-    /// The time left to a write that has waited since `since`.
+    /// Returns the time left to a write that has waited since `since`.
     pub(super) fn left(&self, since: Instant) -> Duration {
         self.timeout.saturating_sub(since.elapsed())
     }
@@ -128,8 +128,8 @@ impl FileLock {
         }
     }
 
-    /// Waits on another thread, because the kernel's wait has no timeout. Returns whether the lock is ours; if not,
-    /// it may be free.
+    /// Waits on another thread, because the kernel's wait has no timeout. Returns whether the lock is ours. If it is
+    /// not, it may be free.
     fn wait(&mut self, timeout: Duration) -> Result<bool> {
         if timeout.is_zero() {
             return Err(self.held());
@@ -211,7 +211,7 @@ impl Waiter {
         Self::take_from(&mut state)
     }
 
-    /// The outcome so far, without waiting.
+    /// Returns the outcome so far, without waiting.
     fn take(&self) -> LockState {
         Self::take_from(&mut self.state())
     }
@@ -232,7 +232,7 @@ impl Waiter {
     }
 }
 
-/// The public error for an error of the file system.
+/// Returns the public error for an error of the file system.
 pub(super) fn io_error(path: &Path, what: &str, error: io::Error) -> Error {
     let kind = match error.kind() {
         io::ErrorKind::NotFound => ErrorKind::NotFound,

@@ -8,7 +8,7 @@ use super::row::named;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
 
-/// The owners after a given one, each app before its users, in byte order.
+/// Returns the owners after a given one, each app before its users, in byte order.
 pub(super) fn after(connection: &Connection, after: Option<&StateOwner>, limit: usize) -> Fallible<Vec<StateOwner>> {
     let mut owners = Vec::new();
     let (mut app, mut user) = match after {
@@ -34,9 +34,9 @@ pub(super) fn after(connection: &Connection, after: Option<&StateOwner>, limit: 
     Ok(owners)
 }
 
-/// The first app after a given one, or the first of all.
+/// Returns the first app after a given one, or the first of all.
 fn next_app(connection: &Connection, after: Option<&str>) -> Fallible<Option<String>> {
-    // There are two statements because an app's name may be empty, and the empty name is greater than nothing.
+    // The first app has a statement of its own: an app's name may be empty, and no text is less than the empty one.
     let above = if after.is_some() { "WHERE app_name > ?1" } else { "" };
     let sql = format!(
         "SELECT min(app_name) FROM (
@@ -50,7 +50,7 @@ fn next_app(connection: &Connection, after: Option<&str>) -> Fallible<Option<Str
     named(found, || format!("the app after {after:?}"))
 }
 
-/// The first user of an app after a given one, or the first of all.
+/// Returns the first user of an app after a given one, or the first of all.
 fn next_user(connection: &Connection, app: &str, after: Option<&str>) -> Fallible<Option<String>> {
     let above = if after.is_some() { "AND user_id > ?2" } else { "" };
     let sql = format!(

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use scratchbook_core::error::Result;
 use scratchbook_core::store::closed;
 
-/// A queue that can be closed: items accepted before that are processed, later ones are refused.
+/// A queue that can be closed: items accepted before closing are processed, later ones are refused.
 pub(super) struct Queue<T> {
     waiting: Mutex<Waiting<T>>,
     changed: Condvar,
@@ -79,7 +79,7 @@ pub(super) enum Next<T> {
 }
 
 impl<T> QueueReceiver<T> {
-    /// The next item; `None` once the queue is closed and empty.
+    /// Returns the next item; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<T> {
         match self.take_within(Duration::MAX) {
             Next::Item(item) => Some(item),
@@ -87,7 +87,7 @@ impl<T> QueueReceiver<T> {
         }
     }
 
-    /// The next item, if one arrives in time.
+    /// Returns the next item, if one arrives in time.
     pub(super) fn take_within(&self, timeout: Duration) -> Next<T> {
         let mut waiting = self.0.waiting();
         let until = Instant::now().checked_add(timeout);
@@ -110,7 +110,7 @@ impl<T> QueueReceiver<T> {
         }
     }
 
-    /// The next item, if there is one already and it is wanted.
+    /// Returns the next item, if there is one already and it is wanted.
     pub(super) fn try_take_if(&self, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
         let mut waiting = self.0.waiting();
         waiting.items.front().is_some_and(is_wanted).then(|| waiting.items.pop_front()).flatten()
@@ -129,7 +129,7 @@ impl<T> Drop for QueueReceiver<T> {
 /// When to wake a waiting task, and how.
 type TimerRequest = (Instant, oneshot::Sender<()>);
 
-/// A timeout that works on any executor: its own thread sleeps, started with the first wait.
+/// A timeout that works on any executor. It sleeps on a thread of its own, which the first wait starts.
 #[derive(Debug)]
 pub(super) struct Timer {
     timeout: Duration,

@@ -21,7 +21,7 @@ pub(super) type QueuedRead = Box<dyn FnOnce(&Connection, &Files) + Send>;
 /// The receiving end of the queue, which the readers share.
 pub(super) type Reads = Arc<QueueReceiver<QueuedRead>>;
 
-/// A read to queue, and the answer to wait for.
+/// Returns a read to queue, and its answer to wait for.
 pub(super) fn with_answer<T, W>(work: W) -> (QueuedRead, PendingRead<T>)
 where
     T: Send + 'static,
@@ -55,8 +55,8 @@ fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time during which a read may be interrupted. Dropping this ends it, so that a later read on the connection
-/// is not hit.
+/// Marks the time during which a read may be interrupted. Dropping the mark ends that time, so that a later read on the
+/// connection is not interrupted.
 struct Running<'a>(&'a Mutex<Progress>);
 
 impl<'a> Running<'a> {
@@ -99,7 +99,7 @@ impl<T> Drop for PendingRead<T> {
     }
 }
 
-/// A read without an answer. It has to read within one [snapshot].
+/// Returns a read to queue without an answer. The work has to read within one [snapshot].
 pub(super) fn without_answer(work: impl FnOnce(&Connection, &Path) + Send + 'static) -> QueuedRead {
     Box::new(move |connection, files| work(connection, files.path()))
 }
@@ -110,7 +110,7 @@ pub(super) fn spawn(connection: Connection, files: Arc<Files>, reads: Reads) -> 
     let reader = thread::Builder::new().name("scratchbook-read".to_owned());
     let spawned = reader.spawn(move || {
         while let Some(read) = reads.take() {
-            // The panic drops the sender of the answer, which tells the caller.
+            // The panic drops the sender of the answer, so the caller gets an error.
             if catch_unwind(AssertUnwindSafe(|| read(&connection, &files))).is_err() {
                 rollback(&connection);
             }
@@ -147,7 +147,7 @@ pub(super) fn on_own_thread<T: Send + 'static>(
     Ok(answered)
 }
 
-/// The error if a thread has ended without an answer.
+/// Returns the error for a thread that has ended without an answer.
 pub(super) fn thread_ended() -> Error {
     Error::internal("the store's thread ended without an answer; this is a defect")
 }

@@ -13,7 +13,7 @@ pub(super) fn delete(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<()> {
     delete_by_columns(tx, [key.app_name(), key.user_id(), key.session_id()], RemovalKind::Deleted, now)
 }
 
-/// As [`delete`], by the columns of a key, which are not checked.
+/// Does the same as [`delete`] for the columns of a key, which are not checked.
 pub(super) fn delete_by_columns(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, now: i64) -> Fallible<()> {
     let gone = "DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 RETURNING seq";
     let Some(last) = tx.find_row(gone, address, |row| row.get(0))? else {
@@ -57,8 +57,8 @@ pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str, now: i64) 
     Ok(())
 }
 
-/// Records that a session was removed, or its events up to a number. Replaces an earlier record of the same
-/// address.
+/// Records that a session was removed, or that its events up to a number were removed. A removal replaces every
+/// earlier record of the session, and a pruning an earlier pruning.
 pub(super) fn of_session(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, last: i64, now: i64) -> Fallible<()> {
     let [app, user, session] = address;
     let replaced = if kind == RemovalKind::Pruned { "AND kind = 'pruned'" } else { "" };
@@ -83,14 +83,14 @@ fn insert(tx: &Tx<'_>, [app, user, session]: [&str; 3], kind: RemovalKind, count
     Ok(())
 }
 
-/// The position up to which an app's records of removals have been deleted.
+/// Returns the position up to which an app's records of removals have been deleted.
 pub(super) fn deleted_until(connection: &Connection, app: &str) -> Fallible<u64> {
     let sql = "SELECT coalesce(max(position), 0) FROM removal_ends WHERE app_name = ?1";
     let found = connection.prepare_cached(sql)?.query_row([app], |row| number(row, 0));
     named(found, || format!("the end of the removals of {app}"))
 }
 
-/// Whether there are records of removed sessions and users from before a time.
+/// Returns whether there are records of removed sessions and users from before a time.
 pub(super) fn any_before(connection: &Connection, before: i64) -> Fallible<bool> {
     let sql = "SELECT EXISTS (
             SELECT 1 FROM removals INDEXED BY removals_by_time WHERE kind <> 'pruned' AND time < ?1
@@ -113,7 +113,7 @@ pub(super) fn delete_before(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<
     tx.execute_text(&format!("DELETE FROM removals WHERE position IN ({old})"), params![before, sql_limit(limit)])
 }
 
-/// The removals of an owner from a position on, at most `limit`.
+/// Returns the removals of an owner from a position on, at most `limit`.
 pub(super) fn read(
     connection: &Connection,
     owner: &StateOwner,

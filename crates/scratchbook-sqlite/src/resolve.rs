@@ -165,7 +165,7 @@ impl<'a> Owner<'a> {
         Ok(())
     }
 
-    /// The error for a refusal, with the writers of the conflicting keys.
+    /// Returns the error for a refusal, with the writers of the conflicting keys.
     fn refused(&self, tx: &Tx<'_>, refusal: Refusal) -> Fallible<Error> {
         let writers = refusal.keys().map(|written| self.writer(tx, written)).collect::<Fallible<Vec<_>>>()?;
         Ok(refusal.into_error(writers))

@@ -17,7 +17,7 @@ use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
 const SESSIONS_AT_ONCE: usize = 64;
 const EVENTS_AT_ONCE: u64 = 2_000;
 
-/// A condition on rows that belong to a session: the session has not expired at the time given by a parameter.
+/// Returns a condition on rows that belong to a session: the session has not expired at the time given by a parameter.
 pub(super) fn no_session_expired(table: &str, parameter: usize) -> String {
     format!(
         "NOT EXISTS (
@@ -27,7 +27,7 @@ pub(super) fn no_session_expired(table: &str, parameter: usize) -> String {
     )
 }
 
-/// Whether any session has expired.
+/// Returns whether any session has expired.
 pub(super) fn any_expired(connection: &Connection, now: i64) -> Fallible<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM sessions INDEXED BY sessions_by_expiry WHERE expire_time <= ?1)";
     Ok(connection.prepare_cached(sql)?.query_row([now], |row| row.get(0))?)
@@ -64,7 +64,7 @@ pub(super) fn delete_if_expired(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fall
     expired.map_or(Ok(()), |()| removals::delete_by_columns(tx, [app, user, session], RemovalKind::Expired, now))
 }
 
-/// Removes the oldest events of a session, keeps their fold as its initial state, and returns their number.
+/// Removes the oldest events of a session, keeps their fold as the session's initial state, and returns their number.
 pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: usize, now: i64) -> Fallible<u64> {
     let Some(stored) = past::find(tx.connection(), key, now)? else {
         return Ok(0);
@@ -80,7 +80,7 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
     let state = json::to_text(&state, "the state")?;
     let (app, user, session, seq) = (key.app_name(), key.user_id(), key.session_id(), sql_number(until));
     usage::take_off(tx, key, seq, &state)?;
-    // If there was no row, the session was created without state and is not a fork, so its fold began with its
+    // If there was no row, the session was created without state and is not a fork, so the fold began with the
     // creation.
     tx.execute(
         "INSERT INTO initial_states (app_name, user_id, session_id, state, seq, position) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -122,7 +122,8 @@ pub(super) fn prune_state_log(tx: &Tx<'_>, owner: &StateOwner, before: u64, limi
          )",
         params![app, scope.as_str(), user, before, sql_limit(limit)],
     )?;
-    // Set from the first step on, because a partly pruned log is as incomplete as a fully pruned one.
+    // The log is marked as pruned from the first step on, because a partly pruned log is as incomplete as a fully
+    // pruned one.
     if limit > 0 && before > 1 {
         tx.execute(
             "INSERT INTO pruned_logs (app_name, scope, user_id, position) VALUES (?1, ?2, ?3, ?4)

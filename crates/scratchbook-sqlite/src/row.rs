@@ -13,7 +13,7 @@ pub(super) fn decode<T: DeserializeOwned>(text: ValueRef<'_>, place: impl Fn() -
     Ok(rows::json(text, place)?)
 }
 
-/// The value of a column. An error about damaged contents names the row.
+/// Returns the value of a column. An error about damaged contents names the row.
 pub(super) fn named<T>(column: rusqlite::Result<T>, place: impl Fn() -> String) -> Fallible<T> {
     column.map_err(|e| match e.sqlite_error_code() {
         Some(_) => e.into(),
@@ -21,7 +21,7 @@ pub(super) fn named<T>(column: rusqlite::Result<T>, place: impl Fn() -> String) 
     })
 }
 
-/// A text for use in a message; `?` if the column holds none.
+/// Returns the text of a column for a message; `?` if the column has no text.
 pub(super) fn lossy(row: &Row<'_>, column: usize) -> String {
     match row.get_ref(column) {
         Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).into_owned(),
@@ -29,18 +29,18 @@ pub(super) fn lossy(row: &Row<'_>, column: usize) -> String {
     }
 }
 
-/// The length of a text in bytes.
+/// Returns the length of a text in bytes.
 pub(super) fn text_length(row: &Row<'_>, column: usize) -> u64 {
     row.get_ref(column).ok().and_then(|text| text.as_str().ok()).map_or(0, str::len) as u64
 }
 
-/// A number that is never negative.
+/// Reads a number that is never negative.
 pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
 }
 
-/// A count for LIMIT, in which a negative number would mean all rows.
+/// Returns a count for LIMIT, which is not negative: a negative number would mean all rows.
 pub(super) fn sql_limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

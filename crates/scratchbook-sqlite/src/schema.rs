@@ -2,18 +2,25 @@
 
 use std::path::Path;
 
+use refinery_core::Runner;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::error::{Failure, Fallible, describe};
 use super::locks::FileLock;
-use scratchbook_core::error::{Error, ErrorKind};
+use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::Migration;
 
-// The macro's output follows its own style.
-#[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
-mod embedded {
-    refinery::embed_migrations!("src/migrations");
-}
+/// Every version of the tables, by number.
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("V1__init", include_str!("migrations/V1__init.sql")),
+    ("V2__positions", include_str!("migrations/V2__positions.sql")),
+    ("V3__sessions_by_id", include_str!("migrations/V3__sessions_by_id.sql")),
+    ("V4__bytes_and_feeds", include_str!("migrations/V4__bytes_and_feeds.sql")),
+    ("V5__removals", include_str!("migrations/V5__removals.sql")),
+];
+
+/// The version that this program needs.
+const NEWEST: i32 = MIGRATIONS.len() as i32;
 
 /// Marks a database as ours: "sbk1" in the file's header.
 const APPLICATION_ID: i32 = 0x7362_6b31;
@@ -29,49 +36,55 @@ enum SchemaState {
     Version(i32),
 }
 
-/// The migrations that a database lacks. Refuses a database that is not ours or newer than this build.
+/// Returns the migrations that a database lacks. Refuses a database that is not ours or newer than this build.
 pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migration>> {
-    let runner = embedded::migrations::runner();
     let version = match schema_state(connection, path)? {
         SchemaState::Empty => 0,
         SchemaState::Version(version) => version,
     };
-    refuse_newer(path, version, newest(&runner))?;
-    Ok(runner.get_migrations().iter().filter(|m| m.version() > version).map(described).collect())
+    refuse_newer(path, version)?;
+    Ok(embedded()?.iter().filter(|m| m.version() > version).map(described).collect())
 }
 
-/// Every migration, in order.
-pub(super) fn all() -> Vec<Migration> {
-    embedded::migrations::runner().get_migrations().iter().map(described).collect()
+/// Returns every migration, in order.
+pub(super) fn all() -> Result<Vec<Migration>> {
+    Ok(embedded()?.iter().map(described).collect())
 }
 
-fn described(migration: &refinery::Migration) -> Migration {
+fn embedded() -> Result<Vec<refinery_core::Migration>> {
+    let migration = |(name, sql): &(&str, &str)| {
+        let migration = refinery_core::Migration::unapplied(name, sql);
+        migration.map_err(|e| Error::internal(format!("the migration {name} cannot be read")).with_source(e))
+    };
+    MIGRATIONS.iter().map(migration).collect()
+}
+
+fn described(migration: &refinery_core::Migration) -> Migration {
     let sql = migration.sql().unwrap_or_default();
     Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
 }
 
 /// Creates or migrates the tables. Refuses a database that is not ours or newer than this build.
 ///
-/// Several processes may do this at the same time, so the check without the lock is repeated with it.
+/// Several processes may do this at the same time, so the check that is made without the lock is repeated under the
+/// lock.
 pub(super) fn prepare(connection: &mut Connection, path: &Path, lock: &mut FileLock) -> Fallible<()> {
-    let runner = embedded::migrations::runner();
-    let newest = newest(&runner);
-    if is_current(connection, path, newest)? {
+    if is_current(connection, path)? {
         return Ok(());
     }
-    lock.hold(|| migrate(connection, path, runner, newest))
+    lock.hold(|| migrate(connection, path))
 }
 
-fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, newest: i32) -> Fallible<()> {
-    if is_current(connection, path, newest)? {
+fn migrate(connection: &mut Connection, path: &Path) -> Fallible<()> {
+    if is_current(connection, path)? {
         return Ok(());
     }
     // Set before the first table is created, so that a file left behind by a crash is recognized as ours.
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    let mut runner = runner.set_grouped(true);
+    let mut runner = Runner::new(&embedded()?).set_grouped(true);
     runner.set_migration_table_name(MIGRATIONS_TABLE);
     runner.run(connection).map_err(|e| {
-        let what = format!("the tables cannot be brought up to version {newest}");
+        let what = format!("the tables cannot be brought up to version {NEWEST}");
         let reason = std::iter::successors(Some(&e as &(dyn std::error::Error + 'static)), |e| e.source())
             .find_map(|e| e.downcast_ref::<rusqlite::Error>());
         let (kind, what) = match reason.map(describe) {
@@ -80,29 +93,25 @@ fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, n
         };
         Failure::Ours(Error::new(kind, format!("{}: {what}", path.display())).with_source(e))
     })?;
-    tracing::debug!(version = newest, "migrated the database");
+    tracing::debug!(version = NEWEST, "migrated the database");
     Ok(())
 }
 
-fn newest(runner: &refinery::Runner) -> i32 {
-    runner.get_migrations().iter().map(|m| m.version()).max().unwrap_or_default()
-}
-
-fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<bool> {
+fn is_current(connection: &Connection, path: &Path) -> Fallible<bool> {
     let SchemaState::Version(version) = schema_state(connection, path)? else {
         return Ok(false);
     };
-    refuse_newer(path, version, newest)?;
-    Ok(version == newest)
+    refuse_newer(path, version)?;
+    Ok(version == NEWEST)
 }
 
-fn refuse_newer(path: &Path, version: i32, newest: i32) -> Fallible<()> {
-    if version <= newest {
+fn refuse_newer(path: &Path, version: i32) -> Fallible<()> {
+    if version <= NEWEST {
         return Ok(());
     }
     let path = path.display();
     Err(refused(format!(
-        "{path}: its tables have version {version}, this build knows up to {newest}; use a newer scratchbook"
+        "{path}: its tables have version {version}, this build knows up to {NEWEST}; use a newer scratchbook"
     )))
 }
 

@@ -55,7 +55,7 @@ impl SessionService for SqliteSessionService {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
             self.write_charged(scope, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
-        // The same follow-up work as if the events had been appended one by one.
+        // Starts the same work that appending the events one by one would have started.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
         let made = self.made(&key, EventQuery::All).await?;
         let expires = expires.map(seconds_of_micros);

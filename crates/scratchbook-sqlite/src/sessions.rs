@@ -21,7 +21,7 @@ use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetada
 use scratchbook_core::state::{Scope, StateMap};
 use scratchbook_core::store::taken;
 
-/// A session, or the requested part of it.
+/// Reads a session, or the requested part of it.
 pub(super) fn get(
     connection: &Connection,
     key: &SessionKey,
@@ -54,7 +54,7 @@ pub(super) fn get(
     Ok(Some(session.with_metadata(metadata).with_log_positions(log_positions(connection)?)))
 }
 
-/// The title and labels of a row.
+/// Returns the title and labels of a row.
 pub(super) fn metadata(
     title: Option<String>,
     labels: Option<String>,
@@ -82,7 +82,7 @@ pub(super) fn update(tx: &Tx<'_>, key: &SessionKey, update: &PreparedUpdate, now
     Ok(())
 }
 
-/// The last feed position that this snapshot shows.
+/// Returns the last feed position that this snapshot shows.
 pub(super) fn log_positions(connection: &Connection) -> Fallible<LogPositions> {
     let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| number(row, 0));
     Ok(LogPositions::of_feed(named(position, || "the feed's position".to_owned())?))
@@ -148,7 +148,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     Ok(())
 }
 
-/// The number of the last event of a session, which must exist.
+/// Returns the number of the last event of a session, which must exist.
 pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64> {
     let seq = find_last_seq(tx, key, now)?.ok_or_else(|| no_session(key))?;
     if seq < 0 {
@@ -157,7 +157,7 @@ pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64>
     Ok(seq)
 }
 
-/// The number of a session's last event, if the session exists.
+/// Returns the number of a session's last event, if the session exists.
 pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<Option<i64>> {
     let sql = "SELECT seq FROM sessions
         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
@@ -165,7 +165,7 @@ pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible
     tx.find_row(sql, address, |row| row.get(0))
 }
 
-/// When a session was created, in microseconds.
+/// Returns when a session was created, in microseconds.
 pub(super) fn create_time(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
     let sql = "SELECT create_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
     tx.find_row(sql, params![key.app_name(), key.user_id(), key.session_id()], |row| row.get(0))

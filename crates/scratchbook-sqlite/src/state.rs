@@ -22,12 +22,12 @@ pub(super) const USER_STATE: &str =
     "SELECT key, value FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL";
 pub(super) const APP_STATE: &str = "SELECT key, value FROM app_states WHERE app_name = ?1 AND value IS NOT NULL";
 
-/// The scope of an owner's keys, and the user id as the log stores it.
+/// Returns the scope of an owner's keys, and the user id as the log stores it.
 pub(super) fn scope_and_user(owner: &StateOwner) -> (Scope, &str) {
     owner.user_id().map_or((Scope::App, ""), |user| (Scope::User, user))
 }
 
-/// The state of a user or an app.
+/// Returns the state of a user or an app.
 pub(super) fn get(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
     let (app, mut left) = (owner.app_name(), u64::MAX);
     let values = match owner.user_id() {
@@ -37,7 +37,7 @@ pub(super) fn get(connection: &Connection, owner: &StateOwner) -> Fallible<Map<S
     Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
 }
 
-/// A page of the state of a user or an app.
+/// Returns a page of the state of a user or an app.
 pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListStateConfig) -> Fallible<StatePage> {
     let (scope, _) = scope_and_user(owner);
     let names: Vec<&str> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().collect();
@@ -74,8 +74,8 @@ pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListSta
     Ok(page)
 }
 
-/// The values of one scope. `owner` has the app, user and session, as far as the scope needs them. The size of the
-/// values in bytes is subtracted from `left`; if they exceed it, the read is refused.
+/// Returns the values of one scope. `owner` has the app, user and session, as far as the scope needs them. The size of
+/// the values in bytes is subtracted from `left`; if they exceed it, the read is refused.
 pub(super) fn values(
     connection: &Connection,
     sql: &str,
@@ -134,8 +134,8 @@ pub(super) fn put_state(
     Ok(position.unsigned_abs())
 }
 
-/// Writes a change and returns whether its key had a value. A key that has one costs a single statement. No other
-/// statement could distinguish a new key from a changed one.
+/// Writes a change and returns whether its key had a value. The UPDATE is the only statement for a key that has a
+/// value. It comes first because no other statement could distinguish a new key from a changed one.
 pub(super) fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<bool> {
     let row = params![key.app_name(), key.user_id(), key.session_id(), change.name, change.value, seq];
     let changed = tx.execute(
@@ -158,7 +158,7 @@ pub(super) fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextC
     Ok(())
 }
 
-/// As [`write_own`], for a key of a user or, without one, of an app, with an entry in the log.
+/// Does the same as [`write_own`] for a key of a user or, without a user, of an app, and adds an entry to the log.
 pub(super) fn write_shared(
     tx: &Tx<'_>,
     app: &str,
@@ -177,7 +177,7 @@ pub(super) fn write_shared(
     Ok(known.is_some())
 }
 
-/// The statements that write a key that has a value, and any other.
+/// The statements that write a user's key: the first for a key that has a value, the second for any other.
 const WRITE_USER: [&str; 2] = [
     "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
      WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL

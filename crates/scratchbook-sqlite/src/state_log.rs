@@ -59,7 +59,7 @@ pub(super) fn append(
     Ok(())
 }
 
-/// The changes to a user's or an app's state after a position.
+/// Returns the changes to a user's or an app's state after a position.
 pub(super) fn changes(
     connection: &Connection,
     owner: &StateOwner,
@@ -87,7 +87,7 @@ pub(super) fn changes(
     Ok(changes)
 }
 
-/// The changes to one key before a position, the latest first.
+/// Returns the changes to one key before a position, the latest first.
 pub(super) fn key_changes(
     connection: &Connection,
     owner: &StateOwner,
@@ -113,7 +113,7 @@ pub(super) fn key_changes(
     Ok(changes)
 }
 
-/// The position up to which the log of a user's or an app's state was pruned.
+/// Returns the position up to which the log of a user's or an app's state was pruned.
 pub(super) fn pruned(connection: &Connection, owner: &StateOwner) -> Fallible<u64> {
     let (scope, user) = scope_and_user(owner);
     let sql = "SELECT position FROM pruned_logs WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3";
@@ -122,7 +122,7 @@ pub(super) fn pruned(connection: &Connection, owner: &StateOwner) -> Fallible<u6
     Ok(named(found, || format!("how far the log of {owner:?} was pruned"))?.unwrap_or_default())
 }
 
-/// A change, from the first columns of a row, which are [`CHANGE`].
+/// Reads a change from the first columns of a row, which are [`CHANGE`].
 pub(super) fn change(row: &Row<'_>, owner: &StateOwner) -> Fallible<StateChange> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
     let place = || {

@@ -48,7 +48,7 @@ impl<'c> Statements<'c> {
         done
     }
 
-    /// The index of a statement, and the statement itself if it is compiled and not in use.
+    /// Returns the index of a statement, and the statement itself if it is compiled and not in use.
     fn take(&self, sql: &'static str) -> (usize, Option<Statement<'c>>) {
         let text = (sql.as_ptr().addr(), sql.len());
         let mut entries = self.entries.borrow_mut();

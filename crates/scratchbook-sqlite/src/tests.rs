@@ -67,7 +67,7 @@ async fn a_read_that_nobody_waits_for_ends_and_the_next_is_its_own() {
     for pause in [0, 1, 5, 20, 50] {
         let endless = tokio::time::timeout(Duration::from_millis(pause), query(ENDLESS)).await;
         assert!(endless.is_err());
-        // QueuedWrite reads are dropped like the running one.
+        // Queued reads are dropped like the running one.
         let many = futures_util::future::join_all((0..100).map(|_| query(ENDLESS)));
         assert!(tokio::time::timeout(Duration::from_millis(pause), many).await.is_err());
         let next = tokio::time::timeout(Duration::from_secs(10), query("SELECT 7")).await;

@@ -28,7 +28,7 @@ impl<'c> Tx<'c> {
         Self { connection, statements, counts, position: Cell::new(None), pages: Cell::new(0) }
     }
 
-    /// Begins a transaction, and waits at most `wait` if another program has one.
+    /// Begins a transaction, and waits at most `wait` if another program is in a transaction.
     pub(super) fn begin(&self, wait: Duration) -> Fallible<()> {
         self.position.set(None);
         self.connection.busy_timeout(wait)?;
@@ -52,7 +52,7 @@ impl<'c> Tx<'c> {
         rollback(self.connection);
     }
 
-    /// Whether SQLite itself has rolled back the transaction, which it may do on a full disk, an I/O error or
+    /// Returns whether SQLite itself has rolled back the transaction, which it may do on a full disk, an I/O error or
     /// without memory.
     pub(super) fn is_lost(&self) -> bool {
         self.connection.is_autocommit()
@@ -60,7 +60,7 @@ impl<'c> Tx<'c> {
 
     /// Runs `work` and undoes all of it if it fails.
     ///
-    /// If that is impossible, the transaction is rolled back and [lost](Self::is_lost), so that it cannot be
+    /// If undoing is impossible, the transaction is rolled back and [lost](Self::is_lost), so that it cannot be
     /// committed.
     pub(super) fn savepoint(&self, work: impl FnOnce() -> Fallible<()>) -> Fallible<()> {
         let position = self.position.get();
@@ -104,7 +104,7 @@ impl<'c> Tx<'c> {
         self.statements.with(sql, |statement| Ok(statement.execute(params)?))
     }
 
-    /// As [`execute`](Self::execute), for a statement whose text is built at run time.
+    /// Does the same as [`execute`](Self::execute) for a statement whose text is built at run time.
     pub(super) fn execute_text(&self, sql: &str, params: impl Params) -> Fallible<usize> {
         Ok(self.connection.prepare_cached(sql)?.execute(params)?)
     }
@@ -134,17 +134,17 @@ impl<'c> Tx<'c> {
         Ok(self.connection.prepare_cached(sql)?)
     }
 
-    /// The number of pages of the database at the last commit.
+    /// Returns the number of pages of the database at the last commit.
     pub(super) fn pages(&self) -> u64 {
         self.pages.get()
     }
 
-    /// The remembered numbers of keys, valid from the first [`next_position`](Self::next_position) on.
+    /// Returns the remembered numbers of keys, valid from the first [`next_position`](Self::next_position) on.
     pub(super) fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// The connection, for reads that see the changes of this transaction.
+    /// Returns the connection, for reads that see the changes of this transaction.
     pub(super) fn connection(&self) -> &'c Connection {
         self.connection
     }

@@ -9,7 +9,7 @@ use super::transaction::Tx;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
 
-/// The usage of an owner; an app includes all of its users.
+/// Returns the usage of an owner; an app includes all of its users.
 pub(super) fn of_owner(connection: &Connection, owner: &StateOwner) -> Fallible<Usage> {
     let (app, user) = (owner.app_name(), owner.user_id());
     let of_user = if user.is_some() { "AND user_id = ?2" } else { "AND ?2 IS NULL" };
@@ -27,7 +27,7 @@ pub(super) fn of_owner(connection: &Connection, owner: &StateOwner) -> Fallible<
     Ok(Usage { bytes: of_sessions.saturating_add(of_artifacts), sessions, artifacts })
 }
 
-/// The usage that a fork of a session would add. A session that does not exist is detected later.
+/// Returns the usage that a fork of a session would add. A session that does not exist is detected later.
 pub(super) fn of_fork(connection: &Connection, key: &SessionKey, at: Option<u64>) -> Fallible<Usage> {
     let place = || format!("the size of the session {key}");
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
@@ -59,8 +59,8 @@ pub(super) fn count(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
     Ok(())
 }
 
-/// Subtracts the events up to `until` before they are pruned, and adds the state with which the fold begins
-/// afterwards.
+/// Subtracts the size of the events up to `until` before they are pruned, and adds that of the state with which the
+/// fold begins afterwards.
 pub(super) fn take_off(tx: &Tx<'_>, key: &SessionKey, until: i64, state: &str) -> Fallible<()> {
     let begins = if state == "{}" { 0 } else { sql_number(state.len() as u64) };
     let sql = format!(

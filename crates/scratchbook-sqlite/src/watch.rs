@@ -1,5 +1,5 @@
-//! Notifies watchers of commits: of this process's at once, of other processes' by polling a counter that SQLite
-//! keeps.
+//! Notifies watchers of commits. Commits of this process are reported at once. Those of other processes are found by
+//! polling a counter that SQLite keeps.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,8 @@ pub(super) struct Commits {
     notifier: CommitNotifier,
 }
 
-/// What the writer knows about other processes' commits. Its own commits do not change the counter of its
-/// connection.
+/// What the writer knows about other processes' commits. The writer's own commits do not change the counter that its
+/// connection sees.
 #[derive(Debug, Default)]
 pub(super) struct OtherProcesses {
     seen: Option<Counters>,
@@ -62,7 +62,7 @@ impl Commits {
         self.notifier.close();
     }
 
-    /// How long the writer may sleep until it has to look again.
+    /// Returns how long the writer may sleep until it has to look again.
     pub(super) fn patience(&self) -> Duration {
         if self.notifier.is_heard() { LOOK_AGAIN } else { Duration::MAX }
     }
@@ -85,7 +85,7 @@ impl Commits {
 }
 
 impl OtherProcesses {
-    /// The owners of what other processes have committed since the last look.
+    /// Returns the owners of what other processes have committed since the last look.
     fn look(&mut self, connection: &Connection) -> Fallible<Vec<CommitScope>> {
         let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
@@ -116,8 +116,8 @@ impl OtherProcesses {
     }
 }
 
-/// The sessions and users of the events and removals between two positions, if there is nothing else between them.
-/// Some of them may be our own.
+/// Returns the sessions and users of the events and removals between two positions, if there is nothing else between
+/// them. Some of them may be our own.
 fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<CommitScope>>> {
     if until - after > EVENTS {
         return Ok(None);

@@ -27,7 +27,7 @@ pub(super) struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// A queue for this many writes, at least one, in which a write waits at most `timeout` for a slot.
+    /// Creates a queue for this many writes, at least one, in which a write waits at most `timeout` for a slot.
     pub(super) fn new(capacity: usize, timeout: Duration) -> (Self, WriteReceiver) {
         let capacity = capacity.clamp(1, Semaphore::MAX_PERMITS);
         let (queue, slots) = (Queue::new(), Arc::new(Semaphore::new(capacity)));
@@ -87,14 +87,14 @@ pub(super) struct WriteReceiver {
 }
 
 impl WriteReceiver {
-    /// The next write, if one arrives in time.
+    /// Returns the next write, if one arrives in time.
     pub(super) fn take_within(&self, timeout: Duration) -> Next<QueuedWrite> {
         let next = self.queue.take_within(timeout);
         self.slots.add_permits(usize::from(matches!(next, Next::Item(_))));
         next
     }
 
-    /// The next write, if there is one already and it is wanted.
+    /// Returns the next write, if there is one already and it is wanted.
     pub(super) fn try_take_if(&self, is_wanted: impl FnOnce(&QueuedWrite) -> bool) -> Option<QueuedWrite> {
         let next = self.queue.try_take_if(is_wanted);
         self.slots.add_permits(usize::from(next.is_some()));
@@ -120,7 +120,7 @@ pub(super) struct QueuedWrite {
 }
 
 impl QueuedWrite {
-    /// A write of about `bytes` bytes, and its answer to wait for.
+    /// Returns a write of about `bytes` bytes, and its answer to wait for.
     pub(super) fn new<T, W>(bytes: usize, work: W) -> (Self, oneshot::Receiver<Result<T>>)
     where
         T: Send + 'static,
@@ -129,8 +129,8 @@ impl QueuedWrite {
         Self::charged(bytes, Charge::none(), work)
     }
 
-    /// As [`new`](Self::new), for a write that reserves room of a quota until its outcome is known, even if the
-    /// caller no longer waits.
+    /// Does the same as [`new`](Self::new) for a write that reserves room of a quota. The room stays reserved until the
+    /// outcome is known, even if the caller no longer waits.
     pub(super) fn charged<T, W>(bytes: usize, charge: Charge<T>, work: W) -> (Self, oneshot::Receiver<Result<T>>)
     where
         T: Send + 'static,
@@ -140,7 +140,7 @@ impl QueuedWrite {
         (Self::without_answer(bytes, AnsweredWrite { work, value: None, charge, answer }), answered)
     }
 
-    /// A write of about `bytes` bytes without an answer for a caller.
+    /// Returns a write of about `bytes` bytes without an answer for a caller.
     pub(super) fn without_answer(bytes: usize, job: impl WriteJob + 'static) -> Self {
         Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, scope: CommitScope::Nothing }
     }
@@ -150,8 +150,8 @@ impl QueuedWrite {
         Self { scope, ..self }
     }
 
-    /// Marks a write whose removed data must also be gone from the log before it is answered, unless a reader is
-    /// still using it.
+    /// Marks a write that removes data. The data must also be gone from the log before the write is answered, unless a
+    /// reader still uses the log.
     pub(super) fn erasing(self) -> Self {
         Self { erases: true, ..self }
     }
@@ -175,7 +175,7 @@ impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> WriteJob for AnsweredWrit
         // Dropped first, so that the caller is then the only owner of shared data.
         drop(work);
         let result = outcome.and_then(|()| value.ok_or_else(|| Error::internal("a job without its result")));
-        // Settled before the answer, because the caller may write again at once.
+        // The charge is settled before the answer, because the caller may write again at once.
         match &result {
             Ok(value) => charge.settle(value),
             Err(_) => drop(charge),

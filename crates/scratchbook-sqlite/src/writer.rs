@@ -21,9 +21,9 @@ use super::watch::{Commits, OtherProcesses};
 use super::write_queue::{QueuedWrite, WriteReceiver};
 use scratchbook_core::error::{Error, Result};
 
-/// The most writes, and bytes, that are committed together; a single larger write is committed alone. This bounds
-/// how long the first write of a group waits for the last, how long a small write waits for larger ones queued
-/// behind it, and how long other processes wait.
+/// The maximum number of writes, and of bytes, that are committed together; a single larger write is committed alone.
+/// This bounds how long the first write of a group waits for the last, how long a small write waits for larger ones
+/// queued behind it, and how long other processes wait.
 const GROUP_JOBS: usize = 256;
 const GROUP_BYTES: usize = 1 << 20;
 
@@ -95,7 +95,7 @@ impl Writer {
         Self { connection, committer, running }
     }
 
-    /// The files that the writer writes to.
+    /// Returns the files that the writer writes to.
     pub(super) fn files(&self) -> Arc<Files> {
         Arc::clone(&self.committer.files)
     }
@@ -188,9 +188,9 @@ impl Committer {
     }
 
     /// Begins a transaction and holds our lock, for a write that has waited since `since`. A write whose time is up
-    /// gets only what is free at once.
+    /// succeeds only if both locks are free at once.
     ///
-    /// A program that does not know our lock may hold SQLite's. Between attempts our lock is released, so that
+    /// A program that does not know our lock may hold SQLite's lock. Between attempts our lock is released, so that
     /// other processes waiting for it can time out on their own.
     fn begin(&mut self, tx: &Tx<'_>, since: Instant) -> Fallible<()> {
         loop {
@@ -242,8 +242,8 @@ impl Committer {
         }
     }
 
-    /// Repeats each write in its own transaction after the whole group was rolled back because of one, so that only
-    /// that one fails.
+    /// Repeats each write in its own transaction after a whole group was rolled back because of one write, so that only
+    /// that write fails.
     fn one_by_one(&mut self, tx: &Tx<'_>, group: Vec<FinishedWrite>) -> Vec<FinishedWrite> {
         tx.rollback();
         tracing::debug!(jobs = group.len(), "a group was rolled back; its writes are repeated one by one");
@@ -276,7 +276,7 @@ impl Committer {
             return;
         }
         let checkpoint = || {
-            // A short log is not worth delaying the writes that wait.
+            // The wait for readers is short, because truncating the log is not worth delaying writes.
             connection.busy_timeout(Duration::from_millis(50))?;
             connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
         };
@@ -303,7 +303,7 @@ impl Committer {
             let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
             return;
         }
-        // If other processes are writing, they will do it.
+        // If other processes are writing, they will checkpoint the log.
         if self.lock.try_acquire().unwrap_or_default() {
             self.checkpoint(connection);
             self.lock.release();
@@ -329,7 +329,7 @@ fn run(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
         .unwrap_or_else(|_| Err(Failure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
 }
 
-/// Checks that writes work: rewrites a stored value, and makes room for more without keeping it.
+/// Checks that writes work: rewrites a stored value, and inserts a large value in a savepoint that is rolled back.
 pub(super) fn check_writable(tx: &Tx<'_>) -> Fallible<()> {
     let mut room = Ok(0);
     let undone = tx.savepoint(|| {

@@ -13,8 +13,8 @@ statements! {
     Pasts(fill) {
         read: Statement = fill.statement(include_str!("../sql/past.sql"), PAST),
         keep: Statement = fill.statement(
-            // The lock waits for a deletion, which then either finds the checkpoint or is visible here. It does not
-            // wait for appends.
+            // The lock waits for a deletion, but not for appends. So a deletion either finds the checkpoint or is
+            // visible here.
             "WITH session AS MATERIALIZED (
                  SELECT 1 FROM {schema}.sessions
                  WHERE
@@ -96,7 +96,7 @@ pub(in super::super) struct Feeds {
 /// The statements that read pages of a feed.
 #[derive(Debug)]
 pub(in super::super) struct Pages {
-    /// The first page of a window, which has to find its beginning.
+    /// The first page of a window. This statement also has to find the first position.
     pub(in super::super) begin: Statement,
     /// A page after a known position.
     pub(in super::super) go_on: Statement,
@@ -107,8 +107,8 @@ impl Feeds {
         const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER];
         const OF_USER: &str = "t.user_id >= $2 AND t.user_id <= $2";
         // Users and apps have separate statements, because the planner finds no index for a condition that may be
-        // trivial. The order of a user's rows is that of the index that begins with the user: if all rows of an app
-        // were of one user when the planner last looked, the app's index would seem to be as good.
+        // trivial. A user's rows are sorted like the index that begins with the user. Otherwise, if one user had all
+        // rows of an app when the planner's statistics were collected, the app's index would seem to be as good.
         let pages = |of_user: &str, state_of_user: &str, order: &str| {
             let feed = |first| {
                 let sql = include_str!("../sql/feed.sql").replace("{first}", first).replace("{of user}", of_user);

@@ -49,7 +49,7 @@ impl Lists {
         }
     }
 
-    /// The list of a user, or of the whole app if there is no user.
+    /// Returns the list of a user, or of the whole app if there is no user.
     pub(in super::super) fn of(&self, user_id: Option<&str>, order: ListOrder) -> &Parts {
         let Ways { oldest_first, newest_first } = if user_id.is_some() { &self.of_user } else { &self.of_app };
         match order {

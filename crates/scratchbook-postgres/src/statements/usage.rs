@@ -1,5 +1,5 @@
-//! The statements that add up how much is stored. The server knows the length of a text that is stored out of line
-//! without reading it.
+//! The statements that add up how much is stored. For a text that is stored out of line, the server knows the length
+//! without reading the text.
 
 use super::history::STORED;
 use super::{Fill, NUMBER, Statement, TEXT};
@@ -9,7 +9,7 @@ statements! {
     Usages(fill) {
         of_user: Statement = fill.statement(&of_owner("app_name = $1 AND user_id = $2"), &[TEXT, TEXT]),
         of_app: Statement = fill.statement(&of_owner("app_name = $1"), &[TEXT]),
-        /// For a fork up to the event $4.
+        /// Reads how much a fork up to the event $4 would store.
         of_fork: Statement = fill.statement(
             &format!(
                 "SELECT {STORED} + a.bytes, 1::bigint, a.count FROM (
@@ -26,7 +26,7 @@ const ARTIFACTS: &str = "coalesce(
     pg_catalog.sum(pg_catalog.octet_length(artifact) + pg_catalog.octet_length(custom_metadata)), 0
 )::bigint AS bytes, pg_catalog.count(*) AS count";
 
-/// How much the owner in this condition has stored.
+/// Returns the statement that adds up how much the owner in this condition has stored.
 fn of_owner(owner: &str) -> String {
     format!(
         "SELECT s.bytes + a.bytes, s.count, a.count FROM (

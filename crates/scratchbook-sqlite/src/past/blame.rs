@@ -28,7 +28,7 @@ const LOGGED: &str = "SELECT log.author, log.session_user, log.session_id, log.s
     FROM state_log AS log
     WHERE log.app_name = ?1 AND log.scope = ?2 AND log.user_id = ?3 AND log.position = ?4 AND log.key = ?5";
 
-/// The writers of all keys that have a value, by prefixed key.
+/// Returns the writers of all keys that have a value, by prefixed key.
 pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<BTreeMap<String, KeyWriter>> {
     fold::find(connection, key, now)?.ok_or_else(|| no_session(key))?;
     let mut writers = BTreeMap::new();
@@ -65,7 +65,7 @@ pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fall
     Ok(writers)
 }
 
-/// The writer of a key of a session's merged state at a place; `None` if it is no longer known.
+/// Returns the writer of a key of a session's merged state at a place; `None` if it is no longer known.
 pub(crate) fn writer(connection: &Connection, key: &SessionKey, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
     match written.scope {
         Scope::Session => writer_of_own(connection, key, written.place),
@@ -85,7 +85,7 @@ fn writer_of_own(connection: &Connection, key: &SessionKey, seq: u64) -> Fallibl
     named(found, || format!("the event {seq} of {key}"))
 }
 
-/// The writer of a user's or an app's key at a position of its log.
+/// Returns the writer of a user's or an app's key at a position of its log.
 pub(crate) fn writer_of_shared(
     connection: &Connection,
     owner: &StateOwner,

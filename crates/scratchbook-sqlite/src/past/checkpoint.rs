@@ -18,8 +18,8 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
 
-/// The number of events folded in one read, because other reads wait for it. The read ends early only if it has
-/// found a checkpoint.
+/// The number of events folded in one read, limited because other reads wait. A read ends early only if it has computed
+/// a checkpoint.
 const EVENTS_AT_ONCE: u64 = 16 * CHECKPOINT_EVENTS;
 
 /// A checkpoint that is not stored yet.
@@ -57,7 +57,7 @@ fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key
     }
 }
 
-/// The checkpoints that a session lacks, the earliest first, and whether these are all.
+/// Returns the checkpoints that a session lacks, the earliest first, and whether these are all.
 fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckpoint>, bool)> {
     // Expiry does not matter here.
     let Some(stored) = fold::find(connection, key, i64::MIN)? else {
@@ -81,7 +81,7 @@ fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckp
 
 fn write(queues: &Arc<Queues>, keep: StoreCheckpoints) {
     let bytes = keep.new.iter().map(|new| new.state.len()).sum();
-    // If the queue is full, other writes are more important.
+    // If the queue is full, the checkpoints are dropped: other writes are more important.
     queues.writes.submit_or_drop(QueuedWrite::without_answer(bytes, keep));
 }
 
@@ -175,7 +175,7 @@ mod tests {
         let state = json!({"n": [512, "first 512"]}).to_string();
         let queues = service.queues().unwrap();
         keep_checkpoints(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
-        // This write comes after it in the queue.
+        // This write comes after the checkpoint's in the queue.
         service.write(CommitScope::Nothing, 0, |_| Ok(())).await.unwrap();
         assert_eq!(stored(&service).await, 0);
         let kept = service.get_state_at(&key, 512).await.unwrap();

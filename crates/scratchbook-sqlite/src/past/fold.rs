@@ -1,5 +1,5 @@
-//! The fold of a session's events: its own keys after a given event, computed from a checkpoint or from the
-//! beginning of its events.
+//! The fold of a session's events: the session's own keys after a given event, computed from a checkpoint or from the
+//! state with which the fold begins.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -39,7 +39,7 @@ pub(crate) struct Fold {
     pub(crate) missing: Vec<NewCheckpoint>,
 }
 
-/// The session of a key, unless it has expired. `now` is in microseconds.
+/// Returns the session of a key, unless it has expired. `now` is in microseconds.
 pub(crate) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -> Fallible<Option<StoredSession<'k>>> {
     let sql = "SELECT sessions.seq, coalesce(initial_states.seq, 0), sessions.position, create_time, update_time
         FROM sessions LEFT JOIN initial_states
@@ -61,7 +61,7 @@ pub(crate) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -
     named(found.optional(), || format!("the session {key}"))
 }
 
-/// The session of a key, which must exist and have an event with this number; 0 is its creation.
+/// Returns the session of a key, which must exist and have an event with this number; 0 is its creation.
 pub(crate) fn find_at<'k>(
     connection: &Connection,
     key: &'k SessionKey,
@@ -73,7 +73,7 @@ pub(crate) fn find_at<'k>(
     Ok(stored)
 }
 
-/// The state with which the fold of a session's events begins. An empty state has no row.
+/// Returns the state with which the fold of a session's events begins. An empty state has no row.
 pub(crate) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<InitialState> {
     let sql = "SELECT seq, state FROM initial_states WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3";
     let mut statement = connection.prepare_cached(sql)?;
@@ -86,8 +86,8 @@ pub(crate) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<Ini
 }
 
 impl StoredSession<'_> {
-    /// The fold up to an event that exists. It ends early if `stop` returns true for the number of events read and
-    /// the checkpoints found missing.
+    /// Returns the fold up to an event that exists. The fold ends early if `stop` returns true for the number of events
+    /// read and the checkpoints found missing.
     pub(crate) fn fold(
         &self,
         connection: &Connection,
@@ -129,12 +129,12 @@ impl StoredSession<'_> {
         }
     }
 
-    /// The complete fold up to an event.
+    /// Returns the complete fold up to an event.
     pub(crate) fn folded(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
         Ok(self.fold(connection, seq, |_, _| false)?.folded)
     }
 
-    /// The start of the fold up to an event: the last checkpoint before it, if there is one.
+    /// Returns the start of the fold up to an event: the last checkpoint before it, if there is one.
     fn begin(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
         let key = self.key;
         let mut statement = connection.prepare_cached(
@@ -155,7 +155,7 @@ impl StoredSession<'_> {
         Ok(Folded::from_checkpoint(at, text, key)?)
     }
 
-    /// The number of the last checkpoint up to an event, or of the event with which the fold begins.
+    /// Returns the number of the last checkpoint up to an event, or of the event with which the fold begins.
     pub(crate) fn checkpoint_before(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
         let key = self.key;
         let sql = "SELECT coalesce(max(seq), 0) FROM checkpoints
@@ -166,7 +166,7 @@ impl StoredSession<'_> {
         Ok(named(found, || format!("a checkpoint of {key}"))?.max(self.base))
     }
 
-    /// The position of an event's commit in the logs of shared state.
+    /// Returns the position of an event's commit in the logs of shared state.
     pub(crate) fn position_at(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
         if seq == self.base {
             return Ok(self.position);

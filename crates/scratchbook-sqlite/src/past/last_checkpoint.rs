@@ -1,5 +1,5 @@
-//! The checkpoint at a session's last event. The session's present state is the fold there, and reading it costs as
-//! much as the state is large, however many events there are.
+//! The checkpoint at a session's last event. The fold at that event is the session's present state. The cost of reading
+//! it depends on the size of the state, and not on the number of events.
 
 use rusqlite::{Connection, params};
 use serde::de::IgnoredAny;
@@ -21,12 +21,12 @@ pub(super) enum LastCheckpoint {
     Checkpoint(NewCheckpoint),
     /// The checkpoint would be larger than the events since the previous one.
     TooLarge,
-    /// Checkpoints before it are missing too, and need a fold.
+    /// Earlier checkpoints are missing too, and need a fold.
     Behind,
 }
 
-/// The checkpoint at a session's last event. `before` is the event of the previous checkpoint, or where the fold
-/// begins.
+/// Returns the checkpoint at a session's last event. `before` is the event of the previous checkpoint, or the one at
+/// which the fold begins.
 pub(super) fn find(connection: &Connection, stored: &StoredSession<'_>, before: u64) -> Fallible<LastCheckpoint> {
     let seq = stored.last;
     let state = match text(connection, stored, (seq - before) * LEAST_EVENT_BYTES)? {
@@ -49,7 +49,7 @@ pub(super) fn find(connection: &Connection, stored: &StoredSession<'_>, before: 
     Ok(LastCheckpoint::Checkpoint(NewCheckpoint { seq, position, state }))
 }
 
-/// The session's present state as the text of a checkpoint; `None` if it is longer than `limit`.
+/// Returns the session's present state as the text of a checkpoint; `None` if it is longer than `limit`.
 fn text(connection: &Connection, stored: &StoredSession<'_>, limit: u64) -> Fallible<Option<String>> {
     let key = stored.key;
     let sql = "SELECT key, seq, value FROM session_states
@@ -73,7 +73,7 @@ fn text(connection: &Connection, stored: &StoredSession<'_>, limit: u64) -> Fall
     Ok(Some(text))
 }
 
-/// The length of the texts of all events after a given one.
+/// Returns the length of the texts of all events after a given one.
 fn event_bytes(connection: &Connection, stored: &StoredSession<'_>, after: u64) -> Fallible<u64> {
     let key = stored.key;
     let sql = "SELECT coalesce(sum(octet_length(event)), 0) FROM events

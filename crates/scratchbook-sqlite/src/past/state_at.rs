@@ -14,7 +14,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{InitialState, SessionKey, StateOwner};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 
-/// The state at an event, and checkpoints to store so that the next call costs less.
+/// Returns the state at an event, and checkpoints to store so that the next call costs less.
 pub(crate) fn state_at(
     connection: &Connection,
     key: &SessionKey,
@@ -33,10 +33,12 @@ pub(crate) fn state_at(
     Ok((StateMap::new(fold.folded.into_scope(), user, app), fold.missing))
 }
 
-/// The values of a user or an app as they were at a position; `None` if its log was pruned beyond that position.
+/// Returns the values of a user or an app as they were at a position; `None` if its log was pruned beyond that
+/// position.
 fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallible<Option<ScopeMap>> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
-    // A key that was not written since has its value in its row. Each other key needs one lookup in the log.
+    // A key that was not written after the position has its value in its row. Each other key needs one lookup in the
+    // log.
     let mut statement = connection.prepare_cached(match scope {
         Scope::User => {
             "SELECT key, value, 0 FROM user_states WHERE app_name = ?1 AND user_id = ?3 AND position <= ?4
@@ -78,7 +80,7 @@ fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallibl
     Ok(Some(values))
 }
 
-/// The state with which the fold of a session's events begins.
+/// Returns the state with which the fold of a session's events begins.
 pub(crate) fn initial_state(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<Option<InitialState>> {
     match fold::find(connection, key, now)? {
         Some(_) => fold::initial(connection, key).map(Some),
