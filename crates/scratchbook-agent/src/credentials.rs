@@ -1,5 +1,6 @@
-//! Secrets of credentials in ADK's JSON. Spans of runs never have them; of a server's answers, ADK removes them from
-//! all, the other surfaces from answers to callers restricted to a user.
+//! Finds and removes the secrets of credentials in ADK's JSON. Spans of runs never contain these secrets. A server
+//! removes them from all answers on ADK's API. On the other surfaces, it removes them from answers to callers that are
+//! restricted to a user.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -59,9 +60,9 @@ const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
 const CREDENTIALS: [&str; 4] =
     ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
 
-/// JSON text that we wrote, without the secrets in it; `None` if it has none.
+/// Removes the secrets from JSON text that we wrote. Returns `None` if the text has no marks of a credential.
 ///
-/// Text without the marks of a credential, which is nearly all text, is not parsed.
+/// Such text, which is nearly all text, is not parsed.
 ///
 /// # Errors
 ///
@@ -75,8 +76,8 @@ pub fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
     serde_json::to_vec(&value).map(Some)
 }
 
-/// JSON text that we wrote, without the secrets in it, also without those of a key whose name and value are given
-/// separately, as on `/v1`.
+/// Removes the secrets from JSON text that we wrote, also from keys whose name and value are separate fields, as on
+/// `/v1`.
 ///
 /// # Errors
 ///
@@ -88,7 +89,7 @@ pub fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&value)
 }
 
-/// The value of a key without the secrets in it. A value without the marks of a credential is not copied.
+/// Returns the value of a key without the secrets in it. A value without the marks of a credential is not copied.
 #[must_use]
 pub fn value_without_secrets<'v>(key: &str, value: &'v Value) -> Cow<'v, Value> {
     if !is_mark(key) && !is_marked(value) {
@@ -99,7 +100,8 @@ pub fn value_without_secrets<'v>(key: &str, value: &'v Value) -> Cow<'v, Value> 
     Cow::Owned(holder.as_object_mut().and_then(|map| map.remove(key)).unwrap_or_default())
 }
 
-/// Whether a tool is ADK's request for a credential, whose arguments and response hold one.
+/// Returns whether a tool is ADK's request for a credential. The arguments and the response of such a call contain a
+/// credential.
 #[must_use]
 pub fn is_credential_call(name: &str) -> bool {
     name == REQUEST
@@ -119,20 +121,20 @@ fn is_marked(value: &Value) -> bool {
     }
 }
 
-/// Whether a text may have a credential in it.
+/// Returns whether a text may have a credential in it.
 #[must_use]
 pub fn has_marks(text: &[u8]) -> bool {
-    /// Prepared once, since every answer is searched.
+    /// The searchers are prepared once, since every answer is searched.
     static MARKS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
         ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
     });
     static CONFIG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(CONFIGS[0]));
-    // Every event has this field; it is empty if no credential is requested.
+    // Every event has this field, so only a field that is not empty counts: it requests a credential.
     let mut configs = CONFIG.find_iter(text).map(|at| text.get(at + CONFIGS[0].len()..).unwrap_or_default());
     MARKS.iter().any(|mark| mark.find(text).is_some()) || configs.any(|rest| !rest.starts_with(b"\":{}"))
 }
 
-/// Removes the secrets from objects whose `key` is one of the names under which credentials are stored.
+/// Removes the secrets from objects whose field `key` is one of the names under which credentials are stored.
 fn redact_named(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -158,14 +160,14 @@ fn redact(value: &mut Value) {
     if map.get("name").and_then(Value::as_str) == Some(REQUEST) {
         return redact_request(map);
     }
-    // If an object has both, ADK only looks at the first.
+    // If an object has names of both lists, ADK reads only those of the first list.
     let carriers = if CONFIGS.iter().any(|name| map.contains_key(*name)) { &CONFIGS[..] } else { &CREDENTIALS[..] };
     for (name, value) in map.iter_mut() {
         if carriers.contains(&name.as_str()) { strip(value) } else { redact(value) }
     }
 }
 
-/// A call that asks for a credential, or its response.
+/// Removes the secrets from a call that asks for a credential, or from its response.
 fn redact_request(map: &mut Map<String, Value>) {
     for (name, value) in map.iter_mut() {
         match (name.as_str(), value) {
@@ -180,7 +182,7 @@ fn redact_request(map: &mut Map<String, Value>) {
     }
 }
 
-/// Takes the secrets out of a credential, at any depth.
+/// Removes the secrets of a credential, at any depth.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(map) => strip_map(map),

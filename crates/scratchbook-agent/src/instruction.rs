@@ -75,7 +75,7 @@ impl InstructionTemplate {
         Parser::new(text).run()
     }
 
-    /// The text of the template.
+    /// Returns the text of the template.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
@@ -90,7 +90,7 @@ impl InstructionTemplate {
         self.render_with(|key| state.get(key).cloned(), None)
     }
 
-    /// The names of the artifacts that the template uses.
+    /// Returns the names of the artifacts that the template uses.
     pub(crate) fn artifact_names(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Placeholder(Placeholder { target: Target::Artifact(name), .. }) => Some(name.as_str()),
@@ -191,7 +191,7 @@ impl Placeholder {
     }
 }
 
-/// Parses the text in one pass. Braces that may form a pair stay on a stack until their partner is found.
+/// Parses the text in one pass. Opening braces stay on a stack until their partner is found.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
     }
 
-    /// The placeholder that starts at a `{`, and the position where it ends.
+    /// Returns the placeholder that starts at a `{`, and the position where it ends.
     fn placeholder(&mut self) -> Option<(Placeholder, usize)> {
         let rest = &self.text[self.at + 1..];
         let len = rest.find(['{', '}'])?;
@@ -297,7 +297,8 @@ impl<'a> Parser<'a> {
         Some((Placeholder { target, optional, raw, line, column }, end))
     }
 
-    /// Line and column of the parser's position, counted from 1, in characters. Counting continues from the last call.
+    /// Returns line and column of the parser's position, counted from 1, in characters. Counting continues from the
+    /// last call.
     fn position(&mut self) -> (usize, usize) {
         for c in self.text[self.counted..self.at].chars() {
             (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
@@ -318,7 +319,7 @@ fn join_texts(segments: Vec<Segment>) -> Vec<Segment> {
     joined
 }
 
-/// The target of a placeholder, and whether it is optional; `None` if the text is not a placeholder.
+/// Returns the target of a placeholder, and whether it is optional; `None` if the text is not a placeholder.
 fn parse_target(inside: &str) -> Option<(Target, bool)> {
     let (name, optional) = match inside.strip_suffix('?') {
         Some(name) => (name, true),
@@ -360,7 +361,7 @@ fn parse_path(mut rest: &str) -> Option<Vec<Step>> {
     Some(path)
 }
 
-/// Whether a name is a Python identifier: Unicode letters, digits and underscores, no digit first.
+/// Returns whether a name is a Python identifier: Unicode letters, digits and underscores, no digit first.
 pub(crate) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));
@@ -442,7 +443,7 @@ mod tests {
         for text in ["{x}".repeat(300_000), "{".repeat(1_000_000), "{{".repeat(300_000) + &"}}".repeat(300_000)] {
             let _ = InstructionTemplate::parse(&text);
         }
-        // Quadratic work would take minutes.
+        // With quadratic work, this would take minutes.
         assert!(started.elapsed() < std::time::Duration::from_secs(20));
     }
 

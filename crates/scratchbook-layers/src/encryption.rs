@@ -28,8 +28,8 @@ const VERSION: &str = "1";
 ///
 /// The layer sets the time of an event that has none. Equal contents look different in every event and session.
 ///
-/// Operations are carried out in this layer and not in the store: such a write reads first, and is retried if
-/// another writer was faster. Encrypted values are about a third longer, plus some hundred bytes: see
+/// Operations are carried out in this layer and not in the store: a write with operations reads first, and is retried
+/// if another writer was faster. Encrypted values are about a third longer, plus some hundred bytes: see
 /// [`sealed_limits`].
 ///
 /// The layer also searches for titles and labels: it reads sessions from the store page by page and decrypts them,
@@ -66,7 +66,7 @@ impl<S> Coded<S, Encryption> {
         Self::around(service, Encryption { keys, plain: PlainValues::default() })
     }
 
-    /// As `new`, with a choice whether unencrypted data is read or refused.
+    /// Does the same as `new`, and sets whether unencrypted data is read or refused.
     #[must_use]
     pub fn new_with(service: S, keys: Keyring, plain: PlainValues) -> Self {
         Self::around(service, Encryption { keys, plain })
@@ -85,7 +85,7 @@ pub enum PlainValues {
     Refused,
 }
 
-/// The limits that a store needs, so that encrypted data fits if the original keeps to the given limits.
+/// Returns the limits that a store needs, so that encrypted data fits if the original keeps to the given limits.
 ///
 /// ```
 /// use scratchbook::prelude::*;
@@ -99,7 +99,7 @@ pub enum PlainValues {
 /// ```
 #[must_use]
 pub fn sealed_limits(mut limits: Limits) -> Limits {
-    // A third for base64, and some hundred bytes for each of many small values.
+    // Base64 adds a third, and each of many small values may grow by some hundred bytes.
     let room = |bytes: u64| bytes.saturating_mul(2).saturating_add(4 << 20);
     limits.value_bytes = room(limits.value_bytes);
     limits.delta_bytes = room(limits.delta_bytes);
@@ -108,11 +108,11 @@ pub fn sealed_limits(mut limits: Limits) -> Limits {
     limits
 }
 
-/// The id of the key that encrypted something in a session, if anything is encrypted. The session has to be read
-/// without [`WithEncryption`]; this shows a program whether it lacks a key.
+/// Returns the id of the key that encrypted something in a session, if anything is encrypted. The session has to be
+/// read without [`WithEncryption`]. A program can find out in this way whether it lacks a key.
 ///
-/// This is a hint and no proof: without a key, anybody who may write to the store can write a text that looks
-/// encrypted.
+/// This is a hint and not a proof: anybody who may write to the store can write a text that looks encrypted, without
+/// having a key.
 ///
 /// ```
 /// use scratchbook::prelude::*;
@@ -138,8 +138,8 @@ pub fn sealed_by(session: &Session) -> Option<String> {
     texts.chain(session.title()).chain(session.labels().values().map(String::as_str)).find_map(sealed_text)
 }
 
-/// The key id of an encrypted text. The text must be long enough for a nonce and a tag, so that other texts with
-/// the same beginning are not mistaken for one.
+/// Returns the key id of an encrypted text. The text must be long enough for a nonce and a tag, so that other texts
+/// with the same beginning are not mistaken for an encrypted one.
 fn sealed_text(text: &str) -> Option<String> {
     let encoded = Encoded::from_text(text.strip_prefix(Encryption::MARK)?)?;
     let id = key_id(&encoded).filter(|id| is_key_id(id))?;
@@ -201,7 +201,7 @@ impl Codec for Encryption {
     }
 }
 
-/// The id of the key that encrypted something.
+/// Returns the id of the key that encrypted something.
 pub(super) fn key_id(encoded: &Encoded) -> Option<&str> {
     encoded.header.strip_prefix(VERSION)?.strip_prefix(':')
 }
@@ -210,9 +210,9 @@ fn cipher(key: &Key) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new((&*key.sealing).into())
 }
 
-/// A synthetic IV, as in RFC 5297: the nonce is the same for the same bytes with the same salt at the same location,
-/// so that a retry has the same encrypted form, and different for all others. It is stored with the encrypted
-/// bytes, so decrypting needs none of its inputs.
+/// Returns a synthetic IV, as in RFC 5297. The same bytes with the same salt at the same location have the same nonce,
+/// so that a retry has the same encrypted form; all others have different nonces. The nonce is stored with the
+/// encrypted bytes, so decrypting needs none of the inputs of the nonce.
 fn nonce(key: &Key, location: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&*key.nonces)
         .map_err(|e| Error::internal("a key of the wrong length").with_source(e))?;

@@ -43,8 +43,8 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// A keyring with one key of 32 random bytes, which encrypts new data. The key's id is stored with everything
-    /// that it encrypts.
+    /// Creates a keyring with one key of 32 random bytes, which encrypts new data. The key's id is stored with
+    /// everything that the key encrypts.
     ///
     /// # Errors
     ///
@@ -107,13 +107,13 @@ impl Keyring {
         Self::from_json(&text).map_err(|e| e.context(path.display()))
     }
 
-    /// The id of the key that encrypts new data.
+    /// Returns the id of the key that encrypts new data.
     #[must_use]
     pub fn current(&self) -> &str {
         &self.current.id
     }
 
-    /// Whether data encrypted with this key can be decrypted.
+    /// Returns whether data encrypted with this key can be decrypted.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         self.key(id).is_some()
@@ -135,7 +135,7 @@ impl fmt::Debug for Keyring {
     }
 }
 
-/// A key, from which one key for encryption and one for nonces are derived, so that neither has two uses.
+/// Two keys that are derived from one: one for encryption and one for nonces, so that no key has two uses.
 pub(super) struct Key {
     pub(super) id: String,
     pub(super) sealing: Zeroizing<[u8; KEY_BYTES]>,
@@ -160,13 +160,13 @@ impl Key {
     }
 }
 
-/// Whether a key may have this id.
+/// Returns whether a key may have this id.
 pub(super) fn is_key_id(id: &str) -> bool {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
     (1..=MAX_ID_BYTES).contains(&id.len()) && id.bytes().all(is_plain)
 }
 
-/// Reads a file, and refuses one that is too long for a keyring: it may have no end.
+/// Reads a file. Refuses a file that is too long for a keyring, because a device may have no end.
 fn read(path: &Path) -> std::io::Result<Zeroizing<String>> {
     // The capacity is reserved at once, because a growing string leaves copies of itself in memory.
     let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES));
@@ -185,7 +185,7 @@ struct File {
     keys: BTreeMap<String, Text>,
 }
 
-/// A key as text, wiped from memory as well.
+/// A key as text. It is wiped from memory when it is dropped.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text(Zeroizing<String>);

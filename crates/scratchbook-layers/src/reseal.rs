@@ -1,4 +1,4 @@
-//! Encrypts again, with the current key, what old keys have encrypted.
+//! Encrypts again, with the current key, the data that was encrypted with old keys.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ const COMMIT_BYTES: u64 = 1 << 20;
 const TRIES: usize = 100;
 
 impl<S> WithEncryption<S> {
-    /// The id of the key that encrypts new data.
+    /// Returns the id of the key that encrypts new data.
     #[must_use]
     pub fn current_key(&self) -> &str {
         self.coder.0.keys.current()
@@ -31,13 +31,13 @@ impl<S> WithEncryption<S> {
 }
 
 impl<S: SessionService> WithEncryption<S> {
-    /// Encrypts with the current key all values of a user's or an app's state that other keys have encrypted or
-    /// that are not encrypted. Returns the number of values that were written. A value that another writer changes
-    /// in the meantime is left alone.
+    /// Encrypts values of a user's or an app's state with the current key: those that other keys have encrypted, and
+    /// those that are not encrypted. Returns the number of values that were written. A value that another writer
+    /// changes in the meantime is left alone.
     ///
     /// These are ordinary commits, which appear in the log with the author `scratchbook`. After an interruption,
-    /// call this again. Events, and entries that are already in the log, cannot be encrypted again: keep the old
-    /// keys as long as you keep those.
+    /// call this again. Events and existing entries of the log cannot be encrypted again: keep the old keys as long as
+    /// you keep this data.
     ///
     /// ```
     /// use scratchbook::prelude::*;
@@ -71,7 +71,8 @@ impl<S: SessionService> WithEncryption<S> {
                 let keys = delta.len() as u64;
                 match self.put_state(owner, delta, PutStateOptions::by(AUTHOR)).await {
                     Ok(_) => count += keys,
-                    // Another writer changed one of the values first, and so encrypted it with the current key.
+                    // Another writer has changed one of the values first, and thereby encrypted it with the current
+                    // key.
                     Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => {
                         tries += 1;
                         continue 'pages;
@@ -86,7 +87,7 @@ impl<S: SessionService> WithEncryption<S> {
         }
     }
 
-    /// As [`reseal_state`](Self::reseal_state), for the session's own keys. The values are written by events
+    /// Does the same as [`reseal_state`](Self::reseal_state) for a session's own keys. The values are written by events
     /// without content.
     ///
     /// # Errors
@@ -119,8 +120,8 @@ impl<S: SessionService> WithEncryption<S> {
         }
     }
 
-    /// Sets each value that has to be encrypted again to itself, guarded by its present value. The changes are
-    /// split into deltas of permitted size.
+    /// Returns changes that set each value that has to be encrypted again to its present value, with a guard that this
+    /// value is still stored. The changes are split into deltas of permitted size.
     fn resealed(
         &self,
         values: Map<String, Value>,
@@ -132,7 +133,8 @@ impl<S: SessionService> WithEncryption<S> {
             if self.is_current(&stored) {
                 continue;
             }
-            // An encrypted text is longer than its contents; only an unencrypted value can be other than a text.
+            // The length of an encrypted text is an upper bound for its contents. A value that is not a text is not
+            // encrypted.
             let length = stored.as_str().map_or_else(|| stored.to_string().len(), str::len) as u64;
             if !delta.is_empty() && (bytes + length > most || delta.len() == PAGE) {
                 deltas.push(std::mem::take(&mut delta));

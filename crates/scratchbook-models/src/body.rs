@@ -48,7 +48,7 @@ pub(super) async fn whole(call: &Call, mut response: Response) -> Result<Vec<u8>
     Ok(all)
 }
 
-/// Reads the body of an error response, up to its limit.
+/// Reads the body of an error response, up to the limit for such responses.
 pub(super) async fn complaint(mut response: Response) -> String {
     let mut all = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {

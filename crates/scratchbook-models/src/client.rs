@@ -17,15 +17,15 @@ use super::secrets::Secrets;
 use scratchbook_agent::model::LlmRequest;
 use scratchbook_core::error::{Error, Result};
 
-/// The time limit for connecting. The time that a model needs to think starts later.
+/// The time limit for connecting. It does not include the time that a model needs to think.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything that a call of a model needs, apart from the request.
 #[derive(Clone)]
 pub(super) struct Call {
-    /// Has the endpoint and the key of this provider only.
+    /// This client has the endpoint and the key of this provider only.
     pub(super) genai: Client,
-    /// Also used by genai.
+    /// The HTTP client, which genai uses as well.
     pub(super) http: reqwest::Client,
     pub(super) target: Target,
     /// The provider's address, if it is not genai's default.
@@ -59,13 +59,13 @@ impl Call {
         let config = ClientConfig::default().append_provider_config(target.provider, config);
         let genai = Client::builder().with_config(config).with_reqwest(http.clone()).build();
         let genai = genai.map_err(|_| Error::internal("no client for models can be had"))?;
-        // The timeout and retries of the official clients of OpenAI and Anthropic.
+        // These are the timeout and retries of the official clients of OpenAI and Anthropic.
         let timeout = options.timeout.unwrap_or(Duration::from_secs(600));
         let retry_policy = RetryPolicy { timeout, max_retries: options.max_retries.unwrap_or(2) };
         Ok(Self { genai, http, target, endpoint, key, secrets, retry_policy })
     }
 
-    /// The call for a request, which may name another model of the same provider.
+    /// Returns the call for a request, which may name another model of the same provider.
     pub(super) fn of(&self, name: &str, request: &LlmRequest) -> Result<Self> {
         let mut call = self.clone();
         if !request.model.is_empty() && request.model != name {
@@ -74,12 +74,12 @@ impl Call {
         Ok(call)
     }
 
-    /// The model, in genai's type.
+    /// Returns the model, in genai's type.
     pub(super) fn model(&self) -> ModelIden {
         ModelIden::new(self.target.provider, self.target.model.as_str())
     }
 
-    /// The provider's name, for messages.
+    /// Returns the provider's name, for messages.
     pub(super) fn provider(&self) -> &'static str {
         self.target.provider.as_lower_str()
     }
@@ -105,7 +105,7 @@ fn http_client(headers: Vec<(String, String)>) -> Result<reqwest::Client> {
         .map_err(|error| Error::internal("no HTTP client can be had").with_source(error))
 }
 
-/// TLS with `ring` and the system's certificate authorities, which are loaded once.
+/// Returns the configuration of TLS with `ring` and the system's certificate authorities, which are loaded once.
 fn tls() -> Result<TlsConfig> {
     static CONFIG: OnceLock<TlsConfig> = OnceLock::new();
     if let Some(config) = CONFIG.get() {

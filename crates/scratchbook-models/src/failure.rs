@@ -1,4 +1,5 @@
-//! Failures of a call to a model as errors: of the connection, of HTTP, and reported by a provider.
+//! Turns failures of a call to a model into errors: failures of the connection and of HTTP, and those that a provider
+//! reports.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use scratchbook_core::error::{Error, ErrorKind};
 const LONGEST_MESSAGE: usize = 1000;
 
 impl Call {
-    /// The failure of a call through genai.
+    /// Returns the failure of a call through genai.
     pub(super) fn failure(&self, error: genai::Error) -> Failure {
         use genai::Error as E;
         use genai::webc::Error as W;
@@ -46,12 +47,12 @@ impl Call {
         }
     }
 
-    /// The failure of a response with an error status.
+    /// Returns the failure of a response with an error status.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
         self.refused_with(status, headers, serde_json::from_str(body).ok())
     }
 
-    /// The failure that comes in a body, in place of a status.
+    /// Returns the failure that a body reports in place of a status.
     pub(super) fn refused_in_body(&self, code: u16, body: Value) -> Failure {
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
         self.refused_with(status, &HeaderMap::new(), Some(body))
@@ -78,7 +79,7 @@ impl Call {
         Failure { error: Error::new(kind(status, parsed.as_ref()), text), retry }
     }
 
-    /// The failure of a connection. After an interrupted answer, the caller does not retry.
+    /// Returns the failure of a connection. After an interrupted answer, the caller does not retry.
     pub(super) fn unreached(&self, error: reqwest::Error) -> Failure {
         if error.is_builder() {
             return Error::invalid("the request cannot be sent").with_source(error.without_url()).into();
@@ -92,17 +93,17 @@ impl Call {
         }
     }
 
-    /// The error for an answer that ended early.
+    /// Returns the error for an answer that ended early.
     pub(super) fn broken_off(&self) -> Error {
         Error::new(ErrorKind::Unavailable, format!("the answer of {} broke off before its end", self.provider()))
     }
 
-    /// The error for an answer that cannot be parsed.
+    /// Returns the error for an answer that cannot be parsed.
     pub(super) fn unreadable(&self, what: &str) -> Error {
         Error::new(ErrorKind::Unavailable, format!("{} answered with {what}", self.provider()))
     }
 
-    /// The error for an answer that contains an error.
+    /// Returns the error for an answer that contains an error.
     fn error_in_body(&self, body: &Value) -> Error {
         match message(body) {
             Some(said) => {
@@ -112,7 +113,7 @@ impl Call {
         }
     }
 
-    /// A provider's message, without secrets and truncated.
+    /// Returns a provider's message without secrets. A long message is truncated.
     pub(super) fn quoted(&self, said: &str) -> String {
         let said = self.secrets.hidden_in(said);
         let said = said.trim();
@@ -138,7 +139,7 @@ fn kind(status: StatusCode, body: Option<&Value>) -> ErrorKind {
     }
 }
 
-/// Whether Google's error has this status or reason.
+/// Returns whether Google's error has this status or reason.
 fn has_word(body: &Value, word: &str) -> bool {
     let Some(error) = said_in(body) else {
         return false;
@@ -148,34 +149,35 @@ fn has_word(body: &Value, word: &str) -> bool {
     error.get("status").into_iter().chain(reasons).any(|found| found.as_str() == Some(word))
 }
 
-/// The object of an error: `{"error": {..}}` from most, `[{"error": {..}}]` from Google, the body itself from some.
+/// Returns the object of an error. Most providers send `{"error": {..}}`, Google sends `[{"error": {..}}]`, and for
+/// some the body itself is the object.
 fn said_in(body: &Value) -> Option<&Value> {
     let body = body.as_array().map_or(Some(body), |list| list.first())?;
     Some(body.get("error").unwrap_or(body))
 }
 
-/// The message of an error.
+/// Returns the message of an error.
 fn message(body: &Value) -> Option<&str> {
     let error = said_in(body)?;
     let said = error.as_str().or_else(|| error.get("message")?.as_str()).or_else(|| error.get("detail")?.as_str())?;
     (!said.trim().is_empty()).then_some(said)
 }
 
-/// The pause from a header, in seconds or, with OpenAI, milliseconds. A date is ignored.
+/// Returns the pause from a header, in seconds or, with OpenAI, milliseconds. A date is ignored.
 fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The pause from the details of Google's error, such as `"34s"`.
+/// Returns the pause from the details of Google's error, such as `"34s"`.
 fn wanted_by_google(body: Option<&Value>) -> Option<Duration> {
     let details = said_in(body?)?.get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The root cause, since reqwest's own message only says that something failed.
+/// Returns the root cause, since reqwest's own message only says that something failed.
 fn innermost(error: &dyn StdError) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

@@ -1,8 +1,8 @@
 //! Models of Google, OpenAI, Anthropic, Ollama and others over HTTP, for the agents of
 //! [scratchbook](https://docs.rs/scratchbook).
 //!
-//! A [`RemoteLlm`] is a model by its name. Its key comes from the environment, such as `GOOGLE_API_KEY`, or from the
-//! [builder](RemoteLlm::builder). [`ModelName`] sets the model of an agent by name:
+//! A [`RemoteLlm`] is created by the model's name. The key comes from an environment variable, such as
+//! `GOOGLE_API_KEY`, or from the [builder](RemoteLlm::builder). [`ModelName`] sets the model of an agent by name:
 //!
 //! ```no_run
 //! use futures_util::TryStreamExt;
@@ -37,8 +37,8 @@ use scratchbook_core::error::{Error, Result};
 
 /// Sets an agent's model by name.
 pub trait ModelName {
-    /// Sets the model by the name of a [`RemoteLlm`], such as `gemini-2.5-flash`. An error of [`RemoteLlm::new`] is
-    /// returned by [`build`](LlmAgentBuilder::build).
+    /// Sets the model by the name of a [`RemoteLlm`], such as `gemini-2.5-flash`. If [`RemoteLlm::new`] fails,
+    /// [`build`](LlmAgentBuilder::build) returns the error.
     ///
     /// ```no_run
     /// use scratchbook::model::ModelName;
@@ -71,8 +71,8 @@ impl ModelName for LlmAgentBuilder {
 /// | `anthropic` | `ANTHROPIC_API_KEY` | `ANTHROPIC_BASE_URL` |
 /// | `ollama` | none | `OLLAMA_HOST` |
 ///
-/// Keys and endpoints are read from these environment variables, or the other providers' own, unless they are set in
-/// the builder. A key never appears in a message, a log or `Debug` output.
+/// Keys and endpoints are read from these environment variables unless they are set in the builder. Other providers
+/// have variables of their own. A key never appears in a message, a log or `Debug` output.
 ///
 /// If a model reports a problem with its own answer, such as that it was blocked, the response has an
 /// [`error_code`](scratchbook_agent::model::LlmResponse::error_code). If there is no answer, the result is an
@@ -83,10 +83,10 @@ impl ModelName for LlmAgentBuilder {
 ///
 /// A setting of [`GenerateContentConfig`](scratchbook_agent::model::GenerateContentConfig) that a provider does not
 /// have is dropped if it only influences the model, such as `topK`, penalties, the seed, probabilities and safety
-/// settings. A setting without which the answer would be a different one is `Unsupported`: modalities other than text,
-/// contexts cached by the provider, and data of a type that the provider does not accept in the user's last message
-/// (older data is only named). Calls whose arguments are not a JSON object are dropped, and the answer has the error
-/// code `MALFORMED_FUNCTION_CALL`. An answer of more than 64 MiB is `Unavailable`.
+/// settings. A setting without which the answer would be of a different kind is `Unsupported`: modalities other than
+/// text, contexts cached by the provider, and data of a type that the provider does not accept in the user's last
+/// message (older data is only named). Calls whose arguments are not a JSON object are dropped, and the answer has the
+/// error code `MALFORMED_FUNCTION_CALL`. An answer of more than 64 MiB is `Unavailable`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -110,7 +110,7 @@ pub struct RemoteLlm {
 }
 
 impl RemoteLlm {
-    /// A model by its name, with its key from the environment.
+    /// Creates a model by its name, with the key from the environment.
     ///
     /// # Errors
     ///
@@ -187,9 +187,9 @@ impl RemoteLlmBuilder {
         self
     }
 
-    /// Sets how often a call is retried that was refused temporarily (408, 429, 500, 502, 503, 504, 529) or got no
-    /// response; twice by default. Pauses grow from one second, or are those that the provider asks for, up to a
-    /// minute.
+    /// Sets how often a call is retried if it was refused temporarily (408, 429, 500, 502, 503, 504, 529) or got no
+    /// response; twice by default. Pauses grow from one second up to a minute, unless the provider asks for a certain
+    /// pause. If the provider asks for more than a minute, the call is not retried.
     pub fn max_retries(mut self, retries: usize) -> Self {
         self.options.max_retries = Some(retries);
         self

@@ -42,8 +42,8 @@ impl Target {
         Self::new(provider, model)
     }
 
-    /// Like [`parse`](Self::parse), for another model of the same provider. A name without a provider is one of this
-    /// provider.
+    /// Parses the name of another model of the same provider as [`parse`](Self::parse) does. A name without a provider
+    /// belongs to this provider.
     pub(super) fn sibling(&self, name: &str) -> Result<Self> {
         let (provider, model) = Self::split(name)?;
         match provider {
@@ -66,7 +66,7 @@ impl Target {
         Ok(Self { provider, model: model.to_owned() })
     }
 
-    /// The provider in a name, and the rest. A `/` may also be part of a model's name.
+    /// Returns the provider in a name, and the rest. A `/` may also be part of a model's name.
     fn split(name: &str) -> Result<(Option<AdapterKind>, &str)> {
         if let Some((provider, model)) = name.split_once("::") {
             let kind = by_name(provider).ok_or_else(|| unknown(provider))?;
@@ -88,7 +88,7 @@ fn unknown(provider: &str) -> Error {
     Error::invalid(format!("no provider is called '{provider}'; there are {}", known.join(", ")))
 }
 
-/// The provider of a model, by its name alone.
+/// Returns the provider of a model, by its name alone.
 fn infer(model: &str) -> Result<AdapterKind> {
     if ["gemini", "gemma-", "models/", "tunedModels/"].iter().any(|start| model.starts_with(start)) {
         return Ok(AdapterKind::Gemini);
@@ -98,7 +98,7 @@ fn infer(model: &str) -> Result<AdapterKind> {
         return Err(Error::new(ErrorKind::Unsupported, what));
     }
     match AdapterKind::from_model(model) {
-        // genai's default for unknown names.
+        // Ollama is genai's default for unknown names.
         Ok(AdapterKind::Ollama) | Err(_) => {
             let model = model.escape_debug();
             Err(Error::invalid(format!(
@@ -114,7 +114,7 @@ fn infer(model: &str) -> Result<AdapterKind> {
 pub(super) struct Key(String);
 
 impl Key {
-    /// The given key, or the first of the provider's variables that is set; `None` for providers without keys.
+    /// Returns the given key, or the first of the provider's variables that is set; `None` for providers without keys.
     pub(super) fn find(provider: AdapterKind, given: Option<String>) -> Result<Option<Self>> {
         let variables = key_variables(provider);
         let found = given.or_else(|| variables.iter().find_map(|name| variable(name)));
@@ -148,13 +148,13 @@ fn key_variables(provider: AdapterKind) -> Vec<&'static str> {
     }
 }
 
-/// An environment variable; an empty one counts as missing.
+/// Reads an environment variable; an empty one counts as missing.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The given address, or that of the provider's variable; `None` if genai's default is right. It ends with a `/`, to
-/// which the path of a method is appended.
+/// Returns the given address, or that of the provider's variable; `None` if genai's default is right. The address ends
+/// with a `/`, to which the path of a method is appended.
 pub(super) fn endpoint(provider: AdapterKind, given: Option<String>) -> Result<Option<Url>> {
     let name = match provider {
         AdapterKind::Gemini => Some("GOOGLE_GEMINI_BASE_URL"),
@@ -207,7 +207,7 @@ fn parse(provider: AdapterKind, text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// `v1`, `v1beta`, `v2.1`.
+/// Returns whether a segment is a version, such as `v1`, `v1beta` or `v2.1`.
 fn is_version(segment: &str) -> bool {
     let mut chars = segment.chars();
     chars.next() == Some('v')

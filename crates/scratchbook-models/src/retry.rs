@@ -20,7 +20,7 @@ pub(super) struct Failure {
 /// Whether a failed attempt is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryAdvice {
-    /// A retry would fail as well, or would do the work twice.
+    /// A retry would also fail, or would do the work twice.
     Never,
     /// After a pause.
     Later,
@@ -45,7 +45,8 @@ pub(super) struct RetryPolicy {
 
 impl RetryPolicy {
     /// Runs an attempt until it succeeds, fails for good, or has been retried often enough. Each attempt may take
-    /// [`timeout`](Self::timeout). An attempt must not fail after it has shown something, since it would be retried.
+    /// [`timeout`](Self::timeout). An attempt must not fail after it has shown something, since the retry would show it
+    /// twice.
     pub(super) async fn attempt<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, Failure>>,

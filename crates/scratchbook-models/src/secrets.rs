@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::provider::Key;
 
-/// Shorter words of headers are not secrets, and replacing `1` or `true` would garble messages.
+/// The minimum length of a secret in a header. Shorter words, such as `1` or `true`, are not secrets, and replacing
+/// them would garble messages.
 const SHORTEST: usize = 8;
 
 /// Secrets, each with its replacement.
@@ -15,17 +16,17 @@ pub(super) struct Secrets(Arc<[(String, &'static str)]>);
 impl Secrets {
     pub(super) fn new<'a>(key: Option<&Key>, headers: impl Iterator<Item = &'a str>) -> Self {
         let key = key.map(|key| (key.as_str().to_owned(), "[key]")).filter(|(key, _)| !key.is_empty());
-        // A provider may repeat the `x` of `Bearer x` alone.
+        // Each word of a header is a secret of its own: of `Bearer x`, a provider may repeat `x` alone.
         let words = headers.flat_map(|value| value.split([' ', '\t', ';', ',']));
         let words = words.filter(|word| word.len() >= SHORTEST).map(|word| (word.to_owned(), "[header]"));
         let mut all: Vec<_> = key.into_iter().chain(words).collect();
-        // Longer secrets are replaced first, so that a secret inside another does not break it; the key precedes words
-        // of its length.
+        // Longer secrets are replaced first, so that a secret inside another does not break the longer one. Among
+        // secrets of the same length the key comes first.
         all.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
         Self(all.into())
     }
 
-    /// The text with secrets replaced, since a provider may repeat them.
+    /// Returns the text with secrets replaced, since a provider may repeat them.
     pub(super) fn hidden_in(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, (secret, shown)| text.replace(secret, shown))
     }

@@ -22,9 +22,9 @@ pub(super) struct AgentTurn {
     pub(super) span: Option<OpenSpan>,
 }
 
-/// Runs a turn. If the agent hands over the conversation, the next agent's turn runs in the same loop and is not nested
-/// in the first, so that endless handovers do not exhaust the stack. The callbacks after a turn run once all turns that
-/// follow it are over. A resumed run continues with the agent that had the conversation.
+/// Runs a turn. If the agent hands over the conversation, the same loop runs the next agent's turn. The turns are not
+/// nested, so endless handovers do not exhaust the stack. The callbacks after a turn run once all turns that follow it
+/// are over. A resumed run continues with the agent that had the conversation.
 pub(super) fn drive(first: AgentTurn) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let mut finished = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn drive(first: AgentTurn) -> EventStream {
     })
 }
 
-/// The progress of a turn, as its events so far show it.
+/// The progress of a turn, derived from its events so far.
 struct TurnProgress {
     awaited: AwaitedCalls,
     /// Whether the agent itself has recorded the end of its turn.
@@ -101,7 +101,7 @@ impl TurnProgress {
         event
     }
 
-    /// The event that records the end of the turn. A turn that waits for an answer has not ended.
+    /// Returns the event that records the end of the turn. A turn that waits for an answer has not ended.
     fn end_event(&self, context: &InvocationContext) -> Option<Event> {
         if self.has_ended || !self.awaited.is_empty() {
             return None;
@@ -109,7 +109,7 @@ impl TurnProgress {
         context.end_event()
     }
 
-    /// The turn of the agent that received the conversation; `None` if the agent did not hand over.
+    /// Returns the turn of the agent that received the conversation; `None` if the agent did not hand over.
     fn next_turn(self, context: &InvocationContext) -> Result<Option<AgentTurn>> {
         let Some(name) = self.handed_to else {
             return Ok(None);
@@ -120,15 +120,15 @@ impl TurnProgress {
     }
 }
 
-/// The turn from which a resumed run continues: that of the agent that had the conversation last. The turns that led to
-/// it are added to `finished`. `None` if there is nothing to do now.
+/// Returns the turn from which a resumed run continues: the turn of the agent that had the conversation last. Adds the
+/// turns before it to `finished`. Returns `None` if there is nothing to do now.
 fn resume_turn(first: AgentTurn, finished: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<AgentTurn> {
     let Some(past) = first.context.past().cloned() else {
         return Some(first);
     };
     let mut turn = first;
     for (name, past) in past.handovers(turn.context.agent_name(), turn.context.branch()).into_iter().skip(1) {
-        // A handover to an agent that no longer exists did not take place.
+        // A handover to an agent that no longer exists is ignored.
         let Some(agent) = turn.context.tree().find(&name) else {
             break;
         };
@@ -151,7 +151,7 @@ fn resume_turn(first: AgentTurn, finished: &mut Vec<(AgentCallbacks, InvocationC
     }
 }
 
-/// The turn of an agent that receives the conversation.
+/// Returns the turn of an agent that receives the conversation.
 fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> AgentTurn {
     let span = OpenSpan::of_agent(agent, context);
     let context = context.within(&span);
@@ -164,14 +164,14 @@ fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> AgentTurn {
     AgentTurn { span: Some(span), ..turn }
 }
 
-/// The same events, with a panic turned into an error.
+/// Returns the events unchanged, but turns a panic into an error.
 pub(crate) fn catch_panics(events: EventStream) -> impl Stream<Item = Result<Event>> + Send {
     AssertUnwindSafe(events)
         .catch_unwind()
         .map(|item| item.unwrap_or_else(|_| Err(Error::internal("an agent or one of its callbacks panicked"))))
 }
 
-/// The same outcome, with a panic turned into an error.
+/// Returns the outcome unchanged, but turns a panic into an error.
 pub(super) async fn catch_panic<T>(what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     let outcome = AssertUnwindSafe(work).catch_unwind().await;
     outcome.unwrap_or_else(|_| Err(Error::internal(format!("{what} panicked"))))

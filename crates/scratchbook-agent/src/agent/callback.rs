@@ -50,7 +50,8 @@ pub(crate) struct AgentCallbacks {
 /// Builder methods that add callbacks around an agent's turn to one of the builder's fields.
 macro_rules! agent_callback_methods {
     ($($field:ident).+) => {
-        /// Adds a callback that runs before the agent's turn. If it returns content, that is the agent's whole answer.
+        /// Adds a callback that runs before the agent's turn. If the callback returns content, this is the agent's
+        /// whole answer.
         #[must_use]
         pub fn before_agent<F, Fut>(mut self, callback: F) -> Self
         where
@@ -61,7 +62,8 @@ macro_rules! agent_callback_methods {
             self
         }
 
-        /// Adds a callback that runs after the agent's turn. If it returns content, the content becomes another event.
+        /// Adds a callback that runs after the agent's turn. If the callback returns content, the content becomes
+        /// another event.
         #[must_use]
         pub fn after_agent<F, Fut>(mut self, callback: F) -> Self
         where
@@ -93,7 +95,7 @@ impl AgentCallbacks {
         self.after.push(Arc::new(move |context| Box::pin(callback(context))));
     }
 
-    /// Only the callbacks after the turn.
+    /// Returns only the callbacks after the turn.
     pub(super) fn after_only(self) -> Self {
         Self { before: Vec::new(), ..self }
     }
@@ -116,12 +118,12 @@ pub(super) struct CallbackOutcome {
     pub(super) answered: bool,
     /// The error of a callback. The event reports it and carries the changes of the callbacks before it.
     pub(super) failure: Option<Error>,
-    /// Kept until the event is taken: dropping it discards changes that are not committed.
+    /// The pending event is kept until the event is taken: dropping it discards changes that are not committed.
     _pending: Option<PendingEvent>,
 }
 
 impl CallbackOutcome {
-    /// Whether a callback has given the agent's answer. Call this after the event has been taken.
+    /// Returns whether a callback has given the agent's answer. Call this after the event has been taken.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Tool calls that need the user's consent: they are held back, the consent is requested, and they run after the user's
-//! answer. The texts and shapes are ADK's.
+//! Tool calls that need the user's consent. Such a call is held back, the user is asked, and the call runs after the
+//! user's answer. The texts and shapes are ADK's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,17 +87,17 @@ fn request_part(call: &FunctionCall, requests: &Map<String, Value>, context: &In
     part
 }
 
-/// Whether a call requests a confirmation.
+/// Returns whether a call requests a confirmation.
 pub(crate) fn is_request(call: &FunctionCall) -> bool {
     call.name.as_deref() == Some(ToolConfirmation::CALL_NAME)
 }
 
-/// The call that a request asks to confirm, as the request states it.
+/// Returns the call that a request asks to confirm, as the request states it.
 pub(crate) fn original_call(request: &FunctionCall) -> Option<FunctionCall> {
     serde_json::from_value(request.args.as_ref()?.get("originalFunctionCall")?.clone()).ok()
 }
 
-/// How far a request for a confirmation has come.
+/// The progress of a request for a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmationProgress {
     /// The user has not answered.
@@ -108,7 +108,7 @@ pub(crate) enum ConfirmationProgress {
     Consumed,
 }
 
-/// The progress of a request, from events that all come after it.
+/// Returns the progress of a request, from events that all come after it.
 pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &'a Event>) -> ConfirmationProgress {
     let original = original_call(request).and_then(|call| call.id);
     let mut progress = ConfirmationProgress::Open;
@@ -129,13 +129,13 @@ pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &
     progress
 }
 
-/// An agent's calls without a response that the user has confirmed or rejected since the last message with other
-/// content.
+/// Returns an agent's calls that have no response, and that the user has confirmed or rejected since the last message
+/// with other content.
 ///
 /// # Errors
 ///
-/// `FailedPrecondition` if the confirmed call is not the one that was made, or needs no confirmation; `InvalidArgument`
-/// if an answer is not a valid confirmation.
+/// `FailedPrecondition` if the confirmed call differs from the call that was made, or needs no confirmation;
+/// `InvalidArgument` if an answer is not a valid confirmation.
 pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContext) -> Result<ToolCalls> {
     let session = context.session();
     let answers = latest_answers(session.events().iter().rev().map(Arc::as_ref));
@@ -170,7 +170,7 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
     Ok(found)
 }
 
-/// The user's last answer to each call, by call id. The events come latest first.
+/// Returns the user's last answer to each call, by call id. The events come latest first.
 fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap<String, Map<String, Value>> {
     let mut answers = BTreeMap::new();
     for event in latest_first.filter(|event| event.author == "user" && event.content.is_some()) {
@@ -186,7 +186,8 @@ fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap
     answers
 }
 
-/// The call that a request names, from the agent's own events. It has to match the request and to need a confirmation.
+/// Returns the call that a request names, from the agent's own events. It has to match the request and to need a
+/// confirmation.
 async fn confirmed_call(
     request: &FunctionCall,
     original: FunctionCall,

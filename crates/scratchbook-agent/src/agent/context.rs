@@ -51,12 +51,12 @@ pub struct InvocationContext {
     /// This agent's turn, linked to the turn of the agent above it. `None` if the root agent is not an
     /// [`LlmAgent`](super::LlmAgent).
     node: Option<Arc<Node>>,
-    /// For an agent that runs in parallel with others: the group of agents whose end discards this agent's pending
-    /// changes.
+    /// The group of an agent that runs in parallel with others. When the group ends, this agent's pending changes are
+    /// discarded.
     layer_group: Option<Arc<LayerGroup>>,
-    /// In a resumed run, the events from which this agent continues.
+    /// The events from which this agent continues in a resumed run.
     pub(super) past: Option<Arc<PastEvents>>,
-    /// The span of the agent above; once this agent's turn has begun, its own span.
+    /// The span of the agent above, or this agent's own span once its turn has begun.
     span: Option<Arc<SpanParent>>,
 }
 
@@ -73,13 +73,13 @@ impl InvocationContext {
         }
     }
 
-    /// The same run for another agent.
+    /// Returns the same run for another agent.
     #[must_use]
     pub fn for_agent(&self, agent_name: &str) -> Self {
         Self { agent_name: agent_name.into(), ..self.clone() }
     }
 
-    /// The same run for another agent on a branch of its own, `[outer.]PARALLEL.CHILD`.
+    /// Returns the same run for another agent on a branch of its own, `[outer.]PARALLEL.CHILD`.
     #[must_use]
     pub fn for_branch(&self, agent_name: &str) -> Self {
         let outer = self.branch.as_ref().map(|outer| format!("{outer}.")).unwrap_or_default();
@@ -87,7 +87,7 @@ impl InvocationContext {
         Self { branch: Some(branch.into()), ..self.for_agent(agent_name) }
     }
 
-    /// The same run for an agent whose pending changes end with a group.
+    /// Returns the same run for an agent whose pending changes are discarded when a group ends.
     pub(super) fn with_layer_group(&self, group: &Arc<LayerGroup>) -> Self {
         Self { layer_group: Some(Arc::clone(group)), ..self.clone() }
     }
@@ -96,13 +96,14 @@ impl InvocationContext {
         self.layer_group.as_ref()
     }
 
-    /// The context for the agent with which the run begins.
+    /// Returns the context for the agent with which the run begins.
     pub(crate) fn for_first_agent(&self, agent_name: &str) -> Self {
         let node = self.invocation.turn_counts.begin(self.tree(), agent_name);
         Self { node, ..self.for_agent(agent_name) }
     }
 
-    /// The context for an agent that receives the conversation. Within a workflow agent the node stays the same.
+    /// Returns the context for an agent that receives the conversation. Within a workflow agent the node stays the
+    /// same.
     pub(super) fn for_next_agent(&self, agent_name: &str) -> Self {
         let node = self.node.as_ref().map(|node| match node.name() == &*self.agent_name {
             true => self.invocation.turn_counts.next(self.tree(), node, agent_name),
@@ -111,60 +112,60 @@ impl InvocationContext {
         Self { node, past: None, ..self.for_agent(agent_name) }
     }
 
-    /// The same run on a branch.
+    /// Returns the same run on a branch.
     pub(crate) fn on_branch(&self, branch: Option<&str>) -> Self {
         Self { branch: branch.map(Into::into), ..self.clone() }
     }
 
-    /// The run's id, which all its agents and events share.
+    /// Returns the run's id, which all its agents and events share.
     #[must_use]
     pub fn invocation_id(&self) -> &str {
         &self.invocation.id
     }
 
-    /// The name of the agent that has this context.
+    /// Returns the name of the agent that has this context.
     #[must_use]
     pub fn agent_name(&self) -> &str {
         &self.agent_name
     }
 
-    /// The branch that the agent runs on within a [`ParallelAgent`](crate::agent::ParallelAgent).
+    /// Returns the branch that the agent runs on within a [`ParallelAgent`](crate::agent::ParallelAgent).
     #[must_use]
     pub fn branch(&self) -> Option<&str> {
         self.branch.as_deref()
     }
 
-    /// The full address of the session.
+    /// Returns the full address of the session.
     #[must_use]
     pub fn session_key(&self) -> &SessionKey {
         &self.invocation.key
     }
 
-    /// The session as committed so far in this run.
+    /// Returns the session as committed so far in this run.
     #[must_use]
     pub fn session(&self) -> Session {
         self.invocation.state.session()
     }
 
-    /// The state as every part of this run sees it now, including changes that are not committed yet.
+    /// Returns the state as every part of this run sees it now, including changes that are not committed yet.
     #[must_use]
     pub fn state(&self) -> StateMap {
         self.invocation.state.snapshot()
     }
 
-    /// The message that started the run.
+    /// Returns the message that started the run.
     #[must_use]
     pub fn user_content(&self) -> Option<&Content> {
         self.invocation.user_content.as_ref()
     }
 
-    /// The configuration of the run.
+    /// Returns the configuration of the run.
     #[must_use]
     pub fn run_config(&self) -> &RunConfig {
         &self.invocation.config
     }
 
-    /// A new event of this agent in this run. Fill it and yield it.
+    /// Creates a new event of this agent in this run. Fill it and yield it.
     #[must_use]
     pub fn event(&self) -> Event {
         let mut event = Event::default();
@@ -172,13 +173,13 @@ impl InvocationContext {
         event
     }
 
-    /// The read-only form of this context, for instruction providers.
+    /// Returns the read-only form of this context, for instruction providers.
     #[must_use]
     pub fn readonly(&self) -> ReadonlyContext {
         ReadonlyContext { invocation: self.clone() }
     }
 
-    /// The node path of the agent's turn.
+    /// Returns the node path of the agent's turn.
     pub(super) fn node_path(&self) -> Option<&str> {
         self.node.as_ref().map(|node| node.path())
     }
@@ -207,7 +208,7 @@ impl InvocationContext {
         self.span.as_deref()
     }
 
-    /// The same run, with a span that contains all spans of what runs next.
+    /// Returns the same run, with a span that contains all spans of what runs next.
     pub(crate) fn within(&self, span: &OpenSpan) -> Self {
         Self { span: Some(Arc::new(span.as_parent())), ..self.clone() }
     }
@@ -265,44 +266,44 @@ impl InvocationContext {
     }
 }
 
-/// A run, as instruction providers receive it. Everything in it is read-only.
+/// The read-only form of a run that instruction providers receive.
 #[derive(Clone, Debug)]
 pub struct ReadonlyContext {
     pub(super) invocation: InvocationContext,
 }
 
 impl ReadonlyContext {
-    /// The run's id.
+    /// Returns the run's id.
     #[must_use]
     pub fn invocation_id(&self) -> &str {
         self.invocation.invocation_id()
     }
 
-    /// The agent's name.
+    /// Returns the agent's name.
     #[must_use]
     pub fn agent_name(&self) -> &str {
         self.invocation.agent_name()
     }
 
-    /// The full address of the session.
+    /// Returns the full address of the session.
     #[must_use]
     pub fn session_key(&self) -> &SessionKey {
         self.invocation.session_key()
     }
 
-    /// The message that started the run.
+    /// Returns the message that started the run.
     #[must_use]
     pub fn user_content(&self) -> Option<&Content> {
         self.invocation.user_content()
     }
 
-    /// The state as it is now.
+    /// Returns the state as it is now.
     #[must_use]
     pub fn state(&self) -> StateMap {
         self.invocation.state()
     }
 
-    /// The session as committed so far in this run.
+    /// Returns the session as committed so far in this run.
     #[must_use]
     pub fn session(&self) -> Session {
         self.invocation.session()
@@ -317,7 +318,7 @@ impl ReadonlyContext {
         template.refuse_keys(|key| session.secret_keys().contains(key))
     }
 
-    /// The texts of artifacts, by name; `None` if there is no artifact service.
+    /// Returns the texts of artifacts, by name; `None` if there is no artifact service.
     pub(crate) async fn artifact_texts(
         &self,
         names: impl Iterator<Item = &str>,

@@ -9,8 +9,8 @@ const NO_PARTS: &str = "The model returned no content (finish_reason=STOP with e
 const NO_ANSWER: &str = "The model returned no actionable content (finish_reason=STOP with thought-only or \
                          whitespace-only parts).";
 
-/// Marks a response as failed if it claims to be complete but has no usable content. The last response of a stream may
-/// have no parts.
+/// Marks a response as failed if it is complete but has no usable content. The last response of a stream may have no
+/// parts.
 pub(super) fn mark_empty(response: &mut LlmResponse, config: &RunConfig) {
     let has_parts = response.content.as_ref().is_some_and(|content| !content.parts().is_empty());
     let is_whole = response.partial != Some(true)
@@ -24,7 +24,7 @@ pub(super) fn mark_empty(response: &mut LlmResponse, config: &RunConfig) {
     response.error_message.get_or_insert_with(|| if has_parts { NO_ANSWER } else { NO_PARTS }.to_owned());
 }
 
-/// Whether a part can be acted on or shown.
+/// Returns whether a part can be acted on or shown.
 fn is_meaningful(part: &Part) -> bool {
     let is_said =
         part.thought != Some(true) && part.text.as_deref().is_some_and(|text| !text.chars().all(char::is_whitespace));

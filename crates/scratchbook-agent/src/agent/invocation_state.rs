@@ -1,12 +1,13 @@
 //! The state of one invocation: the committed state, and changes that are committed with a later event.
 //!
 //! Every callback and every tool call writes to a layer of its own. A callback's layer is visible to all readers at
-//! once, a tool call's layer once the call has succeeded. When the event that carries a layer is committed, the layer
-//! is removed and its changes are part of the committed state. If the event is never committed, the changes are lost.
+//! once. A tool call's layer becomes visible when the call has succeeded. When the event that carries a layer is
+//! committed, the layer is removed and its changes are part of the committed state. If the event is never committed,
+//! the changes are lost.
 //!
-//! A read through a layer returns the layer's own change to the key. Without one it returns a change by another layer
-//! of the same event, such as an earlier callback's. Without that, it returns the newest of the committed value and the
-//! changes pending for other events.
+//! A read through a layer returns the layer's own change to the key, if there is one. Otherwise it returns a change by
+//! another layer of the same event, such as an earlier callback's. If there is no such change either, it returns the
+//! newest of the committed value and the changes pending for other events.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -49,14 +50,15 @@ struct Layer {
 #[derive(Debug)]
 struct PendingChange {
     change: Change,
-    /// The number of the write that made it.
+    /// The number of the write that made the change.
     stamp: u64,
     /// Whether a newer value has been committed since. If so, other events see the committed value.
     is_outdated: bool,
 }
 
 impl PendingChange {
-    /// Whether other events see the change. They always see an operation, since it applies to any committed value.
+    /// Returns whether other events see the change. They always see an operation, since it applies to any committed
+    /// value.
     fn is_news(&self) -> bool {
         !self.is_outdated || self.change.operations().is_some()
     }
@@ -77,17 +79,17 @@ impl InvocationState {
         Self { inner: Mutex::new(Inner { session, layers: Vec::new(), writes: 0, opened: 0 }) }
     }
 
-    /// The session as committed so far.
+    /// Returns the session as committed so far.
     pub(crate) fn session(&self) -> Session {
         self.lock().session.clone()
     }
 
-    /// The state as it is now for every reader.
+    /// Returns the state as it is now for every reader.
     pub(crate) fn snapshot(&self) -> StateMap {
         self.lock().snapshot(None)
     }
 
-    /// The state as it is now for one layer.
+    /// Returns the state as it is now for one layer.
     pub(crate) fn snapshot_of(&self, layer: LayerId) -> StateMap {
         self.lock().snapshot(Some(layer))
     }
@@ -137,7 +139,7 @@ impl InvocationState {
         }
     }
 
-    /// The changes of a layer.
+    /// Returns the changes of a layer.
     pub(crate) fn delta(&self, layer: LayerId) -> Result<StateDelta> {
         let mut inner = self.lock();
         let mut delta = StateDelta::new();
@@ -149,8 +151,7 @@ impl InvocationState {
         Ok(delta)
     }
 
-    /// Reads a key: the layer's own change, else the change of another layer of its event, else the newest of the
-    /// committed value and other events' pending changes. For an operation, the result of applying it is returned.
+    /// Reads a key by the rule in this module's documentation. For an operation, the result of applying it is returned.
     pub(crate) fn get(&self, layer: LayerId, key: &str) -> Option<Value> {
         self.lock().value(Some(layer), key).map(Cow::into_owned)
     }
@@ -180,8 +181,8 @@ impl InvocationState {
         Ok(())
     }
 
-    /// The delta as it is shown in a piece of a streamed answer: operations are replaced by their results on the
-    /// committed state. The final results are known when the whole answer is committed.
+    /// Returns the delta as a piece of a streamed answer shows it: operations are replaced by their results on the
+    /// committed state. Their final results are known only when the whole answer is committed.
     pub(crate) fn shown(&self, delta: &StateDelta) -> Result<StateDelta> {
         let inner = self.lock();
         let mut shown = StateDelta::new();
@@ -203,7 +204,7 @@ impl InvocationState {
         inner.outdate(committed.event.actions.state_delta.iter().chain(temp.iter()).map(|(key, _)| key));
     }
 
-    /// Whether a layer has changes to `temp:` keys only.
+    /// Returns whether a layer has changes to `temp:` keys only.
     pub(crate) fn is_temp_alone(&self, layer: LayerId) -> bool {
         let mut inner = self.lock();
         inner.layer(layer).is_none_or(|layer| layer.changes.keys().all(|key| Scope::split(key).0 == Scope::Temp))
@@ -213,7 +214,7 @@ impl InvocationState {
     ///
     /// # Errors
     ///
-    /// If an operation among the changes does not apply, its error.
+    /// If an operation among the changes does not apply, that operation's error.
     pub(crate) fn keep_temp(&self, layer: LayerId) -> Result<()> {
         let delta = self.delta(layer)?;
         let mut inner = self.lock();
@@ -224,7 +225,7 @@ impl InvocationState {
         Ok(())
     }
 
-    /// A poisoned lock can be used: no code panics halfway while it holds the lock.
+    /// Locks the state. A poisoned lock can be used, because no code panics halfway while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +236,7 @@ impl Inner {
         self.layers.iter_mut().find(|layer| layer.id == id)
     }
 
-    /// Marks pending changes of keys for which a newer value has been committed.
+    /// Marks the pending changes to these keys as outdated, because a newer value has been committed.
     fn outdate<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
         for key in keys {
             for layer in &mut self.layers {
@@ -246,15 +247,15 @@ impl Inner {
         }
     }
 
-    /// A layer's own change to a key.
+    /// Returns a layer's own change to a key.
     fn own(&self, layer: LayerId, key: &str) -> Option<&Change> {
         let layer = self.layers.iter().find(|other| other.id == layer)?;
         layer.changes.get(key).map(|pending| &pending.change)
     }
 
-    /// The pending changes to a key that a layer sees. Changes of other events come first, from the oldest to the
-    /// newest; then those of the layer's own event, in the order in which the event will have them. This order stays
-    /// the same whatever is committed in the meantime.
+    /// Returns the pending changes to a key that a layer sees. Changes of other events come first, from the oldest to
+    /// the newest. The changes of the layer's own event follow, in the order in which the event will have them. Commits
+    /// do not change this order.
     fn pending(&self, own: Option<LayerId>, key: &str) -> Vec<&Change> {
         let own = own.and_then(|own| self.layers.iter().find(|layer| layer.id == own));
         let mut others = Vec::new();
@@ -284,13 +285,12 @@ impl Inner {
         others.chain(own.and_then(|own| own.changes.get(key))).map(|pending| &pending.change).collect()
     }
 
-    /// The value of a key for one layer; without a layer, for every reader.
+    /// Returns the value of a key for one layer, or for every reader if no layer is given.
     fn value(&self, own: Option<LayerId>, key: &str) -> Option<Cow<'_, Value>> {
         let mut value = self.session.state().get(key).map(Cow::Borrowed);
         for change in self.pending(own, key) {
             value = match change {
-                // An operation that no longer applies because another writer changed the value is refused at the
-                // commit.
+                // If an operation no longer applies because another writer changed the value, the commit refuses it.
                 Change::Apply(operations) => match resolve(key, operations, value.as_deref()) {
                     Ok(Some(known)) => known.value().cloned().map(Cow::Owned),
                     Ok(None) | Err(_) => value,
@@ -301,8 +301,8 @@ impl Inner {
         value
     }
 
-    /// The layer's change to a key, combined with one more change. Operations must apply to the value that the layer
-    /// sees.
+    /// Returns the layer's change to a key, combined with one more change. Operations must apply to the value that the
+    /// layer sees.
     fn after(&self, layer: LayerId, key: &str, change: &Change) -> Result<Change> {
         if let Some(operations) = change.operations() {
             resolve(key, operations, self.value(Some(layer), key).as_deref())?;

@@ -1,4 +1,4 @@
-//! Groups of agents that run in parallel: the layers of their pending changes, and their tasks, end together.
+//! Groups of agents that run in parallel. The tasks of a group and the layers of its pending changes end together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,19 +16,19 @@ pub(crate) struct LayerGroup {
     tasks: watch::Sender<()>,
 }
 
-/// Held by a task while it runs. The task's group and the groups around it wait until it is dropped.
+/// A guard that a task holds while it runs. The task's group and the groups around it wait until the guard is dropped.
 #[derive(Debug)]
 pub(super) struct RunningTask {
     _groups: Vec<watch::Receiver<()>>,
 }
 
 impl LayerGroup {
-    /// A group of layers inside another.
+    /// Creates a group inside another group.
     pub(super) fn within(outer: Option<&Arc<Self>>) -> Arc<Self> {
         Arc::new(Self { within: outer.cloned(), is_closed: AtomicBool::default(), tasks: watch::Sender::default() })
     }
 
-    /// Whether this group or a group around it is closed.
+    /// Returns whether this group or a group around it is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.and_outer().any(|group| group.is_closed.load(Ordering::Relaxed))
     }
@@ -47,13 +47,13 @@ impl LayerGroup {
         std::iter::successors(Some(self), |group| group.within.as_deref())
     }
 
-    /// Only [`InvocationState`](super::InvocationState) calls this, under its lock.
+    /// Marks the group as closed. Only [`InvocationState`](super::InvocationState) calls this, under its lock.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 }
 
-/// Closes a group when it is dropped, so that the group's changes are gone even while its agents are still stopping.
+/// Closes a group on drop, so that the group's changes are gone even while its agents are still stopping.
 #[derive(Debug)]
 pub(super) struct GroupGuard {
     context: InvocationContext,
@@ -61,7 +61,7 @@ pub(super) struct GroupGuard {
 }
 
 impl GroupGuard {
-    /// A group for the agents that an agent runs in parallel.
+    /// Creates a group for the agents that an agent runs in parallel.
     pub(super) fn new(context: &InvocationContext) -> Self {
         Self { context: context.clone(), group: LayerGroup::within(context.layer_group()) }
     }

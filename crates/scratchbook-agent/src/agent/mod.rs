@@ -64,7 +64,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
 ///
 /// Your own agent is usually a [`FunctionAgent`]. Implement this trait for an agent with sub-agents.
 pub trait Agent: fmt::Debug + Send + Sync + 'static {
-    /// The agent's name: unique within the tree of agents, and the author of the agent's events.
+    /// Returns the agent's name: unique within the tree of agents, and the author of the agent's events.
     fn name(&self) -> &str;
 
     /// Describes what the agent is good at, for agents that may hand over to it.
@@ -72,19 +72,19 @@ pub trait Agent: fmt::Debug + Send + Sync + 'static {
         ""
     }
 
-    /// The agents directly below this one.
+    /// Returns the agents directly below this one.
     fn sub_agents(&self) -> &[Arc<dyn Agent>] {
         &[]
     }
 
-    /// This agent as an [`LlmAgent`], if it is one. Only such agents hand over the conversation with
+    /// Returns this agent as an [`LlmAgent`], if it is one. Only such agents hand over the conversation with
     /// `transfer_to_agent`.
     fn as_llm_agent(&self) -> Option<&LlmAgent> {
         None
     }
 
-    /// Runs the agent's turn. Code after a yield sees the state with the event committed. If the stream yields an
-    /// error, the run ends.
+    /// Runs the agent's turn. Code after a yield sees the state in which the yielded event is committed. If the stream
+    /// yields an error, the run ends.
     fn run(&self, context: InvocationContext) -> EventStream;
 }
 
@@ -111,7 +111,7 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
     }
 }
 
-/// The event that reports a failure. Every reader of the session may see its text.
+/// Returns the event that reports a failure. Every reader of the session may see its text.
 pub(crate) fn failure_event(context: &InvocationContext, error: &Error) -> Event {
     let mut event = context.event();
     if error.is_for_operator() {

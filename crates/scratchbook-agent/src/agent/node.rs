@@ -32,14 +32,14 @@ impl Node {
         Arc::new(Self { name: name.to_owned(), path, above })
     }
 
-    /// The first turn of an agent. All agents above it are in their first turns, too.
+    /// Returns the first turn of an agent, below the first turns of all agents above it.
     fn first(tree: &AgentTree, name: &str) -> Arc<Self> {
         let names: Vec<_> = std::iter::successors(Some(name), |name| tree.parent(name)).collect();
         let above = names[1..].iter().rev().fold(None, |above, name| Some(Self::new(name, 1, above)));
         Self::new(name, 1, above)
     }
 
-    /// This turn, or the nearest turn above it, that belongs to an agent.
+    /// Returns the nearest turn that belongs to an agent: this turn or one above it.
     fn nearest(self: &Arc<Self>, name: &str) -> Option<&Arc<Self>> {
         std::iter::successors(Some(self), |node| node.above.as_ref()).find(|node| node.name == name)
     }
@@ -50,7 +50,7 @@ impl Node {
 pub(crate) struct TurnCounts(Mutex<HashMap<(Option<String>, String), u64>>);
 
 impl TurnCounts {
-    /// The turn with which a run begins. It is counted. If it is another agent's, a turn of the root is counted as
+    /// Counts and returns the turn with which a run begins. If it is not the root's, a turn of the root is counted as
     /// well.
     pub(crate) fn begin(&self, tree: &AgentTree, name: &str) -> Option<Arc<Node>> {
         let root = tree.root();
@@ -63,10 +63,10 @@ impl TurnCounts {
         Some(node)
     }
 
-    /// The turn of the agent that receives the conversation in a turn.
+    /// Counts and returns the turn of the agent that receives the conversation in the turn `from`.
     pub(crate) fn next(&self, tree: &AgentTree, from: &Arc<Node>, name: &str) -> Arc<Node> {
-        // The turn above the new one is in this turn's path: the agent above is this agent, has handed over to this
-        // agent, or is above both. Any other handover comes from a tool of the application.
+        // The turn above the new one is usually in the path of `from`: the parent is the agent of `from`, has handed
+        // over to it, or is above both. Only a tool of the application can hand over otherwise.
         let above =
             tree.parent(name).map(|parent| from.nearest(parent).map_or_else(|| Node::first(tree, parent), Arc::clone));
         let turn = self.count(above.as_deref(), name);

@@ -11,8 +11,8 @@ use scratchbook_core::event::{Event, EventActions};
 /// An event that is not committed yet. Callbacks and tool calls receive contexts that write to it. The event contains
 /// their changes and actions in the order in which the contexts were created.
 ///
-/// A pending event has to be kept until its event has been yielded and taken. Dropping it also drops its changes that
-/// are not committed.
+/// A pending event has to be kept until its event has been yielded and taken: dropping it drops the changes that are
+/// not committed.
 #[derive(Debug)]
 pub(crate) struct PendingEvent {
     context: InvocationContext,
@@ -49,7 +49,7 @@ impl PendingEvent {
         layer
     }
 
-    /// The layer of the callback with this index. The same layer is used for each piece of a streamed answer.
+    /// Returns the layer of the callback with this index. The same layer is used for each piece of a streamed answer.
     pub(crate) fn piece_layer(&self, place: usize) -> Arc<EventLayer> {
         let mut piece_layers = self.piece_layers.lock().unwrap_or_else(PoisonError::into_inner);
         while piece_layers.len() <= place {
@@ -64,7 +64,7 @@ impl PendingEvent {
         self.layers().retain(|other| !Arc::ptr_eq(other, layer));
     }
 
-    /// Takes a layer from another pending event, so that this one carries it.
+    /// Moves a layer from another pending event to this one.
     pub(crate) fn move_layer_from(&self, other: &Self, layer: &Arc<EventLayer>) {
         self.context.invocation_state().carry(layer.id, &self.id);
         other.layers().retain(|kept| !Arc::ptr_eq(kept, layer));
@@ -87,7 +87,7 @@ impl PendingEvent {
         Ok(event)
     }
 
-    /// An event with changes and actions but no content; `None` if there are none.
+    /// Returns an event with changes and actions but no content; `None` if there are none.
     pub(crate) fn finish_changes(&self) -> Result<Option<Event>> {
         let event = self.finish(Event::default())?;
         Ok((event.actions != EventActions::default()).then_some(event))
@@ -106,7 +106,7 @@ impl Drop for PendingEvent {
     }
 }
 
-/// Records that an artifact was saved. Saves may return in any order; the larger version is the newer one.
+/// Records that an artifact was saved. Saves may return in any order, so the largest version is kept.
 pub(super) fn note_version(versions: &mut BTreeMap<String, u64>, name: String, version: u64) {
     let newest = versions.entry(name).or_insert(version);
     *newest = version.max(*newest);

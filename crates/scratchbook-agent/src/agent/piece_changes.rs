@@ -1,8 +1,8 @@
-//! Adds the changes of a whole streamed answer to its pieces, if the whole is already there.
+//! Adds the changes of a whole streamed answer to its pieces if the whole answer is available together with them.
 //!
-//! In ADK the pieces and the whole of an answer share one set of actions, so a client that reads a piece late finds the
-//! changes of the whole in it. Here a piece shows these changes only if the whole is ready at the same time; the piece
-//! does not wait for it.
+//! In ADK, the pieces and the whole answer share one set of actions. A client that reads a piece late therefore finds
+//! the changes of the whole answer in the piece. Here a piece shows these changes only if the whole answer is ready at
+//! the same time. No piece waits for the whole answer.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -40,7 +40,7 @@ fn is_piece(event: &Result<Event>) -> bool {
     event.as_ref().is_ok_and(Event::is_partial)
 }
 
-/// Copies the changes of a whole answer to the pieces before it. Its other actions stay with the whole.
+/// Copies the changes of a whole answer to the pieces before it, but not the answer's other actions.
 fn share_changes(events: &mut [Result<Event>]) {
     let Some((Ok(whole), pieces)) = events.split_last_mut() else {
         return;

@@ -1,8 +1,8 @@
 //! Finds, from the events of a run, where each agent continues when the run is resumed.
 //!
 //! Only events are used; nothing else is stored about a run. The agent that received the conversation last continues.
-//! Calls that it made itself and that have no response are run. A workflow agent has recorded its position in
-//! `agent_state`. An agent that recorded `end_of_agent` is not run again. Calls in other authors' events are never run.
+//! It first runs its own calls that have no response. A workflow agent has recorded its position in `agent_state`. An
+//! agent that recorded `end_of_agent` is not run again. Calls in other authors' events are never run.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) struct PastEvents {
 struct Handover<'a> {
     agent: &'a str,
     past: Arc<PastEvents>,
-    /// Whether the agent has ended or handed over, without receiving an answer since.
+    /// Whether the agent has ended or handed over and has received no answer since then.
     is_over: bool,
 }
 
@@ -50,17 +50,17 @@ impl PastEvents {
         Self { events, resumed: Mutex::default() }
     }
 
-    /// Whether an agent may continue from these events. Returns `true` only once for each agent.
+    /// Returns whether an agent may continue from these events. Returns `true` only once for each agent.
     pub(super) fn resume_once(&self, agent: &str) -> bool {
         self.resumed.lock().unwrap_or_else(PoisonError::into_inner).insert(agent.to_owned())
     }
 
-    /// The events from this place on.
+    /// Returns the events from this place on.
     fn since(&self, place: usize) -> Arc<Self> {
         Arc::new(Self::new(self.events.get(place..).unwrap_or_default().to_vec()))
     }
 
-    /// The events of one branch and of the branches below it.
+    /// Returns the events of one branch and of the branches below it.
     pub(super) fn on_branch(&self, branch: &str) -> Arc<Self> {
         let below = |event: &&Arc<Event>| {
             event
@@ -72,7 +72,7 @@ impl PastEvents {
         Arc::new(Self::new(self.events.iter().filter(below).cloned().collect()))
     }
 
-    /// The state that an agent recorded last, and the events after it.
+    /// Returns the state that an agent recorded last, and the events after it.
     pub(super) fn state(&self, agent: &str, branch: Option<&str>) -> Option<(&Map<String, Value>, Arc<Self>)> {
         let place = self
             .events
@@ -81,8 +81,8 @@ impl PastEvents {
         Some((self.events[place].actions.agent_state.as_deref()?, self.since(place + 1)))
     }
 
-    /// The agents from this one to the one that continues, each with its part of the events. The last one is the agent
-    /// that received the conversation or an answer last. If that agent is done, it is the last one that is not done.
+    /// Returns the agents from this one to the one that continues, each with its part of the events. The agent that
+    /// received the conversation or an answer last continues, or the last agent that is not done if that one is done.
     pub(super) fn handovers(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> Vec<(String, Arc<Self>)> {
         let mut turns = vec![Handover { agent, past: Arc::clone(self), is_over: false }];
         let mut current = 0;
@@ -111,7 +111,7 @@ impl PastEvents {
         turns.into_iter().map(|turn| (turn.agent.to_owned(), turn.past)).collect()
     }
 
-    /// The author of the first call that the event answers.
+    /// Returns the author of the first call that the event answers.
     fn caller(&self, answer: &Event, branch: Option<&str>) -> Option<&str> {
         let id = answer.function_responses().next()?.id.as_deref()?;
         let makes_it = |event: &&Arc<Event>| {
@@ -120,13 +120,13 @@ impl PastEvents {
         self.events.iter().find(makes_it).map(|event| event.author.as_str())
     }
 
-    /// Whether an agent and the agents it handed over to have nothing left to do.
+    /// Returns whether an agent and the agents it handed over to have nothing left to do.
     pub(crate) fn has_ended(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> bool {
         let last = self.handovers(agent, branch).pop();
         last.is_some_and(|(name, past)| past.has_recorded_end(&name, branch)) && AwaitedCalls::of(Some(self)).is_empty()
     }
 
-    /// Whether an agent has recorded its end and none of its calls has been answered since.
+    /// Returns whether an agent has recorded its end and has received no answer to a call since then.
     fn has_recorded_end(&self, agent: &str, branch: Option<&str>) -> bool {
         let end = self
             .events
@@ -138,8 +138,8 @@ impl PastEvents {
         })
     }
 
-    /// The state of the turn of the agent that had the conversation last. Only agents with a model have to respond to
-    /// calls.
+    /// Returns the state of an agent's turn. Without a model (`asks_model` is false), an agent that has not ended
+    /// always continues.
     pub(super) fn status(&self, agent: &str, branch: Option<&str>, asks_model: bool) -> TurnStatus {
         if self.has_recorded_end(agent, branch) {
             return TurnStatus::Ended;
@@ -163,7 +163,8 @@ impl PastEvents {
         }
     }
 
-    /// An agent's calls that should have run but have no response. Calls that a client imported are not included.
+    /// Returns an agent's calls that should have run but have no response. Calls that a client imported are not
+    /// included.
     pub(super) fn unanswered_calls(&self, agent: &str, branch: Option<&str>) -> Vec<ToolCalls> {
         let asked_about: BTreeSet<_> =
             self.requests(agent, branch).filter_map(|(_, request)| confirmation::original_call(request)?.id).collect();
@@ -182,7 +183,7 @@ impl PastEvents {
         unanswered_calls
     }
 
-    /// Whether an agent made calls that have started but have no first response yet.
+    /// Returns whether an agent made calls that have started but have no first response yet.
     pub(super) fn awaits(&self, agent: &str, branch: Option<&str>) -> bool {
         self.own(agent, branch).any(|(place, event)| {
             event.function_calls().any(|call| {
@@ -192,21 +193,22 @@ impl PastEvents {
         })
     }
 
-    /// Whether the user has answered an agent's request for a confirmation and the confirmed call has not run yet.
+    /// Returns whether the user has answered an agent's request for a confirmation and the confirmed call has not run
+    /// yet.
     fn has_consent(&self, agent: &str, branch: Option<&str>) -> bool {
         self.requests(agent, branch).any(|(place, request)| {
             confirmation::progress(request, self.after(place).iter().map(Arc::as_ref)) == ConfirmationProgress::Answered
         })
     }
 
-    /// Whether the tools that the event at this place calls were started. If a long-running tool has not responded yet,
-    /// the agent's checkpoint shows it.
+    /// Returns whether the tools that the event at this place calls were started. For a long-running tool without a
+    /// response, the agent's checkpoint shows this.
     fn is_begun(&self, place: usize, agent: &str, branch: Option<&str>) -> bool {
         let tells = |event: &Arc<Event>| event.content.is_some() || event.actions.agent_state.is_some();
         self.after(place).iter().any(|event| is_own(event, agent, branch) && tells(event))
     }
 
-    /// An agent's requests for confirmations, with their places.
+    /// Returns an agent's requests for confirmations, with their places.
     fn requests<'a>(
         &'a self,
         agent: &'a str,
@@ -225,19 +227,19 @@ impl PastEvents {
         self.events.get(place + 1..).unwrap_or_default()
     }
 
-    /// Whether one of these agents has ended the loop that runs it.
+    /// Returns whether one of these agents has ended the loop that runs it.
     pub(super) fn escalated(&self, by: impl Fn(&str) -> bool) -> bool {
         self.events.iter().any(|event| event.actions.escalate == Some(true) && by(&event.author))
     }
 }
 
-/// Calls whose final response comes from outside. While there are any, the agent that runs the caller does not
+/// Calls whose final response comes from outside. While there are such calls, the agent that runs the caller does not
 /// continue.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedCalls(BTreeSet<String>);
 
 impl AwaitedCalls {
-    /// The calls that were still unanswered when a run stopped.
+    /// Returns the calls that were still unanswered when a run stopped.
     pub(super) fn of(past: Option<&PastEvents>) -> Self {
         let mut awaited = Self::default();
         for event in past.into_iter().flat_map(|past| &past.events) {
@@ -246,8 +248,8 @@ impl AwaitedCalls {
         awaited
     }
 
-    /// Adds the calls of an event and removes the calls that it answers. A tool's immediate response is its first one,
-    /// not its final one.
+    /// Adds the long-running calls of an event and removes the calls that the user answers in it. A tool's immediate
+    /// response does not count, since it is not the final one.
     pub(super) fn update(&mut self, event: &Event) {
         if event.author == "user" {
             for id in event.function_responses().filter_map(|response| response.id.as_deref()) {
@@ -264,7 +266,8 @@ impl AwaitedCalls {
     }
 }
 
-/// Whether an event is an agent's own. A report of a failure is not: the failed step is tried again.
+/// Returns whether an event is an agent's own. A report of a failure does not count, because the failed step is
+/// retried.
 fn is_own(event: &Event, agent: &str, branch: Option<&str>) -> bool {
     let failed = event.error_code.is_some() && event.content.is_none();
     event.author == agent && event.branch.as_deref() == branch && !failed

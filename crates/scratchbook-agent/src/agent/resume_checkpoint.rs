@@ -1,4 +1,4 @@
-//! Resume checkpoints: what an agent records of its progress and reads back when a run resumes.
+//! Resume checkpoints: an agent records its progress in events and reads it back when a run is resumed.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use super::resume::PastEvents;
 use scratchbook_core::event::Event;
 
 impl InvocationContext {
-    /// The context for an agent whose turn begins. Each agent continues an earlier turn only once.
+    /// Returns the context for an agent whose turn begins. Each agent continues an earlier turn only once.
     pub(super) fn for_turn(&self, agent_name: &str) -> Self {
         let past = self.past.clone().filter(|past| past.resume_once(agent_name));
         self.for_agent(agent_name).with_past(past)
     }
 
-    /// The same run, continuing from earlier events; without any, from the beginning.
+    /// Returns the same run, which continues from earlier events if there are any, and else starts from the beginning.
     pub(crate) fn with_past(&self, past: Option<Arc<PastEvents>>) -> Self {
         let mut context = self.clone();
         context.past = past;
@@ -26,13 +26,14 @@ impl InvocationContext {
         self.past.as_ref()
     }
 
-    /// Whether the run can be resumed, see [`RunnerBuilder::resumable`](crate::runner::RunnerBuilder::resumable).
+    /// Returns whether the run can be resumed, see
+    /// [`RunnerBuilder::resumable`](crate::runner::RunnerBuilder::resumable).
     #[must_use]
     pub fn is_resumable(&self) -> bool {
         self.shared().resumable
     }
 
-    /// In a resumed run, the progress that this agent recorded last, in an event's
+    /// In a resumed run, returns the progress that this agent recorded last, from an event's
     /// [`agent_state`](scratchbook_core::event::EventActions::agent_state).
     #[must_use]
     pub fn agent_state(&self) -> Option<Map<String, Value>> {
@@ -40,14 +41,14 @@ impl InvocationContext {
         Some(state.clone())
     }
 
-    /// An event that records this agent's progress, if the run is resumable.
+    /// Returns an event that records this agent's progress, if the run is resumable.
     pub(super) fn checkpoint_event(&self, state: Map<String, Value>) -> Option<Event> {
         let mut event = self.is_resumable().then(|| self.event())?;
         event.actions.agent_state = Some(state.into());
         Some(event)
     }
 
-    /// An event that records this agent's end, if the run is resumable.
+    /// Returns an event that records this agent's end, if the run is resumable.
     pub(super) fn end_event(&self) -> Option<Event> {
         let mut event = self.is_resumable().then(|| self.event())?;
         event.actions.end_of_agent = Some(true);

@@ -14,9 +14,9 @@ use scratchbook_core::state::{State, StateDelta, StateMap};
 /// The state of a running invocation, for one callback or tool call. It is a handle that can be cloned and sent, and
 /// its getters return owned values.
 ///
-/// A read returns the handle's own change. Without one, it returns the newest of the committed values and the changes
-/// of other callbacks and of finished tools in this run. Changes go into the event to which this callback or tool
-/// contributes, and become durable with that event.
+/// A read returns the handle's own change, if there is one. Otherwise it returns the newest of the committed value and
+/// the changes of other callbacks and of finished tools in this run. Changes go into the event to which this callback
+/// or tool contributes, and become durable with that event.
 #[derive(Clone, Debug)]
 pub struct ContextState {
     invocation: Arc<Invocation>,
@@ -28,19 +28,19 @@ impl ContextState {
         Self { invocation, layer }
     }
 
-    /// The value of a key, or `None` if it is absent.
+    /// Returns the value of a key, or `None` if it is absent.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Value> {
         self.invocation.state.get(self.layer, key)
     }
 
-    /// The value of a key, or a default if it is absent. A stored `null` is not absent.
+    /// Returns the value of a key, or a default if it is absent. A stored `null` is not absent.
     #[must_use]
     pub fn get_or(&self, key: &str, default: impl Into<Value>) -> Value {
         self.get(key).unwrap_or_else(|| default.into())
     }
 
-    /// The value of a key that must exist.
+    /// Returns the value of a key that must exist.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl ContextState {
         self.one(key).require(key).cloned()
     }
 
-    /// The value of a key as this type, or `None` if the key is absent.
+    /// Returns the value of a key as this type, or `None` if the key is absent.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl ContextState {
         self.one(key).get_as(key)
     }
 
-    /// Whether a key exists, even with the value `null`.
+    /// Returns whether a key exists, even with the value `null`.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
@@ -73,7 +73,7 @@ impl ContextState {
         self.update(&StateDelta::new().with(key, value)?)
     }
 
-    /// The value of a key. If it is absent, the default is set first.
+    /// Returns the value of a key. If it is absent, the default is set first.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl ContextState {
         self.update(&delta)
     }
 
-    /// Increases the number under a key when the event is committed, whatever its value is at that time. Until then,
+    /// Increases the number under a key when the event is committed, whatever the number is at that time. Until then,
     /// reads return the current value increased by the same number.
     ///
     /// ```
@@ -133,7 +133,7 @@ impl ContextState {
         self.update(&StateDelta::new().with_append(key, item)?)
     }
 
-    /// Changes members of the map under a key when the event is committed, as RFC 7386 defines it.
+    /// Changes members of the map under a key when the event is committed, as RFC 7386 defines.
     ///
     /// # Errors
     ///
@@ -169,13 +169,13 @@ impl ContextState {
         self.update(&StateDelta::new().with_expect_absent(key)?)
     }
 
-    /// Whether this callback or tool call has written anything.
+    /// Returns whether this callback or tool call has written anything.
     #[must_use]
     pub fn has_delta(&self) -> bool {
         self.delta().is_ok_and(|delta| !delta.is_empty())
     }
 
-    /// The changes that this callback or tool call has written.
+    /// Returns the changes that this callback or tool call has written.
     ///
     /// # Errors
     ///
@@ -189,19 +189,19 @@ impl ContextState {
         self.invocation.state.clear(self.layer);
     }
 
-    /// The whole state as it is now.
+    /// Returns the whole state as it is now.
     #[must_use]
     pub fn snapshot(&self) -> StateMap {
         self.invocation.state.snapshot_of(self.layer)
     }
 
-    /// The whole state as it is now, as a plain map.
+    /// Returns the whole state as it is now, as a plain map.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         self.snapshot().to_map()
     }
 
-    /// A state with only this key, so that the checks of [`State`] can be reused.
+    /// Returns a state with only this key, so that the checks of [`State`] can be reused.
     fn one(&self, key: &str) -> State {
         let value: Map<_, _> = self.get(key).map(|value| (key.to_owned(), value)).into_iter().collect();
         State::new(value, StateDelta::new())

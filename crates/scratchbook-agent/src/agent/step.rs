@@ -1,4 +1,4 @@
-//! The steps of an [`LlmAgent`](super::LlmAgent)'s turn: each is a model call, followed by the tool calls in the
+//! The steps of an [`LlmAgent`](super::LlmAgent)'s turn. Each step is a model call, followed by the tool calls in the
 //! answer.
 
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::json;
 
-/// Runs steps until an event is the final one, or until another agent takes over. The turn begins with calls that have
-/// to run before the model is called: confirmed ones, and ones that an interrupted run has left.
+/// Runs steps until the final event, or until another agent takes over. Before the first model call, the turn runs
+/// confirmed calls and calls that an interrupted run has left.
 pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let turn = LlmTurn::new(agent, context)?;
@@ -47,7 +47,7 @@ pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -
                     drop(permit);
                 }
                 step.is_final = true;
-                // A stream may contain several whole answers; the calls of each are run.
+                // A stream may contain several whole answers. The calls of each of them are run.
                 let mut answers = with_changes_in_pieces(turn.model_step());
                 while let Some(event) = answers.next().await {
                     let event = event?;
@@ -120,7 +120,7 @@ impl LlmTurn {
         Ok(Self { agent, model, tools, context })
     }
 
-    /// The calls that have to run before the model is called, and whether earlier calls have no response yet.
+    /// Returns the calls that have to run before the model is called, and whether earlier calls have no response yet.
     async fn calls_before_model(&self) -> Result<(Vec<ToolCalls>, bool)> {
         let mut calls = vec![confirmation::answered(&self.tools, &self.context).await?];
         let mut waits = false;
@@ -132,7 +132,7 @@ impl LlmTurn {
         Ok((calls, waits))
     }
 
-    /// The event of the summary that is due before the model is called, and the permit to make the summary.
+    /// Returns the event of the summary that is due before the model is called, and the permit to make the summary.
     async fn due_summary(&self) -> Option<(Event, SummaryPermit<'_>)> {
         let estimate = || request::estimated_tokens(&self.agent, self.model.as_ref(), &self.context);
         self.context.compacting()?.before_model(&self.context, estimate).await
@@ -144,7 +144,7 @@ impl LlmTurn {
 }
 
 impl LlmAgentDefinition {
-    /// The agent's model, or that of the nearest agent above it.
+    /// Returns the agent's model, or that of the nearest agent above it.
     fn model_in(&self, context: &InvocationContext) -> Result<Arc<dyn Llm>> {
         self.model.clone().or_else(|| context.tree().model_above(&self.name)).ok_or_else(|| {
             let message = format!("the agent '{}' has no model, nor has an agent above it; give it one", self.name);
@@ -180,7 +180,7 @@ impl LlmAgentDefinition {
         Ok(ModelOutput { responses, after_model: &self.callbacks.after_model, span })
     }
 
-    /// The event of a model's response, with the changes by callbacks and by `output_key`.
+    /// Builds the event of a model's response, with the changes by callbacks and by `output_key`.
     async fn event(
         &self,
         mut response: LlmResponse,
@@ -214,7 +214,7 @@ impl LlmAgentDefinition {
         pending.finish(event)
     }
 
-    /// The final event for an answer that was given by calling a tool. It looks like any answer of the model.
+    /// Returns the final event for an answer that was given by calling a tool. It looks like any answer of the model.
     fn structured_answer(&self, answer: &Value, pending: &PendingEvent, context: &InvocationContext) -> Result<Event> {
         let event = Event { content: Some(Content::model(answer.to_string())), ..Event::default() };
         self.save_output(&event, pending, context)?;
@@ -258,7 +258,7 @@ struct ModelOutput<'a> {
     responses: LlmStream,
     /// The callbacks after the model. They are not called for a callback's answer.
     after_model: &'a [AfterModel],
-    /// The span of the call. It is open until the event of the whole answer.
+    /// The span of the call. It stays open until the event of the whole answer exists.
     span: Option<OpenSpan>,
 }
 
@@ -268,7 +268,7 @@ impl ModelOutput<'_> {
     }
 }
 
-/// One model call: yields the pieces as they arrive, then the whole.
+/// Calls the model once: yields the pieces of the answer as they arrive, and then the whole answer.
 fn model_step(
     agent: &Arc<LlmAgentDefinition>,
     model: &Arc<dyn Llm>,
@@ -277,7 +277,7 @@ fn model_step(
 ) -> EventStream {
     let (agent, model, tools, context) = (Arc::clone(agent), Arc::clone(model), tools.to_vec(), context.clone());
     Box::pin(async_stream::try_stream! {
-        // If an instruction needs a missing key, it fails here, before the model is called.
+        // If an instruction needs a missing key, the step fails here, before the model is called.
         let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut pending = context.pending_event();
         let said = agent.ask(model.as_ref(), request, &pending, &context).await;

@@ -32,7 +32,7 @@ pub(super) struct ToolCalls {
 }
 
 impl ToolCalls {
-    /// The calls that an event makes.
+    /// Returns the calls that an event makes.
     pub(super) fn of(event: &Event) -> Self {
         Self { calls: event.function_calls().cloned().collect(), ..Self::default() }
     }
@@ -64,7 +64,8 @@ pub(super) async fn tool_step(
     let mut waits = responses.waits;
     let mut events = response_events(responses, pending, &calls.calls, context)?;
     waits |= events.len() > 1;
-    // Without any response, the agent's turn ends until one comes. A resumable turn waits for all responses.
+    // Without any response, the agent's turn ends and continues when a response comes. A resumable turn waits for all
+    // responses.
     let ends = events.last().is_none_or(|(_, event)| event.is_final_response());
     let is_final = ends || (waits && context.is_resumable());
     let has_responses = !events.is_empty();
@@ -166,7 +167,7 @@ impl Responses {
     }
 }
 
-/// The events with changes of calls that have no response yet.
+/// Returns the events with changes of calls that have no response yet.
 fn changes_without_response(
     responses: &Responses,
     pending: &PendingEvent,
@@ -174,8 +175,8 @@ fn changes_without_response(
 ) -> Result<Vec<(Option<PendingEvent>, Event)>> {
     let mut events = Vec::new();
     for layer in &responses.unanswered {
-        // Changes to `temp:` keys alone need no event. If there is an event with responses, it carries them, in the
-        // order of the calls.
+        // Changes to `temp:` keys alone need no event of their own. If there is an event with responses, it carries
+        // these changes, in the order of the calls.
         if *layer.actions() == EventActions::default() && context.invocation_state().is_temp_alone(layer.id) {
             if responses.is_empty() {
                 context.invocation_state().keep_temp(layer.id)?;
@@ -189,8 +190,8 @@ fn changes_without_response(
     Ok(events)
 }
 
-/// The event with the responses, and the event that requests the confirmations they need. Without responses, there are
-/// no events.
+/// Returns the event with the responses, and the event that requests the confirmations that the calls need. Without
+/// responses, there are no events.
 fn response_events(
     responses: Responses,
     pending: PendingEvent,
@@ -213,7 +214,7 @@ fn response_events(
     }
     let events = confirmation::requested(calls, event, context);
     let mut events: Vec<_> = events.into_iter().map(|event| (None, event)).collect();
-    // The pending event keeps the layers that the event with the responses carries.
+    // The pending event owns the layers of the event with the responses, so they are kept together.
     if let Some((kept, _)) = events.iter_mut().find(|(_, event)| event.function_responses().next().is_some()) {
         *kept = Some(pending);
     }
@@ -253,7 +254,7 @@ async fn run_call(
     Ok(answer)
 }
 
-/// The error for a call of an unknown tool, in ADK's words.
+/// Returns the error for a call of an unknown tool, in ADK's words.
 fn unknown_tool(call: &FunctionCall, tools: &[Arc<dyn Tool>]) -> Error {
     let name = call.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("<unnamed>");
     let known: Vec<_> = tools.iter().map(|tool| tool.declaration().name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The agents of a runner by name, and the choice of the agent that receives the next message.
+//! The agents of a runner by name. They determine which agent receives the next message.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl AgentTree {
         &self.root
     }
 
-    /// The name of the agent directly above an agent.
+    /// Returns the name of the agent directly above an agent.
     pub(crate) fn parent(&self, name: &str) -> Option<&str> {
         self.nodes.get(name)?.parent.as_deref()
     }
@@ -62,14 +62,15 @@ impl AgentTree {
         self.nodes.get(name).map(|node| &node.agent)
     }
 
-    /// The model of the nearest agent above that has one.
+    /// Returns the model of the nearest agent above that has one.
     pub(crate) fn model_above(&self, name: &str) -> Option<Arc<dyn Llm>> {
         let above = std::iter::successors(self.parent(name), |name| self.parent(name));
         above.filter_map(|name| self.find(name)?.as_llm_agent()?.model()).next().cloned()
     }
 
-    /// The agents that an agent may hand over to: those below it, the one above it, and its siblings. Only agents with
-    /// models hand over. An agent can hand over to its parent or siblings only if the parent has a model, too.
+    /// Returns the agents that an agent may hand over to: those below it, the one above it, and its siblings. Only
+    /// agents with models hand over. An agent can hand over to its parent or siblings only if the parent has a model,
+    /// too.
     pub(crate) fn transfer_targets(&self, name: &str) -> Vec<&Arc<dyn Agent>> {
         let Some((node, agent)) = self.nodes.get(name).and_then(|node| Some((node, node.agent.as_llm_agent()?))) else {
             return Vec::new();
@@ -84,26 +85,26 @@ impl AgentTree {
         targets
     }
 
-    /// The agent that receives the next message: the agent whose call the message answers, else the one that received
-    /// the conversation last, else the root. The rule is ADK's.
+    /// Returns the agent that receives the next message. This is the agent whose call the message answers, or else the
+    /// agent that received the conversation last, or else the root. The rule is ADK's.
     pub(crate) fn next_agent(&self, events: &Events) -> &Arc<dyn Agent> {
         let answered = answered_author(events).and_then(|author| self.find(author));
         answered.or_else(|| self.last_speaker(events)).unwrap_or(&self.root)
     }
 
-    /// Whether these events alone determine the agent for the next message, so that no earlier events are needed.
+    /// Returns whether these events determine the agent for the next message without earlier events.
     pub(crate) fn decides(&self, events: &Events) -> bool {
         self.root.as_llm_agent().is_none()
             || self.nodes.len() == 1
             || self.last_word(events).is_some_and(|(event, _)| begins_within(event, events))
     }
 
-    /// The agent that has the conversation, if the events determine it.
+    /// Returns the agent that has the conversation, if the events determine it.
     fn last_speaker(&self, events: &Events) -> Option<&Arc<dyn Agent>> {
         self.last_word(events).map(|(_, agent)| agent)
     }
 
-    /// The event that determines which agent has the conversation, and that agent.
+    /// Returns the event that determines which agent has the conversation, and that agent.
     fn last_word<'e>(&self, events: &'e Events) -> Option<(&'e Event, &Arc<dyn Agent>)> {
         let mut earlier = live_backward(events).filter(|event| is_speech(event));
         while let Some(event) = earlier.next() {
@@ -125,14 +126,15 @@ impl AgentTree {
         None
     }
 
-    /// The agent that the conversation was handed to, if the handover was allowed and the agent can keep the
-    /// conversation.
+    /// Returns the agent `name`, if `from` may hand the conversation to it and if it may also receive the user's next
+    /// message.
     fn target(&self, from: &str, name: &str) -> Option<&Arc<dyn Agent>> {
         let targets = self.transfer_targets(from);
         targets.into_iter().find(|agent| agent.name() == name).filter(|_| self.can_keep(name))
     }
 
-    /// Whether an agent and all agents above it can hand the conversation back to their parents.
+    /// Returns whether an agent can keep the conversation: it and all agents above it can hand the conversation back to
+    /// their parents.
     fn can_keep(&self, name: &str) -> bool {
         let mut at = Some(name);
         while let Some(node) = at.and_then(|name| self.nodes.get(name)) {
@@ -163,8 +165,8 @@ pub(super) fn check_agent_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether an event determines which agent has the conversation. It does not if it is the user's, a checkpoint, a
-/// failure without content, or written because a run was aborted.
+/// Returns whether an event determines which agent has the conversation. Events of the user, checkpoints, failures
+/// without content and reports of an aborted run do not.
 fn is_speech(event: &Event) -> bool {
     let note = event.actions.agent_state.is_some() || event.actions.end_of_agent == Some(true);
     let failure = match event.error_code.as_deref() {
@@ -175,8 +177,8 @@ fn is_speech(event: &Event) -> bool {
     event.author != "user" && !note && !failure
 }
 
-/// Whether callbacks added the event after the turn of an agent that had already handed over. Another agent then has
-/// the conversation.
+/// Returns whether callbacks added the event after the turn of an agent that had already handed over. In that case,
+/// another agent has the conversation.
 fn follows_own_handover<'e>(event: &Event, earlier: impl Iterator<Item = &'e Arc<Event>>) -> bool {
     let mut of_run = earlier.take_while(|earlier| earlier.invocation_id == event.invocation_id);
     let own = of_run.find_map(|earlier| {
@@ -186,13 +188,13 @@ fn follows_own_handover<'e>(event: &Event, earlier: impl Iterator<Item = &'e Arc
     event.actions.transfer_to_agent.is_none() && own == Some(true)
 }
 
-/// Whether the beginning of an event's run is among these events.
+/// Returns whether the beginning of an event's run is among these events.
 fn begins_within(event: &Event, events: &Events) -> bool {
     let first = events.iter().enumerate().find(|(_, first)| first.invocation_id == event.invocation_id);
     first.is_some_and(|(place, first)| place > 0 || first.author == "user")
 }
 
-/// The author of the call that the last event answers.
+/// Returns the author of the call that the last event answers.
 fn answered_author(events: &Events) -> Option<&str> {
     // A summary that was made during a run does not count.
     let mut live = live_backward(events).filter(|event| event.actions.compaction.is_none());

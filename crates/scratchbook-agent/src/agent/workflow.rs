@@ -190,7 +190,8 @@ impl LoopAgent {
         Box::pin(async_stream::try_stream! {
             let mut checkpoint = WorkflowCheckpoint::of(&context, &agents);
             for round in checkpoint.round..rounds {
-                // If no agent ever waits, other tasks would not get to run, and this loop could not be dropped.
+                // If no agent ever waited, this loop would block other tasks and could not be dropped. So it yields
+                // once in each round.
                 tokio::task::yield_now().await;
                 for agent in agents.iter().skip(std::mem::take(&mut checkpoint.place)) {
                     let state = agent_state([(CURRENT, json!(agent.name())), (ROUND, json!(round))]);
@@ -261,7 +262,7 @@ impl WorkflowCheckpoint {
         }
     }
 
-    /// The events from which the next agent continues. The agents after it start from their beginning.
+    /// Returns the events from which the next agent continues. The agents after it start from their beginning.
     fn take_past(&mut self) -> Option<Arc<PastEvents>> {
         self.recorded = false;
         self.past.take()
@@ -284,7 +285,7 @@ impl ParallelAgent {
             if past.is_none() && let Some(event) = context.checkpoint_event(Map::new()) {
                 yield event;
             }
-            // The channel has one slot, so that a child that is ahead has to wait.
+            // The channel has only one slot, so that children that are ahead of the reader wait.
             let (sender, mut receiver) = mpsc::channel::<ChildEvent>(1);
             let mut children = Children::of(&context);
             for agent in agents {
@@ -306,14 +307,14 @@ impl ParallelAgent {
                         break;
                     }
                 };
-                // A child that escalates stops its siblings. If a child of a child escalates, they go on.
+                // A child that escalates stops its siblings. If a child of a child escalates, the siblings go on.
                 let ends = !event.is_partial() && event.actions.escalate == Some(true) && names.contains(&event.author);
                 yield event;
                 if ends {
                     cut = Some(Ok(()));
                     break;
                 }
-                // Sending fails if the child has ended in the meantime. Nobody waits then.
+                // Sending fails if the child has ended in the meantime. Then nobody waits for this signal.
                 let _ = taken.send(());
             }
             if let Some(outcome) = cut {

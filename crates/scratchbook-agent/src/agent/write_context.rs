@@ -35,7 +35,7 @@ impl CallbackContext {
         Self { readonly: invocation.readonly(), layer, state }
     }
 
-    /// The state, for reading and writing.
+    /// Returns the state, for reading and writing.
     #[must_use]
     pub fn state(&self) -> &ContextState {
         &self.state
@@ -55,7 +55,7 @@ impl CallbackContext {
         Ok(version)
     }
 
-    /// The newest version of an artifact, or `None` if it does not exist.
+    /// Returns the newest version of an artifact, or `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl CallbackContext {
         self.readonly.invocation.load_artifact(filename).await
     }
 
-    /// The names of all artifacts that the session can load.
+    /// Returns the names of all artifacts that the session can load.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl CallbackContext {
         self.readonly.invocation.artifacts()?.list_artifacts(self.session_key()).await
     }
 
-    /// The versions of an artifact.
+    /// Returns the versions of an artifact.
     ///
     /// # Errors
     ///
@@ -115,21 +115,21 @@ impl ToolContext {
         self
     }
 
-    /// The id of the tool call.
+    /// Returns the id of the tool call.
     #[must_use]
     pub fn function_call_id(&self) -> &str {
         &self.function_call_id
     }
 
-    /// The user's answer to this call; `None` if the user was not asked or has not answered.
+    /// Returns the user's answer to this call; `None` if the user was not asked or has not answered.
     #[must_use]
     pub fn tool_confirmation(&self) -> Option<&ToolConfirmation> {
         self.confirmation.as_ref()
     }
 
-    /// Asks the user to confirm this call after the tool has returned. Until the user answers, the model works with the
-    /// returned value. Then the tool runs again, with the answer in [`tool_confirmation`](Self::tool_confirmation). The
-    /// payload has further fields for the user to fill in.
+    /// Asks the user, once the tool has returned, to confirm this call. Until the user answers, the model works with
+    /// the returned value. Then the tool runs again, with the answer in [`tool_confirmation`](Self::tool_confirmation).
+    /// The payload has further fields for the user to fill in.
     ///
     /// ```
     /// use scratchbook::agent::{FunctionTool, ToolContext};

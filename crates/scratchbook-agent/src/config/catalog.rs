@@ -39,7 +39,7 @@ impl AgentCatalog {
         self
     }
 
-    /// Sets a function that returns models which were not added by name. It returns `None` for an unknown name.
+    /// Sets a function that returns a model for a name that was not added, or `None` for an unknown name.
     #[must_use]
     pub fn models_from(
         mut self,
@@ -49,14 +49,14 @@ impl AgentCatalog {
         self
     }
 
-    /// Sets the model for an agent if neither the agent's file nor that of an agent above it names one.
+    /// Sets the model of agents for which neither their own file nor the file of an agent above names one.
     #[must_use]
     pub fn default_model(mut self, name: impl Into<String>) -> Self {
         self.default_model = Some(name.into());
         self
     }
 
-    /// Sets the model of all agents, whatever model their files name, for example to try another one.
+    /// Sets one model for all agents, whatever their files name, for example to try another model.
     #[must_use]
     pub fn model_for_all(mut self, name: impl Into<String>) -> Self {
         self.model_for_all = Some(name.into());
@@ -80,7 +80,7 @@ impl AgentCatalog {
 
     /// # Errors
     ///
-    /// `NotFound` lists the known models. An error of the function for models is returned unchanged.
+    /// `NotFound` lists the known models. An error of the function set by `models_from` names the model and the agent.
     pub(super) fn find_model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn Llm>> {
         let Some(name) = self.model_for_all.as_deref().or(name).or(self.default_model.as_deref()) else {
             return Err(Error::invalid(format!("the agent '{agent}' has no model; name one, or in an agent above it")));

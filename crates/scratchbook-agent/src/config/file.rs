@@ -51,7 +51,7 @@ impl AgentFile {
     /// `InvalidArgument` if the text is not an Agent Config; `Unsupported` for fields that have no meaning here.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let fields: Fields = serde_saphyr::from_str(text).map_err(|e| {
-            // Without the snippet of the file, which would break the message into lines.
+            // The snippet of the file is left out, because it would break the message into lines.
             let said = e.without_snippet().to_string();
             let said: Vec<_> = said.split_whitespace().collect();
             Error::invalid(format!("not an Agent Config: {}", said.join(" ")))
@@ -113,7 +113,7 @@ enum StaticPart {
     Part(#[serde(deserialize_with = "known_part")] Box<Part>),
 }
 
-/// Parses a part without unknown fields. This distinguishes a part from a content.
+/// Parses a part and refuses unknown fields, which distinguishes a part from a content.
 fn known_part<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Box<Part>, D::Error> {
     let part = Box::<Part>::deserialize(deserializer)?;
     part.check_known().map_err(D::Error::custom)?;
@@ -145,7 +145,7 @@ impl Fields {
         let class = self.class()?;
         self.check_supported()?;
         self.check_class(class)?;
-        // A negative number means that there are no iterations, as in ADK.
+        // A negative number means no iterations, as in ADK.
         let max_iterations = self.max_iterations.map(|rounds| usize::try_from(rounds).unwrap_or(0));
         let tools = self.tools.unwrap_or_default().into_iter().map(ToolField::check);
         let sub_agents = self.sub_agents.unwrap_or_default().into_iter().map(SubAgentField::check);
@@ -170,7 +170,7 @@ impl Fields {
         })
     }
 
-    /// The agent's class. The file may write it with ADK's package name.
+    /// Returns the agent's class. The file may write it with ADK's package name.
     fn class(&self) -> Result<AgentClass> {
         let class = self.agent_class.as_deref().unwrap_or_default();
         let name = if class.starts_with("google.adk.agents.") { class.rsplit('.').next() } else { Some(class) };

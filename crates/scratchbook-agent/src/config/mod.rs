@@ -17,10 +17,10 @@ use file::{AgentClass, AgentFile, Reference};
 /// The file that makes a folder an app, as in ADK.
 const ROOT: &str = "root_agent.yaml";
 
-/// The file that makes a folder a Python agent, which ADK hosts as well.
+/// The file that makes a folder a Python agent. ADK hosts such folders as well.
 const PYTHON: &str = "agent.py";
 
-/// The maximum depth of nested agents. It stops files that name each other in a circle.
+/// The maximum depth of nested agents. It stops the loading of files that name each other in a circle.
 const MAX_DEPTH: usize = 32;
 
 /// Reads an agent from a file of ADK's Agent Config, together with the sub-agents that it names by file.
@@ -87,7 +87,7 @@ struct Folders {
 }
 
 impl Folders {
-    /// The folder itself if it is an app, otherwise the apps among its subfolders.
+    /// Finds the apps: the folder itself if it is an app, otherwise the apps among its subfolders.
     fn of(folder: &Path) -> Result<Self> {
         let unreadable = |e: std::io::Error| file_error(folder, &e);
         let mut folders = Self::default();
@@ -110,7 +110,7 @@ impl Folders {
     }
 }
 
-/// The name of the app in a folder; the rule is ADK's.
+/// Returns the name of the app in a folder; the rule is ADK's.
 fn app_name(folder: &Path) -> Result<String> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -130,7 +130,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// The agent in a file; `inherited` is the model of the agent above it.
+    /// Loads the agent in a file; `inherited` is the model of the agent above it.
     fn load(&mut self, path: &Path, inherited: Option<&str>) -> Result<Arc<dyn Agent>> {
         let path = path.canonicalize().map_err(|e| file_error(path, &e))?;
         if self.open.contains(&path) || self.open.len() >= MAX_DEPTH {

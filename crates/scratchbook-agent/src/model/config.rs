@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use scratchbook_core::error::{Error, Result};
 
-/// How a model generates its answer. Fields that are not set are left to the model.
+/// How a model generates its answer. The model decides about fields that are not set.
 ///
 /// The fields are those of Gemini; for other models they are translated to the provider's options. Names are written in
 /// camelCase and read in camelCase or snake_case; unknown names are refused. The instruction, the tools and the
-/// answer's schema belong to the agent, so they are not fields here.
+/// answer's schema are not fields here, because they belong to the agent.
 ///
 /// ```
 /// use scratchbook::model::GenerateContentConfig;

@@ -23,14 +23,14 @@ pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmResponse>> + Send>>;
 
 /// A language model.
 pub trait Llm: fmt::Debug + Send + Sync + 'static {
-    /// The model's name, such as `gemini-2.5-flash`.
+    /// Returns the model's name, such as `gemini-2.5-flash`.
     fn name(&self) -> &str;
 
     /// Calls the model. With [`LlmRequest::stream`], partial responses may come first; the last response of a stream is
     /// always complete. Dropping the stream cancels the call.
     fn generate(&self, request: LlmRequest) -> LlmStream;
 
-    /// The model's optional capabilities; none by default.
+    /// Returns the model's optional capabilities; none by default.
     fn capabilities(&self) -> LlmCapabilities {
         LlmCapabilities::default()
     }
@@ -39,10 +39,10 @@ pub trait Llm: fmt::Debug + Send + Sync + 'static {
 /// The optional capabilities of a model, which determine how an agent builds its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LlmCapabilities {
-    /// Whether a request may have both a schema for the answer and tools. If not, an agent with both gets its answer
-    /// with the tool `set_model_response`, as in ADK.
+    /// Whether a request may have both a schema for the answer and tools. If not, an agent with both receives its
+    /// answer through a call of the tool `set_model_response`, as in ADK.
     pub output_schema_and_tools: bool,
-    /// Whether responses are matched with calls by id, so that ids generated here are sent as well.
+    /// Whether the model matches responses with calls by id. If so, ids that were generated here are sent as well.
     pub call_ids: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct FunctionDeclaration {
 pub struct LlmResponse {
     /// The answer: text, function calls, data.
     pub content: Option<Content>,
-    /// Whether this is a piece of an unfinished answer. After the pieces, the whole answer has `false`, as in ADK.
+    /// Whether this is a piece of an unfinished answer. The whole answer after the pieces has `false`, as in ADK.
     pub partial: Option<bool>,
     /// Whether the model's turn ends here.
     pub turn_complete: Option<bool>,
@@ -156,7 +156,7 @@ impl LlmResponse {
         Self { content: Some(content), finish_reason: Some("STOP".to_owned()), ..Self::default() }
     }
 
-    /// The event that carries this answer.
+    /// Returns the event that carries this answer.
     pub(crate) fn into_event(self) -> Event {
         Event {
             content: self.content,

@@ -74,7 +74,7 @@ impl ScriptedLlm {
         Self { script: Arc::new(move |request| Box::pin(script(request))), requests: Arc::default() }
     }
 
-    /// The requests that the model has received so far.
+    /// Returns the requests that the model has received so far.
     #[must_use]
     pub fn requests(&self) -> Vec<LlmRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -93,7 +93,7 @@ impl Llm for ScriptedLlm {
     }
 }
 
-/// The response, preceded by the words of its text if streaming is requested.
+/// Returns the response, preceded by the words of its text if streaming is requested.
 fn word_by_word(response: Result<LlmResponse>, stream: bool) -> Vec<Result<LlmResponse>> {
     let Ok(mut whole) = response else {
         return vec![response];

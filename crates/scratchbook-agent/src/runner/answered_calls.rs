@@ -1,4 +1,4 @@
-//! Messages that answer calls, which continue the run that made the calls.
+//! Messages that answer calls. Such a message continues the run that made the calls.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct AnsweredCalls {
     pub(super) callers: Vec<Caller>,
     /// Whether the message answers open requests for confirmations. No other message may answer them in the meantime.
     pub(super) confirms: bool,
-    /// Whether the session already contains all answers of the message, and they have been carried out.
+    /// Whether the session already contains all answers of the message and the answers have taken effect.
     pub(super) is_settled: bool,
 }
 
@@ -36,10 +36,12 @@ impl AnsweredCalls {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if a call is not among the events or has another name, if the calls belong to several runs, if
-    /// the tool itself answers a call, if a confirmation is invalid, comes with text or is answered in two ways, or if
-    /// the message makes calls itself; `Conflict` if a confirmation was given before and its call has no response yet;
-    /// `FailedPrecondition` if the confirmation was requested by another run or agent.
+    /// - `InvalidArgument` if a call is not among the events or has another name, or if the calls belong to several runs;
+    /// - `InvalidArgument` for an answer to a call that only its tool may answer, because the tool is not long-running;
+    /// - `InvalidArgument` if a confirmation is invalid, comes with text or is answered in two ways;
+    /// - `InvalidArgument` if the message makes calls itself;
+    /// - `Conflict` if a confirmation was given before and its call has no response yet;
+    /// - `FailedPrecondition` if the request for the confirmation is in an imported event.
     pub(super) fn of(message: &Content, events: &[Arc<Event>]) -> Result<Self> {
         refuse_calls(message)?;
         if message.function_responses().next().is_none() {
@@ -67,7 +69,7 @@ impl AnsweredCalls {
         Ok(())
     }
 
-    /// The agents whose calls the last of these events answers.
+    /// Returns the agents whose calls the last of these events answers.
     pub(super) fn of_last(events: &[Arc<Event>]) -> Vec<Caller> {
         let mut answered = Self::default();
         let last = events.iter().rfind(|event| event.actions.compaction.is_none());
@@ -79,7 +81,7 @@ impl AnsweredCalls {
         answered.callers
     }
 
-    /// The ids of the requests for confirmations that the message answers.
+    /// Returns the ids of the requests for confirmations that the message answers.
     pub(super) fn confirmations(&self) -> HashSet<&str> {
         let answers = self.callers.iter().flat_map(|caller| &caller.parts).filter_map(answer_of);
         let is_confirmation = |answer: &FunctionResponse| answer.name.as_deref() == Some(ToolConfirmation::CALL_NAME);
@@ -184,8 +186,8 @@ impl<'a> MessageReader<'a> {
     fn finish(self) -> Result<AnsweredCalls> {
         let mut answered = self.answered;
         if (answered.confirms || self.repeats) && !self.others.is_empty() {
-            // The confirmed call's response comes later, and a model sees only the answer and the response together. It
-            // would not see the other parts.
+            // A model sees a confirmation only together with the response of the confirmed call, which comes later. It
+            // would not see the other parts of the message.
             return Err(Error::invalid(
                 "a message that confirms a call can say nothing else; say it in another message",
             ));
@@ -223,7 +225,7 @@ fn answer_of(part: &Part) -> Option<(&str, &FunctionResponse)> {
     Some((response.id.as_deref().filter(|id| !id.is_empty())?, response))
 }
 
-/// The last call with an id, and the place of its event.
+/// Returns the last call with an id, and the place of its event.
 fn find<'a>(id: &str, events: &'a [Arc<Event>]) -> Result<(usize, &'a FunctionCall)> {
     let of_event = |event: &'a Event| event.function_calls().find(|call| call.id.as_deref() == Some(id));
     let mut found = events.iter().enumerate().rev().filter_map(|(place, event)| Some((place, of_event(event)?)));
@@ -234,7 +236,7 @@ fn find<'a>(id: &str, events: &'a [Arc<Event>]) -> Result<(usize, &'a FunctionCa
     })
 }
 
-/// The response, with the name of its call added.
+/// Returns the response, with the name of its call added.
 fn named(part: &Part, response: &FunctionResponse, id: &str, call: &FunctionCall) -> Result<Part> {
     if response.name.is_some() && response.name != call.name {
         let [given, called] = [&response.name, &call.name].map(|name| name.as_deref().unwrap_or_default());
@@ -247,8 +249,8 @@ fn named(part: &Part, response: &FunctionResponse, id: &str, call: &FunctionCall
     Ok(part)
 }
 
-/// The progress of a request since the user's last message with other content. If that message ignored a confirmation,
-/// the request is open again.
+/// Returns the progress of a request since the user's last message with other content. If that message ignored a
+/// confirmation, the request is open again.
 fn progress_now(request: &FunctionCall, later: &[Arc<Event>]) -> ConfirmationProgress {
     let of = |events: &[Arc<Event>]| progress(request, events.iter().map(Arc::as_ref));
     match of(later) {

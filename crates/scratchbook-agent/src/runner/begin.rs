@@ -61,7 +61,7 @@ impl RunnerCore {
         permit: &Arc<RunPermit>,
     ) -> Result<StartedAgents> {
         let message = request.message.as_ref();
-        // Most messages answer no call. The events are not needed for them.
+        // Most messages answer no call, so the events are not needed.
         let looks_up = message.is_none_or(|message| message.function_responses().next().is_some());
         let live = |events: &Events| if looks_up { live(events) } else { Vec::new() };
         let events = live(session.events());
@@ -103,7 +103,7 @@ impl RunnerCore {
         let events = live(context.session().events());
         Ok(match earlier {
             Some(_) if ended && answered.callers.is_empty() => Vec::new(),
-            // If an answer arrives after the run has ended, the agent that asked receives it.
+            // The run has not ended, so it continues. After its end, the agent that made the call receives the answer.
             Some(earlier) if !ended => {
                 let agent = Arc::clone(self.tree.next_agent(&earlier.begin));
                 let past = earlier.past(&events, context.invocation_id());
@@ -147,7 +147,7 @@ impl RunnerCore {
             event
         });
         if answered.confirms {
-            // This path is rare. Without the box, its future would make the future of every run larger.
+            // This path is rare. The box keeps its future from making the future of every run larger.
             return Box::pin(self.confirm(context, events.collect(), answered, permit)).await;
         }
         for event in events {
@@ -156,8 +156,8 @@ impl RunnerCore {
         Ok(())
     }
 
-    /// The agents whose calls are answered, each on the branch of its calls; if there are none, the agent that receives
-    /// the next message.
+    /// Returns the agents whose calls are answered, each on the branch of its calls; if there are none, the agent that
+    /// receives the next message.
     fn agents_to_run(
         &self,
         context: &InvocationContext,
@@ -184,7 +184,8 @@ impl RunnerCore {
     /// Reads as much of the session as the run needs.
     async fn session(&self, key: &SessionKey, request: &RunRequest) -> Result<Session> {
         let config = &request.config.get_session_config;
-        // An answer may refer to any call, and a run without a message may have to finish anything.
+        // An answer may refer to any earlier call, and a run without a message may have to finish any earlier work.
+        // Both need all events.
         let is_said = request.message.as_ref().is_some_and(|message| message.function_responses().next().is_none());
         let overlap = self.compactor.as_ref().and_then(|compactor| compactor.overlap());
         let found = match overlap.filter(|_| is_said && is_unlimited(config)) {
@@ -212,7 +213,7 @@ impl RunnerCore {
 }
 
 impl ResumedRun {
-    /// Finds the message with which a run began. If the run was started more than once, it is the last such message.
+    /// Finds the message with which a run began, or the last such message if the run was started more than once.
     fn find(id: &str, events: &[Arc<Event>], key: &SessionKey) -> Result<Self> {
         let of_run = |event: &Arc<Event>| event.invocation_id == id;
         let first = events.iter().position(of_run);
@@ -223,19 +224,19 @@ impl ResumedRun {
         Ok(Self { begin, message: events[place].content.clone().filter(|_| is_said(&events[place])) })
     }
 
-    /// The run's events after the message with which it began.
+    /// Returns the run's events after the message with which it began.
     fn past(&self, events: &[Arc<Event>], id: &str) -> Arc<PastEvents> {
         let since = events.get(self.begin.len()..).unwrap_or_default();
         Arc::new(PastEvents::new(since.iter().filter(|event| event.invocation_id == id).cloned().collect()))
     }
 }
 
-/// Whether an event is a message of the user that answers no call.
+/// Returns whether an event is a message of the user that answers no call.
 fn is_said(event: &Event) -> bool {
     event.author == "user" && event.content.is_some() && event.function_responses().next().is_none()
 }
 
-/// The events that are not rewound, oldest first.
+/// Returns the events that are not rewound, oldest first.
 fn live(events: &Events) -> Vec<Arc<Event>> {
     let mut events: Vec<_> = live_backward(events).cloned().collect();
     events.reverse();

@@ -14,37 +14,37 @@ use scratchbook_core::state::StateDelta;
 /// How many times a summary is appended at most, if other writers append at the same time.
 const ATTEMPTS: usize = 5;
 
-/// Whether an event only carries a summary. Such an event is for later requests, and the run's reader does not receive
-/// it.
+/// Returns whether an event only carries a summary. Such an event is for later requests, and the run's reader does not
+/// receive it.
 pub(super) fn is_summary(event: &Event) -> bool {
     event.actions.compaction.is_some() && event.content.is_none()
 }
 
 impl RunnerCore {
-    /// Appends a summary. If that fails, the summary is dropped: its events are still in the session, and the run goes
-    /// on.
+    /// Appends a summary. If this fails, the summary is dropped and the run goes on: the summarized events are still in
+    /// the session.
     pub(super) async fn commit_summary(
         &self,
         context: &InvocationContext,
         summary: Event,
         permit: Option<&Arc<RunPermit>>,
     ) {
-        // This path is rare. Without the box, its future would make the future of every run larger.
+        // This path is rare. The box keeps its future from making the future of every run larger.
         if let Err(error) = Box::pin(self.try_commit_summary(context, summary, permit)).await {
             // The error's text may name the session, which does not belong in a log.
             tracing::warn!(kind = error.kind().as_str(), "a summary was dropped");
         }
     }
 
-    /// Appends a summary unless a newer event makes it wrong. A summary names its events by their times, so no newer
-    /// event may have the time of its last event, or rewind one of its events.
+    /// Appends a summary unless a newer event makes it wrong. A summary identifies its events by their times, so no
+    /// newer event may have the time of the last summarized event, or rewind a summarized event.
     async fn try_commit_summary(
         &self,
         context: &InvocationContext,
         mut summary: Event,
         permit: Option<&Arc<RunPermit>>,
     ) -> Result<()> {
-        // A summary belongs to the session, not to the place in the run where it was made.
+        // A summary belongs to the session, so the place in the run where it was made is removed.
         summary.node_info.path.clear();
         if !self.sessions.capabilities().has(Capability::Conflicts) {
             return self.commit_unguarded(context, summary, permit).await;
@@ -72,9 +72,9 @@ impl RunnerCore {
         Err(Error::new(ErrorKind::Conflict, "others append to the session all the time; the next run sums up"))
     }
 
-    /// Appends a summary to a store without optimistic locking, right after checking the events that came in the
-    /// meantime. If another event arrives between the check and the append and its time lies before the end of the
-    /// summary, agents no longer see that event. It stays in the session.
+    /// Appends a summary to a store without optimistic locking, right after a check of the events that came in the
+    /// meantime. Another event may arrive between the check and the append. If its time lies before the end of the
+    /// summary, agents do not see that event, but it stays in the session.
     async fn commit_unguarded(
         &self,
         context: &InvocationContext,
@@ -98,7 +98,7 @@ impl RunnerCore {
     }
 }
 
-/// Refuses a summary that would cover other events than those it was made from.
+/// Refuses a summary that would cover events from which it was not made.
 fn check<'a>(mut later: impl Iterator<Item = &'a Arc<Event>>, summary: &Event) -> Result<()> {
     let spoils = |event: &&Arc<Event>| {
         let actions = &event.actions;

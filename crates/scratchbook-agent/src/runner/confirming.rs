@@ -15,9 +15,9 @@ impl RunnerCore {
     /// Appends the answers to confirmations. If two processes give the same confirmation at the same time, the store
     /// refuses one of the commits with `Conflict`.
     ///
-    /// A store without optimistic locking accepts both. So after the append, the session is read again to find other
-    /// answers to the same requests. Each of two processes reads after its own append, so at least one sees the other's
-    /// answer. If both do, neither continues; a later run without a message then runs the confirmed call.
+    /// A store without optimistic locking accepts both commits. So the session is read again after the append, to find
+    /// other answers to the same requests. Each of the two processes reads after its own append, so at least one of
+    /// them sees the other's answer and stops. If both stop, a later run without a message runs the confirmed call.
     pub(super) async fn confirm(
         &self,
         context: &InvocationContext,
@@ -44,8 +44,8 @@ impl RunnerCore {
         let session = context.session();
         let known: HashSet<_> = session.events().iter().map(|event| event.id.as_str()).collect();
         let confirmations = answered.confirmations();
-        // Events are compared by id, since they may be ordered by clocks that differ. An answer before the first event
-        // that the run has read belongs to another request.
+        // Events are compared by id and not by place, since clocks that differ may determine their order. An answer
+        // before the first event that the run has read belongs to another request.
         let is_new = |event: &&Arc<Event>| event.author == "user" && !known.contains(event.id.as_str());
         let others = now.events().iter().filter(is_new);
         let mut answers = others.flat_map(|event| event.function_responses()).filter_map(|answer| answer.id.as_deref());

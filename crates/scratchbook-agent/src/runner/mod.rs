@@ -110,10 +110,10 @@ impl RunnerBuilder {
 
     /// Summarizes the events of long sessions, so that requests stay short.
     ///
-    /// A summary is made before a model call or after the last event of a run. After the last event, the run's stream
-    /// ends only once the summary is stored, but the session's next run may already begin. A summary is an event of the
-    /// session with its text in [`compaction`](scratchbook_core::event::EventActions::compaction); a run does not yield
-    /// it. If no summary can be made, a warning is logged and the run goes on.
+    /// A summary is made before a model call or after the last event of a run. In the latter case, the run's stream
+    /// ends only when the summary is stored, but the session's next run may begin before that. A summary is an event of
+    /// the session with its text in [`compaction`](scratchbook_core::event::EventActions::compaction); a run does not
+    /// yield it. If no summary can be made, a warning is logged and the run goes on.
     ///
     /// With a rule [by tokens](EventsCompactionConfig::by_tokens), a run reads only the events that the last summary
     /// does not cover, and its agents see no others. [`RunConfig::get_session_config`] can set how much is read
@@ -141,7 +141,7 @@ impl RunnerBuilder {
         self
     }
 
-    /// Sets where the spans of runs are sent, and what exported spans contain.
+    /// Sets where the spans of runs are sent and what exported spans contain.
     #[must_use]
     pub fn tracing(mut self, tracing: TraceConfig) -> Self {
         self.tracing = tracing;
@@ -197,25 +197,25 @@ impl Runner {
         }
     }
 
-    /// The app's name.
+    /// Returns the app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         &self.inner.app_name
     }
 
-    /// The root agent.
+    /// Returns the root agent.
     #[must_use]
     pub fn agent(&self) -> &Arc<dyn Agent> {
         self.inner.tree.root()
     }
 
-    /// The session service.
+    /// Returns the session service.
     #[must_use]
     pub fn session_service(&self) -> &Arc<dyn SessionService> {
         &self.inner.sessions
     }
 
-    /// The artifact service, if there is one.
+    /// Returns the artifact service, if there is one.
     #[must_use]
     pub fn artifact_service(&self) -> Option<&Arc<dyn ArtifactService>> {
         self.inner.artifacts.as_ref()
@@ -228,17 +228,17 @@ impl Runner {
     /// The stream ends with an error
     ///
     /// - if the session does not exist, or a run to be resumed does not exist (`NotFound`);
-    /// - if another run of the session is active and waiting is not wanted (`Conflict`);
+    /// - if another run of the session is active and the request does not allow waiting (`Conflict`);
     /// - if the run was started inside a run of its own session (`FailedPrecondition`);
     /// - if the message answers a call that the session does not have, answers calls of several runs, or makes calls
     ///   itself (`InvalidArgument`);
     /// - if the agent or its model fails. The event before the error then reports the failure.
     ///
     /// A [confirmation](crate::tool::ToolConfirmation) is accepted once across all processes, and the confirmed call
-    /// runs once for it. Once that call has its response, sending the confirmation again does nothing: no event is
-    /// stored, and the stream is empty. Before that, the repeated confirmation is refused (`Conflict`), since the tool
-    /// may still be running in another process. If no process runs it any more, a run without a message runs the tool
-    /// again.
+    /// runs once for it. If the confirmation is sent again after that call has its response, nothing happens: no event
+    /// is stored, and the stream is empty. Before the response, a repeated confirmation is refused (`Conflict`), since
+    /// the tool may still be running in another process. If no process runs the tool any more, a run without a message
+    /// runs it again.
     ///
     /// A run waits for the previous run of its session. Code inside a run therefore waits for ever if it starts another
     /// run of the same session in its own task and awaits it. The same happens to code that waits for the next run
@@ -259,7 +259,8 @@ impl Runner {
                 while let Some(item) = events.next().await {
                     let (event, failure) = match item {
                         Ok(event) => (Some(event), None),
-                        // The failure is not reported yet if an agent of the application failed or any agent panicked.
+                        // The failure still has to be reported if an agent of the application failed or if any agent
+                        // panicked.
                         Err(error) => ((!error.is_reported()).then(|| failure_event(&context, &error)), Some(error)),
                     };
                     match event {
@@ -267,8 +268,8 @@ impl Runner {
                         Some(event) => match inner.commit(&context, event, &permit).await {
                             Ok(event) => yield event,
                             Err(error) => {
-                                // The agent cannot report this error. If the report cannot be stored either, only the
-                                // error is returned.
+                                // The agent cannot report this error, so it is reported here. If the report cannot be
+                                // stored, only the error is returned.
                                 let report = failure_event(&context, &error);
                                 if let Ok(report) = inner.commit(&context, report, &permit).await {
                                     yield report;
@@ -283,7 +284,8 @@ impl Runner {
                     }
                 }
             }
-            // The run is over. A reader waits for the summary only if it reads the stream to its end.
+            // The run is over, so the next one may begin. A reader waits for the summary only if it reads the stream to
+            // its end.
             drop(permit);
             if let Some((context, compacting)) = last.as_ref().and_then(|last| Some((last, last.compacting()?)))
                 && let Some(summary) = compacting.after_run(context).await
@@ -295,8 +297,7 @@ impl Runner {
 }
 
 impl RunnerCore {
-    /// Appends an event and returns it as stored. If it is a piece of a streamed answer, it is returned without `temp:`
-    /// changes.
+    /// Appends an event and returns it as stored. A piece of a streamed answer is returned without `temp:` changes.
     async fn commit(&self, context: &InvocationContext, event: Event, permit: &Arc<RunPermit>) -> Result<Event> {
         self.commit_with(context, event, permit, AppendOptions::default()).await
     }
@@ -309,7 +310,7 @@ impl RunnerCore {
         options: AppendOptions,
     ) -> Result<Event> {
         add_metadata(&mut event, &context.run_config().custom_metadata);
-        // The event needs its own id and time, so that the append can be retried.
+        // The event gets its id and time here, so that the append can be retried.
         if event.id.is_empty() {
             event.id = self.environment.new_id();
         }
@@ -332,8 +333,8 @@ impl RunnerCore {
         Ok(Event::clone(&committed.event))
     }
 
-    /// Appends an event in a separate task. Dropping the run then does not cancel the append, and the session's next
-    /// run cannot begin before the append is complete.
+    /// Appends an event in a separate task. If the run is dropped, the append is therefore completed, and the session's
+    /// next run begins after it.
     async fn append(
         &self,
         key: SessionKey,

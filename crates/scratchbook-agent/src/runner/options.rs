@@ -12,10 +12,10 @@ use scratchbook_core::state::StateDelta;
 pub struct RunRequest {
     /// The user's message.
     pub message: Option<Content>,
-    /// State changes that are committed with the message. Its `temp:` keys are visible during the whole run.
+    /// State changes that are committed with the message. `temp:` keys among them are visible during the whole run.
     pub state_delta: StateDelta,
     /// The run's id. If it is absent or empty, an id is generated. A message that answers calls continues the run that
-    /// made them, under that run's id, whatever this field contains; the rule is ADK's. If there is no message and runs
+    /// made them, under that run's id, and this field is ignored; the rule is ADK's. If there is no message and runs
     /// are [resumable](crate::runner::RunnerBuilder::resumable), the run with this id is resumed.
     pub invocation_id: Option<String>,
     /// Whether the id belongs to a new run. If so, no run is resumed.
@@ -51,7 +51,8 @@ impl RunRequest {
         self
     }
 
-    /// Sets an id that no run of the session has used, for callers that need to know the id in advance.
+    /// Sets the id of a new run, for callers that need to know the id in advance. No run of the session may have used
+    /// it.
     #[must_use]
     pub fn with_new_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
         self.is_new = true;

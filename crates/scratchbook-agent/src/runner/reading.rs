@@ -1,5 +1,5 @@
-//! Decides how much of a session a run reads. If there are summaries, the run reads only the events after the last one,
-//! however long the session is.
+//! Decides how much of a session a run reads. If there are summaries, the run reads only the events after the last
+//! summary and a few before, however long the session is.
 
 use std::collections::HashSet;
 
@@ -20,13 +20,13 @@ pub(super) struct Needed<'a> {
     pub(super) tree: &'a AgentTree,
 }
 
-/// Whether all events of a session are to be read.
+/// Returns whether all events of a session are to be read.
 pub(super) fn is_unlimited(config: &GetSessionConfig) -> bool {
     config.num_recent_events.is_none() && config.after_timestamp.is_none() && config.cursor.is_none()
 }
 
-/// Reads a session from the last summary that covers everything before it, and as much before that summary as needed.
-/// If there is no such summary, the whole session is read.
+/// Reads the events after the last summary that covers everything from the session's beginning, and as many before as
+/// needed. If there is no such summary, reads the whole session.
 pub(super) async fn from_last_summary(
     sessions: &dyn SessionService,
     key: &SessionKey,
@@ -65,12 +65,12 @@ pub(super) async fn from_last_summary(
 }
 
 impl Needed<'_> {
-    /// Whether these events are enough, so that no earlier one has to be read.
+    /// Returns whether these events are enough, so that no earlier one has to be read.
     fn is_met(&self, events: &Events, first: &Event) -> bool {
         let Some(last) = covered_from_the_beginning(events, first) else {
             return false;
         };
-        // A rewind may name any run, and a response may belong to any call.
+        // A rewind may name an earlier run, and a response may belong to an earlier call. Both need more events.
         let (mut calls, mut whole) = (HashSet::new(), true);
         for event in events.iter().skip(last + 1) {
             calls.extend(event.function_calls().filter_map(|call| call.id.as_deref()));
@@ -78,7 +78,7 @@ impl Needed<'_> {
             whole &= event.function_responses().filter_map(|response| response.id.as_deref()).all(known);
             whole &= event.actions.rewind_before_invocation_id.is_none();
         }
-        // The first invocation among these events may have begun earlier.
+        // The first invocation among these events may be incomplete, so it does not count.
         let invocations: HashSet<_> = events.iter().take(last + 1).map(|event| &event.invocation_id).collect();
         whole && invocations.len() > self.overlap && self.tree.decides(events)
     }

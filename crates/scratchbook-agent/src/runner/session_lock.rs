@@ -16,7 +16,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::SessionKey;
 
 tokio::task_local! {
-    /// The innermost run that contains the code being polled.
+    /// The innermost run whose code is being polled.
     static CURRENT: Arc<RunPermit>;
 }
 
@@ -29,14 +29,14 @@ pub(super) struct SessionLocks {
 #[derive(Debug)]
 struct Queue {
     semaphore: Arc<Semaphore>,
-    /// Runs that hold the lock or wait for it.
+    /// The number of runs that hold the lock or wait for it.
     users: usize,
 }
 
-/// A run's permit for its session. It is released when its last copy is dropped.
+/// A run's permit for its session. The permit is released when its last copy is dropped.
 #[derive(Debug)]
 pub(crate) struct RunPermit {
-    /// This field is dropped before the queue entry.
+    /// This field is dropped before the field with the queue entry.
     semaphore_permit: Option<OwnedSemaphorePermit>,
     entry: QueueEntry,
     outer: Option<Arc<Self>>,
@@ -55,7 +55,7 @@ impl SessionLocks {
     /// # Errors
     ///
     /// `FailedPrecondition` inside a run of the same session, since the run would wait for itself; `Conflict` if
-    /// another run is active and waiting is not wanted.
+    /// another run is active and `when_busy` does not allow waiting.
     pub(super) async fn begin(&self, key: &SessionKey, when_busy: WhenBusy) -> Result<Arc<RunPermit>> {
         let outer = CURRENT.try_with(Arc::clone).ok();
         if self.is_inside(key, outer.as_ref()) {

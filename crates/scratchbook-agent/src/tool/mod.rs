@@ -28,10 +28,10 @@ pub(crate) use transfer::TransferTool;
 /// that call has succeeded.
 #[async_trait]
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
-    /// The tool's declaration for the model.
+    /// Returns the tool's declaration for the model.
     fn declaration(&self) -> &FunctionDeclaration;
 
-    /// Whether the answer comes later, as a function response in another message.
+    /// Returns whether the answer comes later, as a function response in another message.
     fn is_long_running(&self) -> bool;
 
     /// Runs the tool. An object is returned to the model unchanged; any other value becomes `{"result": value}`. If a
@@ -42,8 +42,8 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// Any error; the model receives its message.
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value>;
 
-    /// Whether a call with these arguments needs the user's consent; by default, no call does. This method is called
-    /// again after the user has answered.
+    /// Returns whether a call with these arguments needs the user's consent; by default, no call does. This method is
+    /// called again after the user has answered.
     ///
     /// # Errors
     ///

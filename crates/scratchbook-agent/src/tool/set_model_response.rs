@@ -9,7 +9,7 @@ use crate::agent::ToolContext;
 use crate::model::FunctionDeclaration;
 use scratchbook_core::error::Result;
 
-/// The built-in tool of an agent whose answers have a schema that its model does not accept in a request.
+/// The built-in tool of an agent whose answers have a schema that the agent's model does not accept in a request.
 #[derive(Debug)]
 pub(crate) struct SetModelResponseTool {
     declaration: FunctionDeclaration,
@@ -39,8 +39,8 @@ impl SetModelResponseTool {
     }
 }
 
-/// A tool's arguments are an object. An answer of another type is passed in one argument, which has the same name as in
-/// ADK.
+/// Returns the name of the argument for an answer that is not an object; the name is ADK's. An object needs none,
+/// because a tool's arguments are an object.
 fn argument(schema: &Value) -> Option<&'static str> {
     match schema["type"].as_str() {
         Some("object") => None,
@@ -49,7 +49,7 @@ fn argument(schema: &Value) -> Option<&'static str> {
     }
 }
 
-/// The schema of an object with only this property. Definitions stay at the root, where references expect them.
+/// Returns the schema of an object with only this property. Definitions stay at the root, where references expect them.
 fn within_object(name: &str, mut schema: Value) -> Value {
     let mut of_root = Map::new();
     if let Some(schema) = schema.as_object_mut() {
@@ -79,7 +79,7 @@ impl Tool for SetModelResponseTool {
             Some(argument) => args.shift_remove(argument).unwrap_or_default(),
             None => Value::Object(args),
         };
-        // The model can correct an invalid answer. The wording is ADK's.
+        // The model receives the error and can correct its answer. The wording is ADK's.
         if let Err(error) = (self.check)(&answer) {
             let message = format!(
                 "Validation Error found:\n{error}\nRecall the set_model_response function correctly, fix the errors, and \

@@ -7,13 +7,12 @@ use crate::credentials::{is_credential_call, value_without_secrets};
 use crate::model::{LlmRequest, LlmResponse};
 use scratchbook_core::content::{Content, Part};
 
-/// The maximum size of a request's messages, and of each other text, in bytes; it is approximate. The last messages are
-/// kept.
+/// The approximate maximum size of a request's messages, and of each other text, in bytes. The last messages are kept.
 const BYTES: usize = 32 << 10;
 /// The maximum size of a single text or value, in bytes.
 const TEXT: usize = 8 << 10;
 
-/// The texts of a request that are recorded. A system instruction that may contain secret values is left out.
+/// Returns the texts of a request that are recorded. A system instruction that may contain secret values is left out.
 pub(super) fn of_request(request: &LlmRequest, has_secrets: bool) -> Map<String, Value> {
     let mut left = BYTES;
     let mut messages = Vec::new();
@@ -42,7 +41,7 @@ pub(super) fn of_request(request: &LlmRequest, has_secrets: bool) -> Map<String,
     texts
 }
 
-/// The texts of a whole answer that are recorded.
+/// Returns the texts of a whole answer that are recorded.
 pub(super) fn of_response(response: &LlmResponse) -> Value {
     let mut left = BYTES;
     let mut message =
@@ -92,7 +91,7 @@ fn part(part: &Part, left: &mut usize) -> Value {
     }
 }
 
-/// The arguments of a tool or its response, without the secrets of credentials.
+/// Returns the arguments of a tool or its response, without the secrets of credentials.
 fn shown(tool: &str, object: Option<&Map<String, Value>>, left: &mut usize) -> Value {
     if is_credential_call(tool) {
         return "[secret]".into();
@@ -101,7 +100,7 @@ fn shown(tool: &str, object: Option<&Map<String, Value>>, left: &mut usize) -> V
     value(&value_without_secrets("", &object), left)
 }
 
-/// A value; if it is large, only the beginning of its JSON.
+/// Returns a value, or only the beginning of its JSON if it is large.
 fn value(value: &Value, left: &mut usize) -> Value {
     let text = value.to_string();
     let most = TEXT.min(*left);
@@ -109,7 +108,7 @@ fn value(value: &Value, left: &mut usize) -> Value {
     if text.len() <= most { value.clone() } else { cut(&text, most).into() }
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,8 +1,8 @@
 //! Records a run as spans: its agents, model calls and tool calls, with their times, in the terms of OpenTelemetry's
 //! conventions for generative AI.
 //!
-//! Each span is sent to two places: with the texts of model calls to a [`TraceSink`] that you provide, and as a
-//! `tracing` span with the target [`TARGET`], from which `tracing-opentelemetry` exports it. Exported spans contain
+//! Each span is sent to two places. A [`TraceSink`] that you provide receives it with the texts of model calls. It is
+//! also a `tracing` span with the target [`TARGET`], which `tracing-opentelemetry` can export. Exported spans contain
 //! session ids and texts only if [`TraceConfig`] says so.
 
 mod messages;
@@ -20,7 +20,7 @@ pub(crate) use open::{OpenSpan, RunTrace, SpanParent, run};
 /// The target of the `tracing` spans.
 pub const TARGET: &str = "scratchbook_agent::trace";
 
-/// Receives the spans of runs, each when it ends.
+/// Receives each span of a run when the span ends.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};

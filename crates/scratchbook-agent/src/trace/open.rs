@@ -1,4 +1,4 @@
-//! Spans that have begun. A span ends when it is dropped, so spans also end if their run is dropped.
+//! Spans that have begun. A span ends on drop, so it also ends if its run is dropped.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct RunTrace {
 
 impl RunTrace {
     pub(crate) fn new(config: TraceConfig) -> Self {
-        // Ids have to differ within this process and from those of other processes. They need not be unpredictable.
+        // Ids have to differ from all other ids of this process and of other processes. They need not be unpredictable.
         let random = || u128::from(RandomState::new().hash_one(0_u8));
         let trace_id = if config.sink.is_some() { random() << 64 | random() } else { 0 };
         Self { config, trace_id, next: AtomicU64::new(0) }
@@ -170,13 +170,13 @@ impl OpenSpan {
         span
     }
 
-    /// This span, as the one that contains others.
+    /// Returns this span as the parent of other spans.
     pub(crate) fn as_parent(&self) -> SpanParent {
         let span_id = self.recorded.as_ref().map_or(0, |recorded| recorded.span.span_id);
         SpanParent { span_id, span: self.span.clone() }
     }
 
-    /// The `tracing` span, for code that runs within it.
+    /// Returns the `tracing` span, for code that runs within it.
     pub(crate) fn span(&self) -> Span {
         self.span.clone()
     }
@@ -210,7 +210,7 @@ impl OpenSpan {
         }
     }
 
-    /// Ends the span now. More data can still be added to it.
+    /// Records the end time of the span. More data can still be added to it.
     pub(crate) fn end(&mut self) {
         if let Some(recorded) = self.recorded.as_mut().filter(|recorded| !recorded.has_ended) {
             recorded.span.end_time = recorded.environment.now();
@@ -233,7 +233,7 @@ impl OpenSpan {
         self.exports_texts && !self.span.is_disabled()
     }
 
-    /// Sets an attribute both of the record for the sink and of the `tracing` span.
+    /// Sets an attribute in the record for the sink and in the `tracing` span.
     fn set(&mut self, name: &'static str, value: Value) {
         match (&value, value.as_u64()) {
             (_, Some(number)) => self.span.record(name, number),

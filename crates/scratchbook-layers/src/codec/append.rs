@@ -1,7 +1,7 @@
 //! Appends events. A plain event takes one call; an event with operations is read, resolved and guarded.
 //!
-//! The store cannot compute with encoded values, but it can compare them. So an operation is replaced by two
-//! things: a guard that the stored value is still the one that was read, and the encoded result of the operation.
+//! The store cannot compute with encoded values, but it can compare them. So an operation is replaced by two things: a
+//! guard that the stored value has not changed since it was read, and the encoded result of the operation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use scratchbook_core::state::{Change, Operation, Scope, StateDelta};
 /// Values as they are stored, by prefixed key.
 pub(super) type StoredValues = HashMap<String, Option<Value>>;
 
-/// How many rounds of retries a write with operations gets, about 100 tries in all.
+/// How many rounds of retries a write with operations gets: about 100 tries in all.
 const ROUNDS: usize = 5;
 
 /// The outcome of one try.
@@ -43,7 +43,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         mut options: AppendOptions,
     ) -> Result<Committed> {
         if event.is_partial() {
-            // The store only reports whether it is open. It does not need the event.
+            // The call only checks whether the store is open. The store does not need the event.
             let piece = Event { partial: Some(true), ..Event::default() };
             self.service.append(key, piece, AppendOptions::default()).await?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
@@ -134,8 +134,9 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         })
     }
 
-    /// The answer for an event that was refused because of the values that were read. The store knows who wrote
-    /// them, whether optimistic locking refuses the event as well, and whether the event is stored already.
+    /// Returns the answer for an event that was refused because of the values that were read. A write that is always
+    /// refused asks the store who wrote these values, whether optimistic locking refuses the event as well, and whether
+    /// the event is stored already.
     async fn refused(
         &self,
         key: &SessionKey,
@@ -175,7 +176,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 }
 
-/// What a permit covers: a key of a session, of a user or of an app.
+/// Returns what a permit covers: a key of a session, of a user or of an app.
 fn permit_key<'a>(session: &'a SessionKey, key: &'a str) -> [&'a str; 4] {
     let (app, user, id) = (session.app_name(), session.user_id(), session.session_id());
     match Scope::split(key).0 {
@@ -185,13 +186,13 @@ fn permit_key<'a>(session: &'a SessionKey, key: &'a str) -> [&'a str; 4] {
     }
 }
 
-/// The keys of a delta that have operations.
+/// Returns the keys of a delta that have operations.
 pub(super) fn keys_with_operations(delta: &StateDelta) -> Vec<String> {
     let operated = delta.iter().filter(|(_, change)| change.operations().is_some());
     operated.map(|(key, _)| key.to_owned()).collect()
 }
 
-/// Changes in which each key that was read begins with a guard that it still has the value that was read.
+/// Returns the changes with guards: each key that was read must still have the value that was read.
 pub(super) fn guarded<'a>(
     keys: impl Iterator<Item = &'a str>,
     changes: &StateDelta,
@@ -217,7 +218,7 @@ pub(super) fn guarded<'a>(
     Ok(guarded)
 }
 
-/// A delta that every store refuses: each key would have to be absent, and then present. The refusal names the
+/// Returns a delta that every store refuses: each key would have to be both absent and present. The refusal names the
 /// writer of each key.
 pub(super) fn always_refused<'a>(keys: impl Iterator<Item = &'a str>) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
@@ -228,19 +229,19 @@ pub(super) fn always_refused<'a>(keys: impl Iterator<Item = &'a str>) -> Result<
     Ok(delta)
 }
 
-/// Whether one of our guards refused a write, because a key has changed since it was read.
+/// Returns whether one of our guards refused a write, because a key has changed since it was read.
 pub(super) fn is_outdated(error: &Error, stored: &StoredValues) -> bool {
     let ours = |conflict: &KeyConflict| conflict.cause == ConflictCause::Guard && stored.contains_key(&conflict.key);
     error.kind() == ErrorKind::Conflict && error.conflicts().iter().any(ours)
 }
 
-/// Whether a refusal shows another value than the one that was read.
+/// Returns whether a refusal shows another value than the one that was read.
 pub(super) fn shows_other_value(reported: &Error, stored: &StoredValues) -> bool {
     reported.conflicts().iter().any(|found| stored.get(&found.key).is_some_and(|stored| *stored != found.found))
 }
 
-/// The error for the values that were read, completed by the store's refusal: the writers of the keys whose guards
-/// failed, and the keys that optimistic locking refuses.
+/// Completes the error for the values that were read. Adds what the store's refusal reports: the writers of the keys
+/// whose guards failed, and the keys that optimistic locking refuses.
 pub(super) fn with_writers(error: Error, reported: &Error) -> Error {
     let merged = reported.conflicts().iter().filter_map(|reported| match reported.cause {
         ConflictCause::Changed => Some(reported.clone()),

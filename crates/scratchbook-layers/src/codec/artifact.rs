@@ -47,7 +47,7 @@ impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
 }
 
 impl<S: ArtifactService, C: Codec> Coded<S, C> {
-    /// The encoded part; `None` if it is stored unchanged.
+    /// Returns the encoded part; `None` if it is stored unchanged.
     fn encode_part(&self, session: &SessionKey, filename: &str, part: &Part) -> Result<Option<Part>> {
         let plain = to_bytes(part)?;
         let looks_encoded = mime_type(part) == Some(C::MIME_TYPE);
@@ -71,7 +71,7 @@ impl<S: ArtifactService, C: Codec> Coded<S, C> {
         from_bytes(&self.coder.0.decode(&encoded, &location)?).ok_or_else(|| unreadable(&location))
     }
 
-    /// A single field that contains the metadata and the original type of the data.
+    /// Encodes the metadata and the original type of the data into a single field.
     fn encode_metadata(
         &self,
         session: &SessionKey,
@@ -107,7 +107,7 @@ fn mime_type(part: &Part) -> Option<&str> {
     part.inline_data.as_ref()?.mime_type.as_deref()
 }
 
-/// A part as bytes: its JSON without the data, followed by the data, which would be a third longer as JSON.
+/// Returns a part as bytes: its JSON without the data, then the data, which would be a third longer in JSON.
 fn to_bytes(part: &Part) -> Result<Vec<u8>> {
     let mut rest = part.clone();
     let data = rest.inline_data.as_mut().and_then(|blob| blob.data.take());

@@ -9,7 +9,7 @@ use scratchbook_core::error::Result;
 use scratchbook_core::session::{CheckedWrite, StateCheck};
 use scratchbook_core::state::Scope;
 
-/// The caller's check. The store runs it in its commit, and it sees the decoded values.
+/// The caller's check. The store runs the check in its commit, and the check sees the decoded values.
 #[derive(Debug)]
 pub(super) struct OpenedCheck<C> {
     pub(super) coder: Arc<Coder<C>>,

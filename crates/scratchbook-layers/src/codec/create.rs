@@ -19,7 +19,7 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::state::{Change, Scope};
 
-/// How many rounds of retries a creation with operations gets, about 100 tries in all.
+/// How many rounds of retries a creation with operations gets: about 100 tries in all.
 const ROUNDS: usize = 5;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
@@ -79,7 +79,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let resolved = match creation.prepared.clone().resolve(found) {
             Ok(resolved) => resolved,
             Err(refusal) => {
-                // A taken id is reported in preference to a refusal of the events.
+                // If the id is taken, this is reported instead of the refusal of the events.
                 let scope = creation.prepared.id_scope;
                 let mut exists = self.service.get_session(key, &GetSessionConfig::state_only()).await?.is_some();
                 if !exists && scope == IdScope::App {
@@ -118,7 +118,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         own.chain(shared).map(encode).collect()
     }
 
-    /// The creation as the store receives it. The first event guards the values that were read.
+    /// Returns the creation as the store receives it. The first event guards the values that were read.
     fn coded_creation(
         &self,
         creation: &Creation,
@@ -127,7 +127,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     ) -> Result<CreateSessionConfig> {
         let given = &creation.prepared.events;
         let mut config = creation.config.clone();
-        // Events with equal ids are the same event, although their encoded forms may have different times.
+        // Events with equal ids are one event. It is sent once, because the encoded forms could have different times.
         let mut ids = HashSet::new();
         for event in events.iter().filter(|event| ids.insert(event.event.id.as_str())) {
             let as_sent = given.iter().find(|given| given.event.id == event.event.id);

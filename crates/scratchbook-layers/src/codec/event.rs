@@ -18,17 +18,17 @@ use scratchbook_core::state::{Change, StateDelta};
 pub(super) struct SentEvent {
     /// The hash of the event as it was sent.
     pub(super) hash: [u8; 32],
-    /// Whether the event came with a time. An event without one gets its time from the store, so that the store
-    /// recognizes a retry without one. If the encoding binds the time, the layer sets it instead, and a retry is
-    /// recognized by the hash.
+    /// Whether the event came with a time. An event without a time gets one from the store, so that the store
+    /// recognizes a retry without a time. If the encoding binds the time, the layer sets the time instead, and a retry
+    /// is recognized by the hash.
     pub(super) has_time: bool,
-    /// Whether the hash has to be stored: if the event came with operations, whose results are not part of what was
-    /// sent, or with an update of its session, which is not part of the event.
+    /// Whether the hash has to be stored. This is so if the event came with operations, whose results are not part of
+    /// what was sent, or with an update of its session, which is not part of the event.
     pub(super) stores_hash: bool,
 }
 
 impl<C: Codec> Coder<C> {
-    /// Encodes an event, which has an id and no operations any more.
+    /// Encodes an event. The event has an id, and its operations have been resolved.
     pub(super) fn encode_event(&self, session: &SessionKey, mut event: Event, sent: SentEvent) -> Result<Event> {
         if !sent.has_time && !C::BINDS {
             event.timestamp = None;
@@ -53,7 +53,7 @@ impl<C: Codec> Coder<C> {
         Ok(clear)
     }
 
-    /// The decoded event, and the hash that was stored with it.
+    /// Returns the decoded event, and the hash that was stored with it.
     pub(super) fn decode_event(&self, session: &SessionKey, stored: &Event) -> Result<(Event, Option<[u8; 32]>)> {
         let location = Location::event(session, stored, &stored.actions.state_delta);
         let Some(text) = stored.extra.get(C::FIELD).and_then(marked::<C>) else {
@@ -67,8 +67,8 @@ impl<C: Codec> Coder<C> {
             return Err(unreadable(&location));
         };
         let event: Event = serde_json::from_slice(text).map_err(|_| unreadable(&location))?;
-        // The time is stored twice. The two may differ only for an event from before the time was bound, which got
-        // its time from the store.
+        // The time is stored twice, and both must be equal. Only an event that got its time from the store, such as one
+        // from before the time was bound, has no second time.
         let is_same = |sent: f64| stored.timestamp.is_some_and(|time| time.to_bits() == sent.to_bits());
         if !event.timestamp.is_none_or(is_same) {
             return Err(unreadable(&location));
@@ -78,7 +78,7 @@ impl<C: Codec> Coder<C> {
         Ok((put_back(event, clear), Some(*hash)))
     }
 
-    /// A delta with encoded values.
+    /// Encodes the values of a delta.
     fn encode_delta(&self, session: &SessionKey, delta: &StateDelta, salt: &[u8]) -> Result<StateDelta> {
         map_values(delta, |key, value| {
             self.encode_value(value, &Location::value(session.app_name(), session.user_id(), key), salt)
@@ -93,8 +93,8 @@ impl<C: Codec> Coder<C> {
     }
 }
 
-/// A salt that makes an event's encoded form different in each session. Decoding does not need it, because a fork
-/// copies events inside the store to a session with another id.
+/// Returns a salt that makes an event's encoded form different in each session. Decoding must not need the salt,
+/// because a fork copies events inside the store to a session with another id.
 fn salt(session: &SessionKey, id: &str) -> Vec<u8> {
     let session = session.session_id().as_bytes();
     [&(session.len() as u64).to_le_bytes(), session, id.as_bytes()].concat()
@@ -112,7 +112,8 @@ fn map_values(delta: &StateDelta, map: impl Fn(&str, &Value) -> Result<Value>) -
     Ok(mapped)
 }
 
-/// Takes out of an event the fields that stores and their readers need. The time stays in it as well.
+/// Moves the fields that stores and their readers need out of an event. The time is copied, and also stays in the
+/// event.
 fn take_clear(event: &mut Event) -> Event {
     Event {
         id: take(&mut event.id),
@@ -124,7 +125,7 @@ fn take_clear(event: &mut Event) -> Event {
     }
 }
 
-/// The event with those fields put back.
+/// Puts these fields back into an event.
 fn put_back(event: Event, clear: Event) -> Event {
     let mut whole = Event {
         id: clear.id,

@@ -7,16 +7,16 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_core::state::{Scope, StateDelta};
 
-/// The location of a value, an event or an artifact. The session's id is not part of it, because a fork copies inside
-/// the store.
+/// The location of a value, an event or an artifact. The session's id is not part of the location, because a fork
+/// copies data inside the store.
 #[derive(Debug)]
 pub struct Location<'a> {
     kind: Kind,
     app: &'a str,
-    /// `None` if it belongs to the app.
+    /// `None` if the data belongs to the app.
     user: Option<&'a str>,
     name: Cow<'a, str>,
-    /// The unencoded fields stored beside it, which must not be changed either.
+    /// The unencoded fields that are stored beside the data and must not be changed either.
     #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "compression is bound to no location"))]
     beside: Vec<u8>,
 }
@@ -32,19 +32,19 @@ enum Kind {
 }
 
 impl<'a> Location<'a> {
-    /// The value of a key in the merged state of a user's session.
+    /// Returns the location of a key's value in the merged state of a user's session.
     pub(crate) fn value(app: &'a str, user: &'a str, key: &'a str) -> Self {
         let user = (Scope::split(key).0 != Scope::App).then_some(user);
         Self { kind: Kind::Value, app, user, name: Cow::Borrowed(key), beside: Vec::new() }
     }
 
-    /// The value of a user's or an app's key; the name has no prefix.
+    /// Returns the location of the value of a user's or an app's key; the name has no prefix.
     pub(crate) fn owned(owner: &'a StateOwner, name: &'a str) -> Self {
         let name = scope_of(owner).key(name);
         Self { kind: Kind::Value, app: owner.app_name(), user: owner.user_id(), name, beside: Vec::new() }
     }
 
-    /// An event, with its unencoded fields.
+    /// Returns the location of an event, with the event's unencoded fields.
     pub(super) fn event(session: &'a SessionKey, event: &'a Event, delta: &StateDelta) -> Self {
         let mut beside = Vec::new();
         let branch = event.branch.as_deref();
@@ -52,35 +52,35 @@ impl<'a> Location<'a> {
             add(&mut beside, part.as_bytes());
         }
         beside.push(u8::from(branch.is_some()));
-        // Only operations have no JSON, and a stored delta has none.
+        // Only operations have no JSON, and a stored delta has no operations.
         add(&mut beside, &serde_json::to_vec(delta).unwrap_or_default());
         let (app, user) = (session.app_name(), Some(session.user_id()));
         Self { kind: Kind::Event, app, user, name: Cow::Borrowed(&event.id), beside }
     }
 
-    /// The data of an artifact.
+    /// Returns the location of an artifact's data.
     pub(super) fn artifact(session: &'a SessionKey, filename: &'a str) -> Self {
         let (app, user) = (session.app_name(), Some(session.user_id()));
         Self { kind: Kind::Artifact, app, user, name: Cow::Borrowed(filename), beside: Vec::new() }
     }
 
-    /// The metadata of an artifact.
+    /// Returns the location of an artifact's metadata.
     pub(super) fn metadata(session: &'a SessionKey, filename: &'a str) -> Self {
         Self { kind: Kind::Metadata, ..Self::artifact(session, filename) }
     }
 
-    /// The title of a user's session.
+    /// Returns the location of the title of a user's session.
     pub(super) fn title(session: &'a SessionKey) -> Self {
         Self { kind: Kind::Title, ..Self::label(session, "") }
     }
 
-    /// The value of a label of a user's session.
+    /// Returns the location of a label's value of a user's session.
     pub(super) fn label(session: &'a SessionKey, name: &'a str) -> Self {
         let (app, user) = (session.app_name(), Some(session.user_id()));
         Self { kind: Kind::Label, app, user, name: Cow::Borrowed(name), beside: Vec::new() }
     }
 
-    /// Bytes that are different for each location.
+    /// Returns bytes that are different for each location.
     #[cfg(feature = "encryption")]
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![self.kind as u8, u8::from(self.user.is_some())];
@@ -92,7 +92,7 @@ impl<'a> Location<'a> {
     }
 }
 
-/// The scope that belongs to a user or an app.
+/// Returns the scope that belongs to a user or an app.
 pub(super) fn scope_of(owner: &StateOwner) -> Scope {
     if owner.user_id().is_some() { Scope::User } else { Scope::App }
 }

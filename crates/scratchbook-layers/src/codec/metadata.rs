@@ -25,8 +25,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         Ok(update)
     }
 
-    /// Lists sessions. If the store cannot read titles and labels, it lists all sessions and they are filtered
-    /// here.
+    /// Lists sessions. If the store cannot read titles and labels, it lists all sessions, and this layer filters them.
     pub(super) async fn list_coded(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         let filter = SessionFilter::new(config)?;
         let mut asked = config.clone();

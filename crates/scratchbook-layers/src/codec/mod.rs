@@ -43,14 +43,14 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     const MIME_TYPE: &'static str;
     /// Whether titles and labels are always encoded as well. If they are, the store cannot search for them.
     const OF_METADATA: bool;
-    /// Whether the encoding detects changes made outside of the layer. If it does, it covers an event's time, so
-    /// the layer sets a missing time instead of the store.
+    /// Whether the encoding detects changes made outside of the layer. Such an encoding covers an event's time, so the
+    /// layer, and not the store, sets a missing time.
     const BINDS: bool;
 
-    /// Whether this many bytes are to be encoded.
+    /// Returns whether this many bytes are to be encoded.
     fn wants(&self, bytes: usize) -> bool;
 
-    /// Whether the encoded form is used, given both lengths.
+    /// Returns whether the encoded form is used, given both lengths.
     fn keeps(&self, given: usize, encoded: usize) -> bool;
 
     /// Encodes bytes and binds them to their location. Equal bytes with the same salt at the same location have the same
@@ -87,7 +87,7 @@ pub struct Coded<S, C> {
     permits: WritePermits,
 }
 
-/// The limits of this layer. The number of events is left to the store.
+/// Returns the limits of this layer. The number of events is left to the store.
 fn of_values(mut limits: Limits) -> Limits {
     limits.events_per_session = None;
     limits

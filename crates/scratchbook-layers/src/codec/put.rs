@@ -12,7 +12,7 @@ use scratchbook_core::plan::resolve::Found;
 use scratchbook_core::session::{ListStateConfig, PutStateOptions, SessionService, StateOwner, retry_pauses};
 use scratchbook_core::state::{Change, StateDelta};
 
-/// How many rounds of retries a change with operations gets, about 100 tries in all.
+/// How many rounds of retries a change with operations gets: about 100 tries in all.
 const ROUNDS: usize = 5;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
@@ -82,7 +82,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         })
     }
 
-    /// As for an append, the store reports the writers of the conflicting keys.
+    /// Returns the answer for a write that was refused because of the values that were read. As for an append, the
+    /// store reports the writers of the conflicting keys.
     async fn refused_put(
         &self,
         owner: &StateOwner,
@@ -108,7 +109,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         })
     }
 
-    /// The stored value of one key. If the key exists, it is the first of the keys that have its name as a prefix.
+    /// Returns the stored value of one key. If the key exists, it is the first of the keys that begin with its name.
     pub(super) async fn read_stored(&self, owner: &StateOwner, name: &str) -> Result<Option<Value>> {
         let config = ListStateConfig::default().with_prefix(name).with_page_size(1);
         let mut page = self.service.list_state(owner, &config).await?;
@@ -118,7 +119,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     fn coded_changes(&self, owner: &StateOwner, changes: &[KeyChange]) -> Result<StateDelta> {
         let mut coded = StateDelta::new();
         for KeyChange { name, change, .. } in changes {
-            // No retry is recognized by these values, so their salt may be random.
+            // These values are not used to recognize a retry, so their salt may be random.
             let salt = Uuid::new_v4();
             let change = match change {
                 Change::Set(value) => {
@@ -133,7 +134,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 }
 
-/// The values by prefixed key, as errors name them.
+/// Returns the values by prefixed key, as errors name them.
 fn prefixed(owner: &StateOwner, stored: StoredValues) -> StoredValues {
     stored.into_iter().map(|(name, value)| (scope_of(owner).key(&name).into_owned(), value)).collect()
 }

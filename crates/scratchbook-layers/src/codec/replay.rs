@@ -1,9 +1,9 @@
 //! Recognizes retries of events whose encoded form has changed.
 //!
-//! Usually the store itself recognizes a retry, because the same event has the same encoded form. The form differs
-//! if the key or the encoder has changed, if a fork copied the event from another session, if the event was sent
-//! without a time and the encoding binds the time, if its operations now have another result, or if it
-//! came with an update of its session that was encrypted. In these cases the hash stored with the event is compared.
+//! Usually the store itself recognizes a retry, because the same event has the same encoded form. The form differs if
+//! the key or the encoder has changed, if a fork copied the event from another session, if the event was sent without a
+//! time and the encoding binds the time, if the event's operations now have another result, or if the event came with
+//! an update of its session that was encrypted. In these cases the hash that is stored with the event is compared.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ const PAGE: usize = 100;
 const FIRST_PAGE: usize = 10;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
-    /// The answer to an event whose id is in the session already: the stored event, or the store's error if another
-    /// event was sent. The search begins at the end of the session.
+    /// Returns the answer to an event whose id is in the session already: the stored event, or the store's error if
+    /// another event was sent. The search begins at the end of the session.
     pub(super) async fn replayed(
         &self,
         key: &SessionKey,
@@ -63,14 +63,15 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         }
     }
 
-    /// The hash of an event that is stored as it was sent, without operations and without an update of its session.
+    /// Returns the hash of an event that is stored as it was sent, without operations and without an update of its
+    /// session.
     fn hash_of(&self, event: &Event, has_time: bool) -> Result<[u8; 32]> {
         let mut sent = event.clone();
         sent.timestamp = sent.timestamp.filter(|_| has_time);
         Ok(prepare_event(sent, self.environment.as_ref(), &Limits::unlimited())?.hash)
     }
 
-    /// The positions of an event's commit in the logs of the user's and the app's state.
+    /// Returns the positions of an event's commit in the logs of the user's and the app's state.
     async fn logs_of(&self, key: &SessionKey, event: &Event) -> Result<LogPositions> {
         let user = self.log_position(key, event, &key.user(), Scope::User).await?;
         let app = self.log_position(key, event, &key.app(), Scope::App).await?;

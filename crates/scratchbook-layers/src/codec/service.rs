@@ -49,7 +49,7 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     }
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
-        // An event is large, so the work on it is boxed and not part of the caller's future.
+        // An event is large, so this future is boxed and does not enlarge the caller's.
         Box::pin(self.append_coded(key, event, options)).await
     }
 

@@ -10,7 +10,7 @@ use super::{Codec, Coder, Location};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json;
 
-/// Encoded data: a header that says how to decode it, without a `:` at either end, and the bytes.
+/// Encoded data: the bytes, and a header that says how to decode them. The header has no `:` at either end.
 #[derive(Debug)]
 pub struct Encoded {
     pub(crate) header: String,
@@ -18,7 +18,7 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// `MARK header:base64`.
+    /// Returns the encoded form as text: `MARK header:base64`.
     pub(super) fn to_text(&self, mark: &str) -> String {
         let mut text = format!("{mark}{}:", self.header);
         URL_SAFE_NO_PAD.encode_string(&self.body, &mut text);
@@ -31,7 +31,7 @@ impl Encoded {
         Some(Self { header: header.to_owned(), body: URL_SAFE_NO_PAD.decode(body).ok()? })
     }
 
-    /// The same as bytes, without base64.
+    /// Returns the encoded form as bytes, without base64.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let mut bytes = self.header.into_bytes();
         bytes.push(0);
@@ -46,7 +46,7 @@ impl Encoded {
     }
 }
 
-/// The part of a text after an encoding's mark.
+/// Returns the part of a text after an encoding's mark.
 pub(crate) fn marked<C: Codec>(value: &Value) -> Option<&str> {
     value.as_str()?.strip_prefix(C::MARK)
 }
@@ -81,7 +81,7 @@ impl<C: Codec> Coder<C> {
     }
 }
 
-/// The error for data in an unknown form. Its cause is left out, because it would show a part of the value.
+/// Returns the error for data in an unknown form. Its cause is left out, because it would show a part of the value.
 pub(crate) fn unreadable(location: &Location<'_>) -> Error {
     Error::corrupted(format!("{location} is stored in a form that cannot be read; restore it from a backup"))
 }

@@ -80,7 +80,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The length of an event as JSON, with its operations as they were given.
+/// Returns the length of an event as JSON, with its operations as they were given.
 pub(super) fn event_bytes(event: &Event) -> u64 {
     if !event.actions.state_delta.has_operations() {
         return json_bytes(event);
@@ -90,7 +90,7 @@ pub(super) fn event_bytes(event: &Event) -> u64 {
     json_bytes(&rest).saturating_add(delta_bytes(&delta))
 }
 
-/// The length of a delta's changes as JSON, with their keys.
+/// Returns the length of a delta's changes as JSON, with their keys.
 pub(super) fn delta_bytes(delta: &StateDelta) -> u64 {
     let change = |change: &Change| match change {
         Change::Set(value) => json_bytes(value),
@@ -100,10 +100,10 @@ pub(super) fn delta_bytes(delta: &StateDelta) -> u64 {
     delta.iter().map(|(key, known)| json_bytes(key).saturating_add(change(known))).sum()
 }
 
-/// The length of a value as JSON, without building the text.
+/// Returns the length of a value as JSON, without building the text.
 pub(super) fn json_bytes(value: &(impl Serialize + ?Sized)) -> u64 {
     let mut count = ByteCount::default();
-    // The service will refuse a value that has no JSON. Here its length counts up to the error.
+    // The service will refuse a value that has no JSON. Here only the part before the error is counted.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }

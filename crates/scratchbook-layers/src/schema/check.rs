@@ -39,7 +39,7 @@ impl StateSchema {
         if let Some(schema) = self.scope_of(scope, name).filter(|schema| schema.is_of_single_keys()) {
             let alone = Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
             if let Some(mut violation) = first(schema, &alone) {
-                // Any error in an object with one member is an error of that member.
+                // In an object with one member, any error is an error of that member.
                 if violation.path.is_empty() {
                     violation.path.push(name.to_owned());
                 }
@@ -49,7 +49,8 @@ impl StateSchema {
         Ok(())
     }
 
-    /// Validates a scope as one object. Errors that were there before are ignored if the write does not touch them.
+    /// Validates a scope as one object. Errors that existed before the write are ignored if the write does not touch
+    /// them.
     fn check_scope(&self, scope: Scope, schema: &Compiled, write: &CheckedWrite<'_>) -> Result<()> {
         let Some((before, after)) = write.before(scope).zip(write.after(scope)) else {
             return Err(Error::internal("a scope that was to be read was not; this is a defect of the store"));
@@ -70,14 +71,14 @@ impl StateSchema {
             _ => violation.path.first().is_some_and(is_set),
         };
         let refused = wrong.into_iter().filter(|violation| is_worse(violation) || !known.contains(violation));
-        // An error about a key is more specific than one about a whole scope.
+        // An error about a key is reported first, because it is more specific than one about a whole scope.
         match refused.min_by_key(|violation| violation.path.is_empty()) {
             Some(violation) => Err(self.refused_in(scope, violation)),
             None => Ok(()),
         }
     }
 
-    /// The error for a violation of a scope's schema. The first name of its path is the key.
+    /// Returns the error for a violation of a scope's schema. The first name of its path is the key.
     fn refused_in(&self, scope: Scope, mut violation: Violation) -> Error {
         if violation.path.is_empty() {
             return self.refused(&format!("the {}'s state", scope.as_str()), &violation);
@@ -107,14 +108,14 @@ impl StateCheck for StateSchema {
     }
 }
 
-/// The first error.
+/// Returns the first error.
 fn first(schema: &Compiled, value: &Value) -> Option<Violation> {
-    // Does not collect all errors, because usually there are none.
+    // This does not collect all errors, because usually there is no error.
     let error = schema.validator().validate(value).err()?;
     violations(&error).into_iter().next()
 }
 
-/// All errors.
+/// Returns all errors.
 fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Violation> {
     schema.validator().iter_errors(&Value::Object(state)).flat_map(|error| violations(&error)).collect()
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::violation::masked;
 use scratchbook_core::error::{Error, Result};
 
-/// The keywords at the top level of a schema whose keys can be validated one by one: they concern single keys, or
-/// nothing.
+/// The top-level keywords of a schema whose keys can be validated one by one. They concern single keys, or do not
+/// validate.
 const OF_SINGLE_KEYS: &[&str] = &[
     "type",
     "properties",
@@ -57,7 +57,7 @@ impl Compiled {
         &self.validator
     }
 
-    /// Whether an object is valid if each of its members, alone in an object, is valid.
+    /// Returns whether an object is valid if each of its members, alone in an object, is valid.
     pub(super) fn is_of_single_keys(&self) -> bool {
         self.is_of_single_keys
     }

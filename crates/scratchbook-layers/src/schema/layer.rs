@@ -23,8 +23,8 @@ use scratchbook_core::state::{Scope, StateDelta};
 /// commit, so they hold even with concurrent writers.
 ///
 /// Older state that breaks the schema stays readable, and only writes to its invalid parts are refused: a key that
-/// is set must be valid, and nothing valid may become invalid. When a scope gets its first key, everything that its
-/// schema requires must be there.
+/// is set must be valid, and nothing valid may become invalid. When a scope gets its first key, everything that the
+/// scope's schema requires must be present.
 ///
 /// Writes that bypass this layer are not validated, and neither is state that a fork copies.
 ///
@@ -54,13 +54,13 @@ pub struct WithStateSchema<S> {
 }
 
 impl<S> WithStateSchema<S> {
-    /// A layer that validates nothing yet.
+    /// Creates a layer that validates nothing yet.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self { service, apps: HashMap::new() }
     }
 
-    /// Validates an app's state against a schema, which replaces an earlier one of the app.
+    /// Validates an app's state against a schema. It replaces an earlier schema of the app.
     #[must_use]
     pub fn with_app(mut self, app_name: impl Into<String>, schema: StateSchema) -> Self {
         self.apps.insert(app_name.into(), Arc::new(schema));

@@ -61,27 +61,28 @@ pub struct StateSchema {
 }
 
 impl StateSchema {
-    /// A schema that allows everything. You choose the version, which appears in errors.
+    /// Creates a schema that allows everything. You choose the version, which appears in errors.
     #[must_use]
     pub fn new(version: u64) -> Self {
         Self { version, scopes: BTreeMap::new(), keys: BTreeMap::new() }
     }
 
-    /// The version of the schema.
+    /// Returns the version of the schema.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Sets the schema of a scope, which is validated as one object whose names have no prefix.
+    /// Sets the schema of a scope. The scope is validated as one object, whose names have no prefix.
     ///
-    /// If its top level has only `type`, `properties`, `patternProperties`, `additionalProperties` and
+    /// If the schema's top level has only `type`, `properties`, `patternProperties`, `additionalProperties` and
     /// `propertyNames`, each key is validated by itself. With any other keyword, such as `required`, a write to the
     /// scope makes the store read all of its keys in the commit.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the schema is invalid, saying where; and for `temp:`.
+    /// `InvalidArgument` if the schema is invalid, and for the scope `temp:`. The message says where the schema is
+    /// invalid.
     pub fn with_scope(mut self, scope: Scope, schema: Value) -> Result<Self> {
         refuse_temp(scope)?;
         let compiled = Compiled::new(&schema).map_err(|e| e.context(format!("the schema of '{}'", scope.as_str())))?;
@@ -93,7 +94,8 @@ impl StateSchema {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the schema is invalid, saying where; for an invalid key, and for `temp:` keys.
+    /// `InvalidArgument` if the schema or the key is invalid, and for `temp:` keys. The message says where the schema
+    /// is invalid.
     pub fn with_key(mut self, key: &str, schema: Value) -> Result<Self> {
         check_key(key)?;
         let (scope, name) = Scope::split(key);
@@ -125,13 +127,13 @@ impl StateSchema {
         self.keys.get(&scope)?.get(name)
     }
 
-    /// The schema of a scope that covers a key.
+    /// Returns the schema of a scope that covers a key.
     fn scope_of(&self, scope: Scope, name: &str) -> Option<&Compiled> {
         self.scopes.get(&scope).filter(|_| !is_of_framework(name))
     }
 }
 
-/// Shows the version and the names of what has a schema, because the schemas are long.
+/// Shows the version and the names of the scopes and keys with schemas. The schemas themselves would be too long.
 impl fmt::Debug for StateSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |keys: &BTreeMap<String, Compiled>| keys.keys().cloned().collect::<Vec<_>>();
@@ -156,7 +158,7 @@ fn refuse_temp(scope: Scope) -> Result<()> {
     }
 }
 
-/// Whether ADK uses a key of this name for itself.
+/// Returns whether ADK uses a key of this name for itself.
 fn is_of_framework(name: &str) -> bool {
     ["__", "_adk_", "adk_", "_code_exec"].iter().any(|prefix| name.starts_with(prefix))
         || ["_existing_exchanged_credential", "_token_cache"].iter().any(|suffix| name.ends_with(suffix))

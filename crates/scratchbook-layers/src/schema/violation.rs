@@ -25,7 +25,7 @@ pub(super) enum Count {
     TooFew,
 }
 
-/// The errors in a value. An error about a member that is missing, not allowed or has an invalid name gets that
+/// Returns the errors in a value. If a member is missing, not allowed or has an invalid name, the error gets that
 /// member's path.
 pub(super) fn violations(error: &ValidationError<'_>) -> Vec<Violation> {
     let path: Vec<String> = segments(error.instance_path().as_str());
@@ -51,7 +51,7 @@ fn what(error: &ValidationError<'_>) -> String {
     masked(error, "the value").to_string()
 }
 
-/// The text of an error, with a word in place of the value, cut off if it is long.
+/// Returns the text of an error with `value` in place of the real value. A long text is cut off.
 pub(super) fn masked(error: &ValidationError<'_>, value: &str) -> String {
     const MOST: usize = 300;
     let text = match error.kind() {
@@ -65,7 +65,7 @@ pub(super) fn masked(error: &ValidationError<'_>, value: &str) -> String {
     }
 }
 
-/// The parts of a JSON pointer.
+/// Returns the parts of a JSON pointer.
 fn segments(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
 }

@@ -26,7 +26,7 @@ pub(super) enum ProviderRequest {
 }
 
 impl ProviderRequest {
-    /// The body of an answer that is not streamed.
+    /// Returns the body of an answer that is not streamed.
     pub(super) async fn whole(&self, call: &Call) -> Result<Value, Failure> {
         let (chat, options) = match self {
             Self::Genai(chat, options) => (chat.clone(), options),
@@ -40,7 +40,7 @@ impl ProviderRequest {
         }
     }
 
-    /// The frames of a streamed answer.
+    /// Returns the frames of a streamed answer.
     pub(super) async fn frames(&self, call: &Call) -> Result<Frames, Failure> {
         let (chat, options) = match self {
             Self::Genai(chat, options) => (chat.clone(), options.as_ref().clone()),
@@ -61,7 +61,7 @@ pub(super) enum Frames {
 }
 
 impl Frames {
-    /// The next frames; `None` at the end.
+    /// Returns the next frames; `None` at the end.
     pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
         match self {
             Self::Genai(tapped) => {
@@ -74,11 +74,11 @@ impl Frames {
     }
 }
 
-/// A stream of genai's, whose frames are taken before genai parses them.
+/// A stream of genai, whose frames are taken before genai parses them.
 pub(super) struct GenaiFrames {
     stream: ChatStream,
     sink: Arc<Sink>,
-    /// An error after frames that are still to be read.
+    /// An error to return once the frames before it are read.
     failure: Option<GenaiError>,
     limit: SizeLimit,
 }

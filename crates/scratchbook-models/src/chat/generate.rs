@@ -64,7 +64,7 @@ impl PreparedRequest {
         Ok(Self { call, wire: profile.wire, sent, thoughts: options::thoughts(&request.config) })
     }
 
-    /// The answer, not streamed.
+    /// Sends the request, and returns an answer that is not streamed.
     async fn whole(&self) -> Result<LlmResponse> {
         let attempt = || async { self.no_complaint(self.sent.whole(&self.call).await?) };
         let body = self.call.retry_policy.attempt(attempt).await?;
@@ -96,7 +96,7 @@ impl PreparedRequest {
         Ok((frames, Vec::new()))
     }
 
-    /// Returns an error if the body is an error response, by the status that it stands for.
+    /// Returns an error if the body is an error response. The kind of the error follows from the response's status.
     fn no_complaint(&self, body: Value) -> Result<Value, Failure> {
         let status = match self.wire {
             Wire::Chat | Wire::Ollama => openai::complaint(&body),
@@ -109,7 +109,7 @@ impl PreparedRequest {
         }
     }
 
-    /// Further frames; `None` at the end. Errors after the answer is complete are ignored.
+    /// Returns further frames; `None` at the end. Errors after the answer is complete are ignored.
     async fn more(&self, frames: &mut Frames, answer: &Answer) -> Result<Option<Vec<String>>> {
         match self.call.retry_policy.in_time(frames.next(&self.call)).await {
             Err(_) if answer.has_ended() => Ok(None),

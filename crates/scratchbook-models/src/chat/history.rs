@@ -24,24 +24,24 @@ pub(super) enum Turn {
 pub(super) struct Reply {
     pub(super) id: String,
     pub(super) name: String,
-    /// JSON text.
+    /// The response as JSON text.
     pub(super) text: String,
-    /// Media that a tool returned with it.
+    /// Media that a tool returned with the response.
     pub(super) media: Vec<Part>,
 }
 
-/// The turns of a conversation.
+/// Returns the turns of a conversation.
 ///
 /// Providers refuse calls without responses and responses without calls. So each response is placed right after its
-/// call even if it came later; the last of several counts; a call without one gets ADK's text for a missing response;
-/// and a response without a call becomes text.
+/// call, even if it came later. Of several responses to a call, the last counts. For a call without a
+/// response, ADK's text for a missing response is sent. A response without a call becomes text.
 pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<Turn> {
     let mut pairing = Pairing { provider, turns: Vec::new(), open: HashMap::new(), nameless: Vec::new(), made: 0 };
     contents.iter().for_each(|content| pairing.read(content));
     pairing.turns
 }
 
-/// The names of the tools that are called or respond in a turn.
+/// Returns the names of the tools that are called or respond in a turn.
 pub(super) fn names(turn: &mut Turn) -> Vec<&mut String> {
     match turn {
         Turn::User(_) => Vec::new(),
@@ -53,7 +53,7 @@ pub(super) fn names(turn: &mut Turn) -> Vec<&mut String> {
     }
 }
 
-/// The turn, and the place in it, of the response to a call.
+/// The position of a response to a call: the turn, and the place in that turn.
 type ReplyPosition = (usize, usize);
 
 struct Pairing {
@@ -61,7 +61,7 @@ struct Pairing {
     turns: Vec<Turn>,
     /// The last call with each id.
     open: HashMap<String, ReplyPosition>,
-    /// Calls without ids that have no response yet, with their names.
+    /// Calls without ids that have no response yet. Each has its tool's name.
     nameless: Vec<(String, ReplyPosition)>,
     /// How many ids were generated.
     made: usize,
@@ -104,7 +104,8 @@ impl Pairing {
         }
     }
 
-    /// Records where a call's response belongs, and returns the id that the provider is sent for both.
+    /// Records where a call's response belongs, and returns the id that is sent to the provider for the call and the
+    /// response.
     fn open(&mut self, call: &FunctionCall, name: &str, place: ReplyPosition) -> String {
         match call.id.as_deref().filter(|id| !id.is_empty()) {
             Some(id) => {
@@ -149,12 +150,12 @@ impl Pairing {
     }
 }
 
-/// Whether a provider accepts an id, which another provider or ADK may have generated.
+/// Returns whether a provider accepts an id, which another provider or ADK may have generated.
 fn is_taken(provider: AdapterKind, id: &str) -> bool {
     let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
     match provider {
         AdapterKind::Mistral => id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-        // OpenAI's limit; Anthropic accepts only plain ids.
+        // This is OpenAI's limit. Anthropic accepts only plain ids.
         AdapterKind::OpenAI => id.len() <= 40,
         _ => plain && id.len() <= 64,
     }

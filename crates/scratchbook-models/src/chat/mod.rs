@@ -3,7 +3,7 @@
 //!
 //! Answers are parsed here, from the frames as they arrive. genai's own parser would lose refusals, model names and
 //! whether a stream was complete. It also fails on a call whose arguments are not JSON, and allocates as many calls as
-//! a stream claims.
+//! a stream claims to have.
 
 mod answers;
 mod frames;
@@ -62,29 +62,29 @@ impl ProviderProfile {
         self.kind.as_lower_str()
     }
 
-    /// Whether the provider enforces a schema for the answer. If not, the instruction contains the schema and asks for
-    /// JSON.
+    /// Returns whether the provider enforces a schema for the answer. If not, the instruction contains the schema and
+    /// asks for JSON.
     fn takes_schema(&self) -> bool {
-        // Claude supports it since 4.1 and 4.5.
+        // Claude supports schemas since the versions 4.1 and 4.5.
         let old =
             ["claude-2", "claude-3", "claude-opus-4-0", "claude-opus-4-2", "claude-sonnet-4-0", "claude-sonnet-4-2"];
         match self.kind {
             AdapterKind::Anthropic => !old.iter().any(|name| self.model.contains(name)),
-            // These support JSON at most, but no schemas.
+            // These providers support JSON at most, but no schemas.
             AdapterKind::MiniMax | AdapterKind::DeepSeek | AdapterKind::Zai | AdapterKind::BigModel => false,
             AdapterKind::Kimi | AdapterKind::Moonshot => false,
             _ => true,
         }
     }
 
-    /// Whether the thoughts before a call have to be sent back with it.
+    /// Returns whether the thoughts before a call have to be sent back with it.
     fn wants_thoughts(&self) -> bool {
         let these = [AdapterKind::DeepSeek, AdapterKind::Kimi, AdapterKind::Moonshot, AdapterKind::Mimo];
         self.wire == Wire::Ollama || these.contains(&self.kind)
     }
 
-    /// A reasoning effort that is not sent. It keeps genai from reading the end of a model's name, as in
-    /// `mistral-medium`, as a reasoning effort.
+    /// Returns a reasoning effort that is not sent. With it, genai does not take the end of a model's name, as in
+    /// `mistral-medium`, for a reasoning effort.
     fn keep_name(&self) -> Option<ReasoningEffort> {
         let looks_so = ReasoningEffort::from_model_name(&self.model).0.is_some();
         (looks_so && matches!(self.wire, Wire::Chat | Wire::Responses)).then_some(ReasoningEffort::Budget(0))

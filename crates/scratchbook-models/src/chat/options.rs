@@ -1,7 +1,8 @@
 //! The configuration of the answer as genai's options.
 //!
 //! A setting that a provider does not have is dropped if it only influences the model (`topK`, penalties, `seed`,
-//! probabilities, safety settings, labels and the like), and refused if the answer would be a different one without it.
+//! probabilities, safety settings, labels and the like), and refused if the answer would be of a different kind without
+//! it.
 
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, ToolChoice};
 use serde_json::{Map, Value, json};
@@ -11,7 +12,7 @@ use super::{ProviderProfile, Wire};
 use scratchbook_agent::model::{FunctionDeclaration, GenerateContentConfig, LlmRequest};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// The options of a request.
+/// Returns the options of a request.
 pub(super) fn options(request: &LlmRequest, profile: &ProviderProfile) -> Result<ChatOptions> {
     let config = &request.config;
     let mut extra = Map::new();
@@ -45,18 +46,18 @@ pub(super) fn options(request: &LlmRequest, profile: &ProviderProfile) -> Result
     Ok(options)
 }
 
-/// The tools that may be called.
+/// Returns the tools that may be called.
 pub(super) fn tools<'a>(
     request: &'a LlmRequest,
     profile: &ProviderProfile,
 ) -> impl Iterator<Item = &'a FunctionDeclaration> + use<'a> {
     let allowed = allowed_names(&request.config);
-    // Ollama has no choice of tools; tools that are not declared are not called.
+    // Ollama has no setting for the choice of tools. To forbid tools, none are declared.
     let none = profile.wire == Wire::Ollama && mode(&request.config).as_deref() == Some("NONE");
     request.tools.iter().filter(move |tool| !none && allowed.is_none_or(|names| names.contains(&json!(tool.name))))
 }
 
-/// Whether thoughts are shown; they are unless the request excludes them.
+/// Returns whether thoughts are shown; they are unless the request excludes them.
 pub(super) fn thoughts(config: &GenerateContentConfig) -> Thoughts {
     let wanted = thinking_field(config, "includeThoughts", "include_thoughts").and_then(Value::as_bool);
     if wanted == Some(false) { Thoughts::Hidden } else { Thoughts::Shown }
@@ -95,7 +96,7 @@ fn format(request: &LlmRequest, profile: &ProviderProfile) -> Option<ChatRespons
     }
 }
 
-/// A schema's title in a form that OpenAI accepts, or ADK's name for a schema without one.
+/// Returns a schema's title in a form that OpenAI accepts, or ADK's name for a schema without a title.
 fn schema_name(schema: &Value) -> String {
     let title = schema["title"].as_str().filter(|title| !title.is_empty()).unwrap_or("response");
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
@@ -159,7 +160,7 @@ impl Thinking {
         Ok(())
     }
 
-    /// The setting as ADK's `AnthropicLlm` sends it.
+    /// Returns the setting as ADK's `AnthropicLlm` sends it.
     fn for_anthropic(&self) -> Result<Option<Value>> {
         match self.budget {
             None if self.include == Some(true) => Err(Error::invalid(
@@ -188,7 +189,7 @@ fn mode(config: &GenerateContentConfig) -> Option<String> {
     calling(config)?.get("mode")?.as_str().map(str::to_ascii_uppercase)
 }
 
-/// The only functions that may be called, which Gemini supports for the mode ANY.
+/// Returns the list of functions that may be called, if there is one. Gemini supports such a list for the mode ANY.
 fn allowed_names(config: &GenerateContentConfig) -> Option<&Vec<Value>> {
     let names = calling(config).filter(|_| mode(config).as_deref() == Some("ANY"))?;
     let names = names.get("allowedFunctionNames").or_else(|| names.get("allowed_function_names"))?.as_array()?;
@@ -203,7 +204,7 @@ fn tool_choice(config: &GenerateContentConfig) -> Option<ToolChoice> {
     }
 }
 
-/// A number that providers want as an integer.
+/// Returns a number as the integer that providers require.
 #[expect(clippy::cast_possible_truncation, reason = "a float beyond all integers becomes the last of them")]
 pub(super) fn whole(number: f64) -> Value {
     (number as i64).into()

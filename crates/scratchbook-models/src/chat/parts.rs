@@ -12,13 +12,13 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 /// What happens to data that a provider does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// It is an error, so that the user learns that the model does not see the data.
+    /// The data is an error, so that the user learns that the model does not see it.
     Refused,
-    /// A text names it. Older data can no longer be changed, and must not end the conversation.
+    /// A text names the data in its place. Older data can no longer be changed, and must not end the conversation.
     Named,
 }
 
-/// The user's parts. Consecutive texts become one, since providers would join them differently.
+/// Returns the user's parts. Consecutive texts are joined, since each provider would join them differently.
 pub(super) fn user(parts: &[Part], profile: &ProviderProfile, not_taken: NotTaken) -> Result<Vec<ContentPart>> {
     let mut content = Vec::new();
     for part in parts.iter().filter(|part| part.thought != Some(true)) {
@@ -44,7 +44,7 @@ pub(super) fn user(parts: &[Part], profile: &ProviderProfile, not_taken: NotTake
     Ok(content)
 }
 
-/// The model's parts. No provider accepts media from it.
+/// Returns the model's parts, without media: no provider accepts media from the model.
 pub(super) fn model(parts: &[Part], profile: &ProviderProfile) -> Vec<ContentPart> {
     let mut content = Vec::new();
     let calls = parts.iter().any(|part| part.function_call.is_some());
@@ -65,18 +65,18 @@ pub(super) fn model(parts: &[Part], profile: &ProviderProfile) -> Vec<ContentPar
     content
 }
 
-/// A block of a message in Anthropic's form, which genai has no type for.
+/// Returns a block of a message in Anthropic's form, for which genai has no type.
 pub(super) fn block(data: Value) -> ContentPart {
     ContentPart::Custom(CustomPart { model_iden: None, data })
 }
 
-/// Media that a tool returned. Media that the provider does not accept is only named: the tool's author may not know
-/// the provider, and the conversation must not end for that.
+/// Returns media that a tool returned. Media that the provider does not accept is only named: the tool's author may not
+/// know the provider, and such media must not end the conversation.
 pub(super) fn media(part: &Part, profile: &ProviderProfile) -> Vec<ContentPart> {
     user(std::slice::from_ref(part), profile, NotTaken::Named).unwrap_or_default()
 }
 
-/// Media that a tool returned, as one of Anthropic's blocks.
+/// Returns media that a tool returned as one of Anthropic's blocks.
 pub(super) fn media_block(part: &Part) -> Value {
     let blob = part.inline_data.clone().unwrap_or_default();
     let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(&blob)));
@@ -100,7 +100,7 @@ fn say(content: &mut Vec<ContentPart>, text: String, profile: &ProviderProfile) 
         return;
     }
     match content.last_mut() {
-        // Joined as ADK's `LiteLlm` does it.
+        // Texts are joined as ADK's `LiteLlm` joins them.
         Some(ContentPart::Text(said)) if profile.wire != Wire::Anthropic => {
             said.push('\n');
             said.push_str(&text);
@@ -109,7 +109,7 @@ fn say(content: &mut Vec<ContentPart>, text: String, profile: &ProviderProfile) 
     }
 }
 
-/// The text of a part. Code that ran on the model's side becomes text, in ADK's form.
+/// Returns the text of a part. Code that ran on the model's side becomes text, in ADK's form.
 fn words(part: &Part) -> Option<String> {
     if let Some(text) = part.text.as_ref().filter(|text| !text.is_empty()) {
         return Some(text.clone());
@@ -121,10 +121,10 @@ fn words(part: &Part) -> Option<String> {
     Some(format!("Execution Result:```code_output\n{}\n```", result.output.as_deref().unwrap_or_default()))
 }
 
-/// A thought of the model, if it has to be sent back.
+/// Returns a thought of the model if it has to be sent back.
 ///
 /// Anthropic accepts thoughts that it has signed, and needs them with calls; its signatures are ASCII, and Gemini's are
-/// not. Some other providers need the thoughts that led to a call. For the rest, thoughts are dropped.
+/// not. Some other providers need the thoughts that led to a call. For all other providers, thoughts are dropped.
 fn thought(part: &Part, calls: bool, profile: &ProviderProfile) -> Vec<ContentPart> {
     let text = part.text.as_deref().unwrap_or_default();
     let signature = part.thought_signature.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
@@ -143,7 +143,7 @@ fn thought(part: &Part, calls: bool, profile: &ProviderProfile) -> Vec<ContentPa
     }
 }
 
-/// Data that is text.
+/// Returns data that is text.
 fn as_text(blob: &Blob) -> Option<String> {
     let kind = mime_type(blob.mime_type.as_deref());
     let text = kind.starts_with("text/") || matches!(kind.as_str(), "application/json" | "application/xml");
@@ -211,12 +211,12 @@ fn bytes(blob: &Blob) -> &[u8] {
     blob.data.as_deref().unwrap_or_default()
 }
 
-/// A MIME type without its parameters.
+/// Returns a MIME type without its parameters.
 fn mime_type(of: Option<&str>) -> String {
     of.and_then(|of| of.split(';').next()).unwrap_or("application/octet-stream").trim().to_ascii_lowercase()
 }
 
-/// The MIME type for the ending of an address.
+/// Returns the MIME type for the ending of an address.
 fn by_ending(uri: &str) -> &'static str {
     let path = uri.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
     match path.rsplit('.').next().unwrap_or_default() {

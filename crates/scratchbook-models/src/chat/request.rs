@@ -19,10 +19,10 @@ const BEGIN: &str = "Handle the requests as specified in the System Instruction.
 const GO_ON: &str = "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are \
                      needed.";
 
-/// The maximum length of a tool's name with OpenAI; Anthropic's is not shorter.
+/// The maximum length of a tool's name with OpenAI. Anthropic's maximum is not smaller.
 const LONGEST_NAME: usize = 64;
 
-/// The conversation and the tools of a request. [`options`] has the configuration of the answer.
+/// Returns the conversation and the tools of a request. [`options`] has the configuration of the answer.
 pub(super) fn chat(request: &LlmRequest, profile: &ProviderProfile) -> Result<ChatRequest> {
     let mut messages = Vec::new();
     let mut turns = turns(&request.contents, profile.kind);
@@ -56,8 +56,8 @@ pub(super) fn chat(request: &LlmRequest, profile: &ProviderProfile) -> Result<Ch
     Ok(chat)
 }
 
-/// Makes a name valid for every provider. The conversation may contain names of tools of other agents or providers;
-/// names that the request declares are left to the provider.
+/// Makes a name valid for every provider. The conversation may contain names of tools of other agents or providers.
+/// Names that the request declares are not changed; the provider checks them.
 fn make_plain(name: &mut String) {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     *name = name.chars().map(plain).take(LONGEST_NAME).collect();
@@ -72,8 +72,8 @@ fn push(messages: &mut Vec<ChatMessage>, message: fn(MessageContent) -> ChatMess
     }
 }
 
-/// The responses to calls. Media goes into the response with Anthropic, and after all responses, as the user's, with
-/// others.
+/// Adds the responses to calls. With Anthropic, media goes into the responses. With other providers, it comes after all
+/// responses, as the user's.
 fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, profile: &ProviderProfile) {
     let (mut content, mut media): (Vec<ContentPart>, Vec<Part>) = (Vec::new(), Vec::new());
     for Reply { id, name, text, media: beside } in replies {
@@ -87,7 +87,7 @@ fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, profile: &Provi
         }
     }
     if profile.wire == Wire::Ollama {
-        // One response per message, since Ollama would read only the last.
+        // Each message has one response, since Ollama would read only the last of several.
         content.into_iter().for_each(|answer| push(messages, ChatMessage::tool, vec![answer]));
     } else {
         push(messages, ChatMessage::tool, content);
@@ -95,7 +95,7 @@ fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, profile: &Provi
     push(messages, ChatMessage::user, media.iter().flat_map(|part| parts::media(part, profile)).collect());
 }
 
-/// The same messages with alternating sides, the user's first. Responses to calls count as the user's.
+/// Returns the same messages with alternating sides, the user's first. Responses to calls count as the user's.
 fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     let mut all: Vec<ChatMessage> = Vec::new();
     for mut message in messages {
@@ -111,7 +111,7 @@ fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
     all
 }
 
-/// The instruction, with the answer's schema if the provider has no other place for it.
+/// Returns the instruction, with the answer's schema if the provider has no other place for it.
 fn system(request: &LlmRequest, profile: &ProviderProfile) -> Option<String> {
     let in_instruction = request.output_schema.as_ref().filter(|_| !profile.takes_schema());
     let schema = in_instruction
@@ -126,6 +126,6 @@ fn tool(declaration: &FunctionDeclaration, profile: &ProviderProfile) -> Tool {
     let schema = if schema.is_object() { schema.clone() } else { json!({"type": "object", "properties": {}}) };
     let tool =
         Tool::new(declaration.name.as_str()).with_description(declaration.description.as_str()).with_schema(schema);
-    // By default, OpenAI would make optional arguments of a schema required.
+    // In OpenAI's default mode, the optional arguments of a schema would be required.
     if profile.wire == Wire::Responses { tool.with_strict(false) } else { tool }
 }

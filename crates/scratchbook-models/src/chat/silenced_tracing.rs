@@ -1,4 +1,4 @@
-//! Keeps genai from logging: it logs whole response bodies, which may repeat a key or the users' messages.
+//! Keeps genai from logging: genai logs whole response bodies, which may repeat a key or the users' messages.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,8 +9,8 @@ use tracing::subscriber::NoSubscriber;
 
 /// Calls a function without recording its traces.
 pub(super) fn without_tracing<T>(work: impl FnOnce() -> T) -> T {
-    // One dispatcher for all calls, with a subscriber of its own: after `Dispatch::none`, traces that are first used
-    // here would be disabled everywhere.
+    // All calls share one dispatcher, which has a subscriber of its own. With `Dispatch::none`, traces that are first
+    // used here would be disabled everywhere.
     static NOBODY: OnceLock<Dispatch> = OnceLock::new();
     with_default(NOBODY.get_or_init(|| Dispatch::new(NoSubscriber::default())), work)
 }

@@ -22,7 +22,7 @@ impl SseFrames {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete event.
+    /// Returns the next complete event.
     pub(super) fn next(&mut self) -> Option<Vec<u8>> {
         while let Some(found) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') {
             let end = self.searched + found;
@@ -37,7 +37,7 @@ impl SseFrames {
         None
     }
 
-    /// The rest after the end of the stream.
+    /// Returns the rest after the end of the stream.
     pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
         let end = self.buffer.len();
         let frame = self.line(self.taken, end);

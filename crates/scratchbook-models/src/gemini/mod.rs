@@ -47,7 +47,7 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
     })
 }
 
-/// An answer that is not streamed.
+/// Sends the request, and returns an answer that is not streamed.
 async fn whole(call: &Call, sent: &[u8]) -> Result<LlmResponse, Failure> {
     let response = send(call, "generateContent", sent).await?;
     let text = body::whole(call, response).await?;
@@ -59,7 +59,7 @@ async fn whole(call: &Call, sent: &[u8]) -> Result<LlmResponse, Failure> {
     answer.map(|answer| answer.response).ok_or_else(|| call.unreadable("no first candidate").into())
 }
 
-/// The first piece of a streamed answer. An error up to here can be retried, since nothing was shown yet.
+/// Returns the first piece of a streamed answer. An error up to here can be retried, since nothing was shown yet.
 async fn first_piece<'a>(call: &'a Call, body: &[u8]) -> Result<(Pieces<'a>, Map<String, Value>), Failure> {
     let response = send(call, "streamGenerateContent", body).await?;
     let mut pieces = Pieces { call, response, frames: SseFrames::default(), limit: SizeLimit::default() };
@@ -67,7 +67,7 @@ async fn first_piece<'a>(call: &'a Call, body: &[u8]) -> Result<(Pieces<'a>, Map
     Ok((pieces, no_complaint(call, first)?))
 }
 
-/// Returns an error if the body is an error response, by the status that it names.
+/// Returns an error if the body is an error response. The kind of the error follows from the status in the response.
 fn no_complaint(call: &Call, body: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
     let Some(complaint) = body.get("error") else {
         return Ok(body);
@@ -128,7 +128,7 @@ impl Pieces<'_> {
                     self.limit.take(self.call, bytes.len())?;
                     self.frames.push(&bytes);
                 }
-                // A stream that ends within a piece was interrupted; the piece is not malformed.
+                // A stream that ends within a piece was interrupted. This is not reported as a malformed piece.
                 None => match self.frames.rest() {
                     Some(rest) => return object(self.call, &rest).map(Some).map_err(|_| self.call.broken_off().into()),
                     None => return Ok(None),
@@ -142,12 +142,12 @@ fn object(call: &Call, text: &[u8]) -> Result<Map<String, Value>> {
     scratchbook_core::json::from_slice(text).map_err(|error| call.unreadable(&error.to_string()))
 }
 
-/// The failure for an empty response, which some proxies send.
+/// Returns the failure for an empty response, which some proxies send.
 fn nothing(call: &Call) -> Failure {
     Failure { error: call.unreadable("nothing"), retry: RetryAdvice::Later }
 }
 
-/// The response for an error that the provider reports after pieces of its answer.
+/// Returns the response for an error that the provider reports after pieces of its answer.
 fn error_response(call: &Call, complaint: &Value) -> LlmResponse {
     let text = |name: &str| complaint.get(name).and_then(Value::as_str).map(str::to_owned);
     LlmResponse {

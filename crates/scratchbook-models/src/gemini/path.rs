@@ -23,8 +23,8 @@ pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Va
     })
 }
 
-/// Sets the value at a path and creates the values on the way. A path that contradicts the existing values, or that is
-/// deeper than values may be, changes nothing.
+/// Sets the value at a path and creates the values on the way. A path changes nothing if it contradicts the existing
+/// values or is deeper than values may be.
 pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
     let steps = parse(path).unwrap_or_default();
     let Some((Step::Key(first), rest)) = steps.split_first() else {
@@ -53,8 +53,8 @@ pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
     *place = value;
 }
 
-/// Parses a sequence of `$.name`, `[0]`, `['name']` and `["name"]`. `None` if there are more steps than a value may
-/// have levels, since dropping a deep value uses stack for each level.
+/// Parses a sequence of `$.name`, `[0]`, `['name']` and `["name"]`. Returns `None` if there are more steps than a value
+/// may have levels: dropping a deep value uses stack for each level.
 fn parse(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();
@@ -69,7 +69,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// A step in brackets, and the rest of the path.
+/// Reads a step in brackets. Returns the step and the rest of the path.
 fn bracket(text: &str) -> Option<(Option<Step>, &str)> {
     let inner = text.strip_prefix('[')?;
     let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'));
@@ -104,7 +104,7 @@ fn escaped(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
     })
 }
 
-/// A step by a plain name, and the rest of the path.
+/// Reads a step by a plain name. Returns the step and the rest of the path.
 fn name(text: &str) -> (Option<Step>, &str) {
     let text = text.strip_prefix('.').unwrap_or(text);
     // Stray brackets are skipped, so that parsing always ends.

@@ -19,17 +19,17 @@ const BEGIN: &str = "Handle the requests as specified in the System Instruction.
 const GO_ON: &str =
     "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are needed.";
 
-/// Image types that are text, which is how the API accepts them.
+/// Image types that are text. The API accepts such data only as text.
 const IMAGES_OF_TEXT: [&str; 3] = ["image/svg", "image/svg+xml", "image/xml"];
 
 /// Other types of data that are text.
 const TEXTS: [&str; 4] = ["application/csv", "application/json", "application/svg+xml", "application/xml"];
 
-/// The minimum length of other providers' signatures. The API's own signatures of this length do not look like base64
-/// by chance.
+/// The minimum length of other providers' signatures. From this length on, the API's own signatures do not look like
+/// base64 by chance.
 const SHORTEST_FOREIGN: usize = 16;
 
-/// The body of a request, streamed or not.
+/// Returns the body of a request, streamed or not.
 pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     let mut body = Map::new();
     let contents = request.contents.iter().filter_map(|said| content(said).transpose());
@@ -50,7 +50,7 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     let Value::Object(mut config) = documented(value(&request.config)?) else {
         return Err(Error::internal("a config is no object"));
     };
-    // The API with keys has no labels for billing.
+    // The API that is used with a key has no labels for billing.
     config.remove("labels");
     for name in ["safetySettings", "toolConfig"] {
         body.extend(config.remove_entry(name));
@@ -75,7 +75,7 @@ fn value(part: &impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(part).map_err(|error| Error::internal("a request cannot be written").with_source(error))
 }
 
-/// Settings with the API's field names, since an agent's file may use `thinking_budget`.
+/// Returns settings with the API's field names. An agent's file may use other names, such as `thinking_budget`.
 fn documented(settings: Value) -> Value {
     match settings {
         Value::Array(items) => items.into_iter().map(documented).collect(),
@@ -98,7 +98,7 @@ fn declaration(tool: &FunctionDeclaration) -> Result<Value> {
     Ok(declaration)
 }
 
-/// A content for the API, which refuses unknown fields; `None` if nothing is left of it.
+/// Returns a content without unknown fields, which the API refuses; `None` if nothing is left of it.
 fn content(content: &Content) -> Result<Option<Value>> {
     let mut fields = Map::new();
     if let Some(parts) = &content.parts {
@@ -113,7 +113,7 @@ fn content(content: &Content) -> Result<Option<Value>> {
     Ok(Some(fields.into()))
 }
 
-/// A part without unknown fields; `None` if nothing is left of it.
+/// Returns a part without unknown fields; `None` if nothing is left of it.
 fn known(part: &Part) -> Option<Cow<'_, Part>> {
     if part.check_known().is_ok() {
         return Some(Cow::Borrowed(part));
@@ -123,15 +123,15 @@ fn known(part: &Part) -> Option<Cow<'_, Part>> {
     (known != Part::default()).then_some(Cow::Owned(known))
 }
 
-/// Whether a part is a thought that only the provider that made it can read.
+/// Returns whether a part is a thought that only the provider that made it can read.
 fn is_sealed(part: &Part) -> bool {
     let is_empty = part.text.as_deref().is_none_or(str::is_empty) && part.function_call.is_none();
     part.thought == Some(true) && is_empty && has_foreign_signature(part)
 }
 
-/// Whether another provider signed the thought, whose signature the API would refuse. Anthropic's signatures are base64
-/// text, and the API's own are arbitrary bytes. The placeholders that the API accepts instead of a signature are not
-/// base64.
+/// Returns whether another provider signed the thought. The API would refuse such a signature. Anthropic's signatures
+/// are base64 text, and the API's own are arbitrary bytes. The placeholders that the API accepts instead of a signature
+/// are not base64.
 fn has_foreign_signature(part: &Part) -> bool {
     let signature = part.thought_signature.as_deref().unwrap_or_default();
     signature.len() >= SHORTEST_FOREIGN && STANDARD.decode(signature).is_ok()
@@ -158,7 +158,7 @@ fn part(part: &Part) -> Result<Value> {
         let (kind, parameters) = mime_type.split_at(mime_type.find(';').unwrap_or(mime_type.len()));
         data["mimeType"] = format!("{}{parameters}", kind.trim().to_ascii_lowercase()).into();
     }
-    // Fields that only other APIs of Google stream and that no API accepts in a request.
+    // These fields are removed: only other APIs of Google stream them, and no API accepts them in a request.
     if let Some(call) = sent.get_mut("functionCall").and_then(Value::as_object_mut) {
         call.remove("partialArgs");
         call.remove("willContinue");
@@ -166,19 +166,19 @@ fn part(part: &Part) -> Result<Value> {
     Ok(sent)
 }
 
-/// A MIME type without its parameters.
+/// Returns a MIME type without its parameters.
 fn essence(mime_type: &str) -> Cow<'_, str> {
     let kind = mime_type.split(';').next().unwrap_or_default().trim();
     if kind.bytes().any(|b| b.is_ascii_uppercase()) { kind.to_ascii_lowercase().into() } else { kind.into() }
 }
 
-/// Whether the API accepts data of this type.
+/// Returns whether the API accepts data of this type.
 fn is_media(mime_type: &str) -> bool {
     let is_known = ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind));
     (is_known && !IMAGES_OF_TEXT.contains(&mime_type)) || mime_type == "application/pdf"
 }
 
-/// Text for data that the API does not accept, in google-adk's words, which have no name for the data.
+/// Returns the text for data that the API does not accept. It is google-adk's text, which does not name the data.
 fn in_words(blob: &Blob) -> String {
     let mime_type = essence(blob.mime_type.as_deref().unwrap_or_default());
     let is_text = mime_type.starts_with("text/")

@@ -9,7 +9,7 @@ use scratchbook_core::error::{Error, Result};
 /// A `GenerateContentResponse`, or a piece of one.
 #[derive(Debug)]
 pub(super) struct GeminiAnswer {
-    /// The first candidate, or the response without one.
+    /// The first candidate. If there is none, only the response's other data, such as the usage.
     pub(super) response: LlmResponse,
     /// Whether there was a candidate.
     pub(super) has_candidate: bool,
@@ -70,7 +70,7 @@ pub(super) fn answer(mut body: Map<String, Value>) -> Result<Option<GeminiAnswer
     Ok(Some(GeminiAnswer { response, has_candidate: true }))
 }
 
-/// Whether an answer was blocked or is malformed: it ended neither normally nor at the token limit.
+/// Returns whether an answer was blocked or is malformed: it ended neither normally nor at the token limit.
 pub(super) fn ended_badly(response: &LlmResponse) -> bool {
     response.finish_reason.as_deref().is_some_and(|reason| !matches!(reason, "STOP" | "MAX_TOKENS"))
 }
@@ -100,7 +100,7 @@ fn text(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
     }
 }
 
-/// The API's citation sources are the citations of events.
+/// Renames the API's citation sources to the citations of events.
 fn citations(mut metadata: Value) -> Value {
     if let Some(fields) = metadata.as_object_mut()
         && let Some(sources) = fields.remove("citationSources")
@@ -110,7 +110,7 @@ fn citations(mut metadata: Value) -> Value {
     metadata
 }
 
-/// The content without fields of later API versions. Parts that are then empty are removed.
+/// Returns the content without fields of later API versions. Parts that are then empty are removed.
 fn content(content: Value) -> Result<Content> {
     let mut content: Content =
         serde_json::from_value(content).map_err(|error| Error::invalid(scratchbook_core::json::describe(&error)))?;

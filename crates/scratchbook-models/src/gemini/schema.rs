@@ -20,7 +20,7 @@ const KEPT: [&str; 10] = [
     "pattern",
 ];
 
-/// The schema in the API's form; `None` if OpenAPI cannot express it.
+/// Returns the schema in the API's form; `None` if OpenAPI cannot express it.
 pub(super) fn response_schema(schema: &Value) -> Option<Value> {
     let empty = Map::new();
     let definitions = match schema.get("$defs") {
@@ -32,7 +32,7 @@ pub(super) fn response_schema(schema: &Value) -> Option<Value> {
 
 struct Reduction<'a> {
     definitions: &'a Map<String, Value>,
-    /// The definitions around the current value: a schema that contains itself has no end.
+    /// The definitions around the current value. They reveal a schema that contains itself, which would have no end.
     open: Vec<&'a str>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Reduction<'a> {
                 Value::Bool(false) => value.clone(),
                 _ => return None,
             },
-            // Other formats are refused by the API.
+            // The API refuses other formats, so they are dropped.
             "format" => match value.as_str()? {
                 "date-time" | "double" | "enum" | "float" | "int32" | "int64" => value.clone(),
                 _ => return Some(()),
@@ -100,7 +100,8 @@ impl<'a> Reduction<'a> {
         Some(())
     }
 
-    /// One of several schemas, one of which may be null. If only one other is left, it is used directly.
+    /// Reads `anyOf`: a list of schemas, one of which may be null. If only one other schema is left, it is used
+    /// directly.
     fn any_of(&mut self, choices: &'a [Value], reduced: &mut Map<String, Value>) -> Option<()> {
         let is_null = |choice: &Value| choice.get("type").is_some_and(|kind| kind == "null");
         let rest: Vec<_> = choices.iter().filter(|choice| !is_null(choice)).collect();
@@ -124,7 +125,7 @@ impl<'a> Reduction<'a> {
     }
 }
 
-/// `string` becomes `STRING`, and `["string", "null"]` becomes a nullable `STRING`.
+/// Converts a type: `string` becomes `STRING`, and `["string", "null"]` becomes a nullable `STRING`.
 fn kind(value: &Value, reduced: &mut Map<String, Value>) -> Option<()> {
     let kinds = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     let (nulls, others): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| *kind == "null");

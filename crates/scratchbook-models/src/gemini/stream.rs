@@ -18,11 +18,11 @@ const OWN_ID: &str = "adk-";
 /// The answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Aggregator {
-    /// `None` is the place of the call that is still arriving.
+    /// `None` marks the place of the call that is still arriving.
     parts: Vec<Option<Part>>,
     text: Option<Part>,
     call: Option<StreamedCall>,
-    /// The fields of the whole answer beside its parts.
+    /// The fields of the whole answer apart from its parts.
     whole: LlmResponse,
     state: StreamState,
 }
@@ -45,13 +45,13 @@ struct StreamedCall {
     id: String,
     name: Option<String>,
     args: Map<String, Value>,
-    /// Texts by their paths, inserted at the end.
+    /// Texts by their paths. They are inserted into the arguments at the end.
     texts: IndexMap<String, String>,
     thought_signature: Option<Vec<u8>>,
 }
 
 impl Aggregator {
-    /// Adds a piece, and returns it as it is shown; `None` if it shows nothing.
+    /// Adds a piece, and returns the piece as it is shown; `None` if there is nothing to show.
     pub(super) fn take(&mut self, answer: GeminiAnswer) -> Option<LlmResponse> {
         let GeminiAnswer { mut response, has_candidate } = answer;
         for part in response.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
@@ -76,7 +76,7 @@ impl Aggregator {
         (response.content.is_some() || response.error_code.is_some()).then_some(response)
     }
 
-    /// The whole answer; `None` if the stream was interrupted.
+    /// Returns the whole answer; `None` if the stream was interrupted.
     pub(super) fn finish(mut self) -> Option<LlmResponse> {
         if self.state == StreamState::Candidate {
             return None;
@@ -84,7 +84,7 @@ impl Aggregator {
         self.end_text();
         self.end_call();
         let mut ids = BTreeSet::new();
-        // A call that is repeated is the same call.
+        // A call that is repeated with the same id is one call.
         let mut parts: Vec<_> = self.parts.into_iter().flatten().collect();
         parts.retain(|part| match part.function_call.as_ref().and_then(|call| call.id.as_deref()) {
             Some(id) if !id.is_empty() && !id.starts_with(OWN_ID) => ids.insert(id.to_owned()),
@@ -104,7 +104,7 @@ impl Aggregator {
         Some(whole)
     }
 
-    /// Adds a part; a call gets the id that it will have in the whole.
+    /// Adds a part. A call gets the id that it will have in the whole answer.
     fn part(&mut self, part: &mut Part) {
         if part.text.as_deref().is_some_and(|text| !text.is_empty()) {
             self.text(part);
@@ -147,7 +147,7 @@ impl Aggregator {
         self.parts.extend(self.text.take().map(Some));
     }
 
-    /// Whether a call is a piece of a streamed call.
+    /// Returns whether a call is a piece of a streamed call.
     fn is_streamed(&self, call: &FunctionCall) -> bool {
         call.partial_args.as_ref().is_some_and(|pieces| !pieces.is_empty())
             || call.will_continue.is_some()
@@ -223,7 +223,7 @@ impl StreamedCall {
         path::set(&mut self.args, path, value);
     }
 
-    /// The call; `None` if it never had a name.
+    /// Returns the call; `None` if it never had a name.
     fn into_part(mut self) -> Option<Part> {
         let name = self.name.filter(|name| !name.is_empty())?;
         for (path, text) in self.texts {
@@ -238,7 +238,7 @@ impl StreamedCall {
     }
 }
 
-/// Generates an id, which is the same in the pieces and in the whole.
+/// Generates an id for a call. The id is the same in the pieces and in the whole answer.
 fn own_id(call: &mut FunctionCall) {
     if call.id.as_deref().is_none_or(str::is_empty) {
         call.id = Some(format!("{OWN_ID}{}", Uuid::new_v4()));

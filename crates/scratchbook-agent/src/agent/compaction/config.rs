@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::EventsSummarizer;
 use scratchbook_core::error::{Error, Result};
 
-/// Sets when the events of a session are summarized, so that requests stay within a model's limits. The events stay in
-/// the session; requests contain the summary instead.
+/// Configures when the events of a session are summarized, so that requests stay within a model's limits. The events
+/// stay in the session; requests contain the summary instead.
 ///
 /// At least one of two rules is needed:
 ///
-/// - [By tokens](Self::by_tokens): when a request has become too long, one summary replaces all events except the last
-///   ones, and all earlier summaries. As there is only one summary at a time, neither the requests nor the events that
-///   a run reads keep growing.
-/// - [By invocations](Self::by_invocations): after a number of invocations, they are summarized together with a few
+/// - [By tokens](Self::by_tokens): when a request has become too long, one summary replaces all earlier summaries and
+///   all events except the last ones. There is only one summary at a time, so the requests and the events that a run
+///   reads stay limited in size.
+/// - [By invocations](Self::by_invocations): after a number of invocations, one summary is made of them and of a few
 ///   earlier ones for context. Every summary stays in the requests.
 ///
 /// ```
@@ -34,8 +34,8 @@ pub struct EventsCompactionConfig {
     pub compaction_interval: Option<usize>,
     /// How many earlier invocations are summarized again together with the new ones.
     pub overlap_size: Option<usize>,
-    /// The number of tokens in a request at which the earlier events are summarized. The model's last count is used;
-    /// without a count, the estimate is one token for four characters.
+    /// Events are summarized once a request has this many tokens, by the model's last count. Without a count, four
+    /// characters are estimated as one token.
     pub token_threshold: Option<u64>,
     /// How many of the last events are kept. More are kept if a call would otherwise be separated from its response.
     pub event_retention_size: Option<usize>,
@@ -72,7 +72,7 @@ impl EventsCompactionConfig {
         self
     }
 
-    /// The rules that are set.
+    /// Returns the rules that are set.
     pub(super) fn rules(&self) -> Result<(Option<TokenRule>, Option<InvocationRule>)> {
         let tokens = match (self.token_threshold, self.event_retention_size) {
             (Some(0), _) => return Err(Error::invalid("token_threshold is 0; it has to be at least 1")),

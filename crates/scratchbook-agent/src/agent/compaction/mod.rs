@@ -1,5 +1,5 @@
-//! Replaces events by summaries, so that requests stay within a model's limits: when a summary is made, of which events
-//! and by which summarizer.
+//! Replaces events by summaries, so that requests stay within a model's limits. This module decides when a summary is
+//! made, of which events and by which summarizer.
 //!
 //! `history/` decides which events a summary replaces and how requests show it. The rules are ADK's, except for the
 //! differences that the documentation lists.
@@ -53,8 +53,8 @@ impl Compactor {
         Ok(Self { tokens, invocations, summarizer })
     }
 
-    /// How many invocations before the last summary a run has to read. `None` if there can be several summaries and
-    /// none of them covers everything before it.
+    /// Returns how many invocations before the last summary a run has to read. Returns `None` without a rule by tokens:
+    /// there can then be several summaries, and none of them covers everything before it.
     pub(crate) fn overlap(&self) -> Option<usize> {
         self.tokens.map(|_| self.invocations.map_or(0, |rule| rule.overlap))
     }
@@ -72,7 +72,7 @@ pub(crate) struct RunCompaction {
     known: AtomicUsize,
 }
 
-/// While it exists, no other branch of the run summarizes the same events.
+/// While a permit exists, no other branch of the run makes a summary.
 #[derive(Debug)]
 pub(super) struct SummaryPermit<'a>(&'a AtomicBool);
 
@@ -87,18 +87,18 @@ impl RunCompaction {
         Self { compactor, busy: false.into(), failed: false.into(), planned: 0.into(), known: 0.into() }
     }
 
-    /// The number of the last event that existed when the last summary was planned.
+    /// Returns the number of the last event that existed when the last summary was planned.
     pub(crate) fn planned(&self) -> u64 {
         self.planned.load(Ordering::Relaxed)
     }
 
-    /// How many events of the session the run had in memory when the last summary was planned.
+    /// Returns how many events of the session the run had in memory when the last summary was planned.
     pub(crate) fn known(&self) -> usize {
         self.known.load(Ordering::Relaxed)
     }
 
     /// Returns the summary that is due before an agent calls its model, as an event, and a permit. Until the summary is
-    /// committed, the permit keeps other branches from making the same one. If no model has counted the request's
+    /// committed, the permit keeps other branches from making the same summary. If no model has counted the request's
     /// tokens, `estimate` returns their number.
     pub(super) async fn before_model(
         &self,
@@ -120,7 +120,7 @@ impl RunCompaction {
         self.summary(plan, context).await
     }
 
-    /// `None` if another branch of the run is making a summary.
+    /// Returns a permit to make a summary; `None` if another branch is making one or a summarizer has failed.
     fn begin(&self) -> Option<SummaryPermit<'_>> {
         let free = !self.failed.load(Ordering::Relaxed) && !self.busy.swap(true, Ordering::AcqRel);
         free.then(|| SummaryPermit(&self.busy))
@@ -154,7 +154,7 @@ impl RunCompaction {
     }
 }
 
-/// The event that carries a summary, in google-adk's form.
+/// Returns the event that carries a summary, in google-adk's form.
 fn event(plan: SummaryPlan, summary: EventsSummary, context: &InvocationContext) -> Event {
     let mut compacted_content = summary.content;
     compacted_content.role = Some("model".to_owned());
@@ -169,8 +169,8 @@ fn event(plan: SummaryPlan, summary: EventsSummary, context: &InvocationContext)
     }
 }
 
-/// The summary that is due by the token rule. Before a model call, only the requests of the calling agent count; after
-/// a run, those of all agents.
+/// Returns the summary that is due by the token rule. Before a model call, only the requests of the calling agent
+/// count; after a run, those of all agents.
 fn by_tokens(
     rule: TokenRule,
     context: &InvocationContext,

@@ -1,4 +1,5 @@
-//! Finds where events can be cut: no call is separated from its response, and no call that waits is summarized.
+//! Finds places where events can be cut so that no call is separated from its response and no waiting call is
+//! summarized.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use crate::agent::history::CallKey;
 use scratchbook_core::content::FunctionCall;
 use scratchbook_core::event::Event;
 
-/// Calls that the framework makes to ask the program's user. A later invocation abandons them.
+/// Calls that the framework makes to ask the program's user. They count as abandoned once a later invocation begins.
 const OF_CLIENT: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
 
 fn calls(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
@@ -18,15 +19,14 @@ fn responses(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
     event.function_responses().filter_map(CallKey::of_response)
 }
 
-/// The confirmations and credentials that an event requests, by the ids of the calls that need them.
+/// Returns the confirmations and credentials that an event requests, by the ids of the calls that need them.
 fn requested(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
     let actions = &event.actions;
     let ids = actions.requested_tool_confirmations.keys().chain(actions.requested_auth_configs.keys());
     ids.map(|id| CallKey::Id(id))
 }
 
-/// How many of the events are taken: at most `most`, and fewer if the rest would begin with a response to a call among
-/// them.
+/// Returns how many of the first events are taken: `most`, or fewer if a later event would answer a call among them.
 pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     if most >= events.len() {
         return most;
@@ -44,8 +44,8 @@ pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     0
 }
 
-/// How many of the events can be summarized at most. Every call and every request among them has to be answered among
-/// them, and the events have to be cut where `is_clean` allows it. The rule is ADK's.
+/// Returns how many of the first events can be summarized at most. Each call and each request among these events has to
+/// be answered among them, and `is_clean` has to allow the cut after them. The rule is ADK's.
 ///
 /// A call whose process is gone can never be answered, and would block summaries for ever. Such a call is ignored if
 /// three things hold: its tool is not long-running, it belongs to an earlier invocation than the last, and no event of
@@ -74,7 +74,7 @@ pub(super) fn longest_closed(events: &[&Event], all: &[&Arc<Event>], is_clean: i
     if dead.is_empty() { strict } else { longest(&dead).max(strict) }
 }
 
-/// The calls among events that can never be answered.
+/// Returns the calls among events that can never be answered.
 fn dead_calls<'a>(events: &[&'a Event], all: &[&'a Arc<Event>]) -> HashSet<CallKey<'a>> {
     let of_last = all.iter().rev().filter(|event| event.actions.compaction.is_none());
     let newest = of_last.map(|event| event.invocation_id.as_str()).find(|id| !id.is_empty()).unwrap_or_default();

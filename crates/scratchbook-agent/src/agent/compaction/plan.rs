@@ -34,9 +34,9 @@ pub(super) struct SessionLog<'e, 'a> {
 }
 
 impl<'e, 'a> SessionLog<'e, 'a> {
-    /// `live` contains the events that are not rewound, oldest first. All events up to the number `seen` are known; a
-    /// summary would cover events appended after it without having read them. `begun` is the time of the session's
-    /// first event, even if it was rewound.
+    /// Prepares the events. `live` contains the events that are not rewound, oldest first. The events up to the number
+    /// `seen` are known. Events appended later must not be covered, because the summarizer has not read them. `begun`
+    /// is the time of the session's first event, even if it was rewound.
     pub(super) fn new(live: &'e [&'a Arc<Event>], seen: u64, begun: f64) -> Self {
         let summaries = summaries(live, |_| true);
         let covered = covered(&summaries, live.len());
@@ -47,8 +47,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         Self { live, seen, begun, summaries, covered, times }
     }
 
-    /// A plan for all events that no summary covers, except the last `retention` ones, together with the summaries
-    /// among them. Before an agent answers, the message that it answers is kept as well.
+    /// Returns a plan for all events that no summary covers, except the last `retention` ones, together with the
+    /// summaries among them. Before an agent answers, the message that it answers is kept as well.
     pub(super) fn all_but(&self, retention: usize, before_answer: bool) -> Option<SummaryPlan> {
         let places: Vec<_> = self.originals(0..self.live.len()).filter(|place| !self.covered[*place]).collect();
         let to_answer = match before_answer {
@@ -59,7 +59,7 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         let most = without_parting_calls(&self.events(&places), most);
         let places = self.closed(&places[..most]);
         let (first, last) = (*places.first()?, *places.last()?);
-        // None of the places is covered, so each summary ends before the last place or begins after it.
+        // The places are not covered by a summary, so each summary ends before the last place or begins after it.
         let replaced = || self.summaries.iter().filter(move |summary| summary.covers.end <= last);
         let seeds = replaced().map(|summary| (summary.covers.start, as_words(summary)));
         let mut events: Vec<_> =
@@ -77,7 +77,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         self.is_worth(from..last + 1).then(|| SummaryPlan { events, start, end: self.time(last) })
     }
 
-    /// A plan for the invocations since the last summary, if they are enough, and for some invocations before them.
+    /// Returns a plan for the invocations since the last summary, if there are enough of them, and for some before
+    /// them.
     pub(super) fn invocations(&self, rule: InvocationRule) -> Option<SummaryPlan> {
         let after = self.summaries.iter().map(|summary| summary.covers.end).max().unwrap_or_default();
         let invocations = self.by_invocation();
@@ -88,7 +89,7 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         }
         let first_new = invocations.iter().position(|places| is_new(&places))?;
         let first = invocations[first_new.saturating_sub(rule.overlap)].start;
-        // The summary will begin at the first event with its start time.
+        // The summary will begin at the first event that has the summary's start time.
         let first = self.times.get(&time_key(self.live[first])).map_or(first, |(earliest, _)| *earliest);
         let places: Vec<_> = self.originals(first..end).collect();
         let places = self.closed(&places);
@@ -97,7 +98,7 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         self.is_worth(first..last + 1).then(|| SummaryPlan { events, start: self.time(first), end: self.time(last) })
     }
 
-    /// The range of each invocation's events, in the order in which the invocations began.
+    /// Returns the range of each invocation's events, in the order in which the invocations began.
     fn by_invocation(&self) -> Vec<Range<usize>> {
         let mut index: HashMap<&str, usize> = HashMap::new();
         let mut invocations: Vec<Range<usize>> = Vec::new();
@@ -115,8 +116,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         invocations
     }
 
-    /// The longest beginning of these places that can be summarized. All its events are known, no call in it waits, and
-    /// no later event has the time of its last one: the summary would cover such an event as well.
+    /// Returns the longest prefix of these places that can be summarized. All its events are known and no call in it
+    /// waits. No later event has the same time as its last event, since the summary would cover that event as well.
     fn closed<'p>(&self, places: &'p [usize]) -> &'p [usize] {
         let is_known = |place: &&usize| self.live[**place].seq.is_none_or(|seq| seq <= self.seen);
         let places = &places[..places.iter().take_while(is_known).count()];
@@ -127,8 +128,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         &places[..longest_closed(&self.events(places), self.live, is_clean)]
     }
 
-    /// Whether a summary of these places can shorten requests. By ADK's rule the places must be longer than the last
-    /// summary, since the next one will have about the same length.
+    /// Returns whether a summary of these places can shorten requests. By ADK's rule, the events must be longer than
+    /// the last summary, since the next summary will be about as long.
     fn is_worth(&self, places: Range<usize>) -> bool {
         let Some(last) = self.summaries.last() else {
             return true;
@@ -148,10 +149,12 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         places.iter().map(|place| self.live[*place].as_ref()).collect()
     }
 
-    /// The start time of a summary that begins at a place: the wanted time, unless an event at another place has it.
+    /// Returns the start time of a summary that begins at a place: the wanted time, unless an event at another place
+    /// has it.
     ///
-    /// If the session's first events were rewound, the summary of the events after them gets the first event's time, so
-    /// that readers see that it covers everything. It gets the previous summary's start time for the same reason.
+    /// If the session's first events were rewound, the wanted time is that of the session's first event. If the summary
+    /// replaces an earlier one, the wanted time is the earlier one's start time. Readers then see that the summary
+    /// covers everything before its end.
     fn start(&self, place: usize, wanted: f64) -> f64 {
         match self.times.get(&micros_of_seconds(wanted)) {
             Some((earliest, _)) if *earliest != place => self.time(place),
@@ -168,7 +171,7 @@ fn content_of<'a>(summary: &Summary<'a>) -> &'a Content {
     &summary.compaction.compacted_content
 }
 
-/// A summary as an event, for the input of the next summary.
+/// Returns a summary as an event, for the input of the next summary.
 fn as_words(summary: &Summary<'_>) -> Arc<Event> {
     let event = Event::new("model").with_content(content_of(summary).clone());
     let event = event.with_timestamp(summary.compaction.start_timestamp);

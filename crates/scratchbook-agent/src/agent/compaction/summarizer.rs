@@ -44,7 +44,7 @@ pub struct EventsSummary {
 }
 
 impl EventsSummary {
-    /// A summary with this content.
+    /// Creates a summary with this content.
     #[must_use]
     pub fn new(content: Content) -> Self {
         Self { content, usage_metadata: None }
@@ -78,7 +78,7 @@ pub struct LlmEventsSummarizer {
 
 const PLACEHOLDER: &str = "{conversation_history}";
 
-/// ADK's wording, which models have been tuned for.
+/// The prompt in ADK's words, for which models have been tuned.
 const PROMPT: &str = "The following is a conversation history between a user and an AI agent. It may or may not start \
     from a compacted history. Please identify and reiterate the user request, summarize the context so far, focusing on \
     key decisions made and information obtained, as well as any unresolved questions or tasks. CRITICAL INSTRUCTIONS: \
@@ -143,7 +143,7 @@ impl EventsSummarizer for LlmEventsSummarizer {
     }
 }
 
-/// The events as lines, in ADK's form.
+/// Returns the events as lines, in ADK's form.
 fn history(events: &[Arc<Event>]) -> String {
     let mut lines = Vec::new();
     for event in events.iter().filter(|event| !is_of_credentials(event)) {
@@ -172,7 +172,7 @@ fn add_lines(event: &Event, part: &Part, lines: &mut Vec<String>) {
     }
 }
 
-/// A value as JSON, truncated if it is too long.
+/// Returns a value as JSON, truncated if it is too long.
 fn shortened(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_default();
     match text.char_indices().nth(MOST_OF_TOOL) {

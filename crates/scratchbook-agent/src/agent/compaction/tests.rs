@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Like `step`, except that sometimes another program makes a summary.
+/// Generates steps as `step` does, and sometimes a summary by another program.
 fn shared_step() -> impl Strategy<Value = Step> {
     prop_oneof![9 => step(), 1 => (0..30_usize, 0..8_usize).prop_map(|(from, more)| Step::ByAnother(from, more))]
 }
@@ -102,7 +102,7 @@ impl Model {
         plan(SessionLog::new(&live.iter().collect::<Vec<_>>(), u64::MAX, begun))
     }
 
-    /// A plan for some consecutive events, if no other event has the time of the first or the last.
+    /// Returns a plan for some consecutive events, if no other event has the time of the first or the last.
     fn in_a_row(&self, from: usize, more: usize) -> Option<SummaryPlan> {
         let originals: Vec<_> = self.live().into_iter().filter(|event| event.actions.compaction.is_none()).collect();
         let events = originals.get(from..=from + more)?.to_vec();
@@ -178,7 +178,7 @@ impl Model {
         self.push(Event { actions, ..Event::new("user").with_invocation_id("summary") });
     }
 
-    /// The events that are not rewound, by the definition of a rewind.
+    /// Returns the events that are not rewound, by the definition of a rewind.
     fn live(&self) -> Vec<Arc<Event>> {
         let mut dead = vec![false; self.events.len()];
         let mut end = self.events.len();
@@ -218,8 +218,8 @@ fn responses(event: &Event) -> impl Iterator<Item = &str> {
 }
 
 proptest! {
-    /// Every event that is not rewound is either in the request or in a summary in the request, and never in both. The
-    /// exception is a call whose response is in the request.
+    /// Every event that is not rewound is either in the request itself or in a summary in the request. Only a call
+    /// whose response is in the request may be in both.
     #[test]
     fn no_event_is_lost_that_no_summary_covers(steps in proptest::collection::vec(shared_step(), 1..60)) {
         let model = Model::run(steps);

@@ -9,8 +9,8 @@ use serde_json::Value;
 use scratchbook_core::content::Content;
 use scratchbook_core::event::Event;
 
-/// The model's count of the prompt tokens in the last request since the last summary: a request of one agent, or of
-/// any. The events come latest first.
+/// Returns the model's count of the prompt tokens in the last request since the last summary. Only requests of `agent`
+/// count, if it is given. The events come latest first.
 pub(super) fn counted<'a>(live: impl Iterator<Item = &'a Arc<Event>>, agent: Option<&str>) -> Option<u64> {
     // A count from before a summary belongs to a different request.
     let since = live.filter(|event| event.isolation_scope.is_none());
@@ -48,7 +48,7 @@ fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The length of JSON as Python writes it: with a space after each comma and colon, and in ASCII only.
+/// Returns the length of JSON as Python writes it: with a space after each comma and colon, and in ASCII only.
 fn of_value(value: &Value) -> usize {
     match value {
         Value::Null => 4,
@@ -83,7 +83,7 @@ fn of_text(text: &str) -> usize {
     2 + text.chars().map(escaped).sum::<usize>()
 }
 
-/// How many characters contents have in a request.
+/// Returns how many characters contents have in a request.
 pub(super) fn size<'a>(contents: impl Iterator<Item = &'a Content>) -> usize {
     let mut counter = Characters(0);
     for content in contents {

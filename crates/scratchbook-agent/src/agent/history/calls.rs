@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use scratchbook_core::event::Event;
 
-/// The ids of all calls in events.
+/// Returns the ids of all calls in events.
 pub(super) fn call_ids<'a>(events: &[&'a Arc<Event>]) -> HashSet<&'a str> {
     events.iter().flat_map(|event| ids(event)).collect()
 }
 
-/// The author of each call. If several calls have the same id, the last one counts.
+/// Returns the author of each call. If several calls have the same id, the last one counts.
 pub(super) fn author_of_calls(events: &[Arc<Event>]) -> HashMap<&str, &str> {
     events.iter().flat_map(|event| ids(event).map(|id| (id, event.author.as_str()))).collect()
 }

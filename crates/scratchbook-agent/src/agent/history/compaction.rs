@@ -7,8 +7,8 @@ use super::summaries::{Summary, summaries};
 use scratchbook_core::content::{FunctionCall, FunctionResponse};
 use scratchbook_core::event::Event;
 
-/// The events from a place in the log on that `sees` accepts, in the log's order. A summary replaces the events it
-/// covers: it takes the place of the last of them, as the agent's own words.
+/// Returns the events that `sees` accepts, from the place `from` in the log on, in the log's order. A summary replaces
+/// the events that it covers: it takes the place of the last of them, as the agent's own words.
 ///
 /// If a response is kept, its call is kept as well, even if a summary covers the call. A summary is left out if it
 /// covers only events before the place.
@@ -63,7 +63,7 @@ pub(in crate::agent) fn covered(summaries: &[Summary<'_>], count: usize) -> Vec<
     covered
 }
 
-/// A summary, as words of the agent itself.
+/// Returns a summary, as words of the agent itself.
 fn words(summary: &Summary<'_>, agent: &str) -> Event {
     let mut content = summary.compaction.compacted_content.clone();
     content.role.get_or_insert_with(|| "model".to_owned());
@@ -78,8 +78,8 @@ fn words(summary: &Summary<'_>, agent: &str) -> Event {
 /// Adds back each covered call that has a response outside the summary. The call is placed right before the first such
 /// response, together with the responses to the other calls of its event.
 ///
-/// Such a call exists if a long-running tool first gave a response that is covered with its call, and later another
-/// one. A response belongs to the last call with its id before it, since ids may be reused.
+/// This happens if a long-running tool gave a first response that is covered together with its call, and later another
+/// response. Since ids may be reused, a response belongs to the last call before it with its id.
 fn with_calls(shown: Vec<(usize, Arc<Event>)>, seen: &[usize], live: &[&Arc<Event>]) -> Vec<(usize, Arc<Event>)> {
     let present: HashSet<usize> = shown.iter().map(|(place, _)| *place).collect();
     let mut last_call: HashMap<&str, usize> = HashMap::new();

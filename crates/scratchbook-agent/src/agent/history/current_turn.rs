@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::visible::Viewer;
 use scratchbook_core::event::Event;
 
-/// The place at which the last turn began, which is with words of the user or of another agent. An answer to a call
-/// does not begin a turn; it continues the turn of the call.
+/// Returns the place at which the last turn began. Words of the user or of another agent begin a turn. An answer to a
+/// call continues the turn of the call.
 pub(super) fn begins_at(events: &[&Arc<Event>], viewer: &Viewer<'_>) -> usize {
     // The ids of calls that the user has answered and that the search has not reached yet.
     let mut awaited = HashSet::new();
@@ -29,7 +29,7 @@ pub(super) fn begins_at(events: &[&Arc<Event>], viewer: &Viewer<'_>) -> usize {
     events.len()
 }
 
-/// Whether an event hands the conversation over. The next agent then answers the words before that event.
+/// Returns whether an event hands the conversation over. The next agent then answers the words before that event.
 fn hands_over(event: &Event) -> bool {
     event.actions.transfer_to_agent.as_ref().is_some_and(|name| !name.is_empty())
         || event.function_calls().any(|call| call.name.as_deref() == Some("transfer_to_agent"))

@@ -1,4 +1,4 @@
-//! The content that an event adds to a conversation.
+//! The content that each event adds to a conversation.
 
 use super::CLIENT_ID_PREFIX;
 use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
@@ -32,12 +32,12 @@ impl<'a> Entry<'a> {
         Self { role: Some("user"), said: EntryParts::Quoted(parts), event: None }
     }
 
-    /// The same entry with these parts.
+    /// Returns the same entry with these parts.
     pub(super) fn with_parts(&self, parts: Vec<&'a Part>) -> Self {
         Self { role: self.role, said: EntryParts::Picked(parts), event: self.event }
     }
 
-    /// The entry with the accepted parts; `None` if none is accepted.
+    /// Returns the entry with the accepted parts; `None` if none is accepted.
     pub(super) fn retain(self, mut wanted: impl FnMut(&'a Part) -> bool) -> Option<Self> {
         let kept: Vec<_> = self.parts().filter(|part| wanted(part)).collect();
         if kept.len() == self.parts().count() {
@@ -46,7 +46,7 @@ impl<'a> Entry<'a> {
         (!kept.is_empty()).then(|| self.with_parts(kept))
     }
 
-    /// The event's own parts; empty for a report about an event.
+    /// Returns the event's own parts; empty for a report about an event.
     pub(super) fn parts(&self) -> impl Iterator<Item = &'a Part> + use<'a, '_> {
         let (whole, picked): (&'a [Part], &[&'a Part]) = match &self.said {
             EntryParts::Whole(parts) => (parts, &[]),

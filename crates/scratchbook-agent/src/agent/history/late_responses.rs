@@ -1,5 +1,5 @@
-//! Moves late responses at the end of the conversation next to their calls, and leaves out the entries in between, so
-//! that the model continues from there.
+//! Moves late responses from the end of the conversation to their calls and leaves out the entries in between. The
+//! model then continues after these responses.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -44,7 +44,7 @@ pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
     arranged
 }
 
-/// Whether a single entry makes all the calls that an entry answers. This is the common case, in which nothing moves.
+/// Returns whether the entry `calls` makes all the calls that `answers` answers. In this common case, nothing moves.
 fn answers_only(answers: &Entry<'_>, calls: &Entry<'_>) -> bool {
     let made: HashSet<_> = calls.calls().filter_map(CallKey::of_call).collect();
     answers.responses().all(|response| CallKey::of_response(response).is_some_and(|key| made.contains(&key)))
@@ -61,7 +61,7 @@ enum Owner {
     NoAnswer,
 }
 
-/// For each part of each entry, the call that it answers: the last one before it with the same key.
+/// Returns the call that each part of each entry answers: the last call before the part with the same key.
 fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
     let mut last: HashMap<CallKey<'_>, usize> = HashMap::new();
     let mut owners = Vec::with_capacity(entries.len());
@@ -79,7 +79,7 @@ fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
     owners
 }
 
-/// The earlier responses to each call, by the call's place: for each later entry, the parts that answer the call.
+/// Returns the earlier responses to each call, by the call's place. They are grouped by the entry that contains them.
 fn earlier_answers<'a>(
     entries: &[Entry<'a>],
     owners: &[Vec<Owner>],
@@ -110,7 +110,7 @@ fn earlier_answers<'a>(
     earlier
 }
 
-/// The entry without the responses that are moved; `None` if it has no call or response left.
+/// Returns the entry without the responses that are moved; `None` if it has no call or response left.
 fn without_moved<'a>(entry: Entry<'a>, owners: &[Owner], moved: &BTreeMap<usize, Vec<&Part>>) -> Option<Entry<'a>> {
     if !entry.has_responses() {
         return Some(entry);

@@ -1,4 +1,4 @@
-//! Builds the conversation that one agent's model sees: which events, in whose words and in which order. The rules are
+//! Builds the conversation that one agent's model sees. The rules for the events, their wording and their order are
 //! ADK's.
 //!
 //! Events are shared until the last step, which builds each content once. Every step visits each event a fixed number
@@ -43,7 +43,7 @@ pub(super) struct HistoryOptions {
     pub(super) client_ids: bool,
 }
 
-/// The contents of an agent's next request.
+/// Returns the contents of an agent's next request.
 pub(super) fn contents(context: &InvocationContext, options: HistoryOptions) -> Vec<Content> {
     let session = context.session();
     let mut live: Vec<&Arc<Event>> = live_backward(session.events()).collect();

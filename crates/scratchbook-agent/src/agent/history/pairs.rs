@@ -1,4 +1,4 @@
-//! Pairs calls and responses: models refuse a call without its response, and a response without its call.
+//! Pairs calls and responses, because models refuse a call without its response and a response without its call.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::entry::Entry;
 use scratchbook_core::content::{FunctionCall, FunctionResponse, Part};
 use scratchbook_core::event::Event;
 
-/// Removes responses whose call does not come before them. A response without an id is matched by its tool's name.
+/// Removes each response that is not preceded by its call. A response without an id is matched by its tool's name.
 pub(super) fn without_orphaned_responses(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
     let mut made: HashSet<CallKey<'_>> = HashSet::new();
     let mut kept = Vec::with_capacity(entries.len());
@@ -113,7 +113,8 @@ pub(super) fn merged<'a>(entries: &[&Entry<'a>]) -> Option<Entry<'a>> {
     Some(first.with_parts(parts))
 }
 
-/// The entries that answer each call. If several calls have one id, a response belongs to the last of them before it.
+/// The entries that answer each call. If several calls have the same id, a response belongs to the last such call
+/// before it.
 struct ResponseIndex<'a> {
     /// The places of the responses, by id and place of the call.
     by_call: HashMap<(Option<&'a str>, usize), Vec<usize>>,
@@ -171,7 +172,7 @@ impl<'a> ResponseIndex<'a> {
     }
 }
 
-/// For each place, the end of the sequence of one run's replies that starts there; the place itself if no sequence
+/// Returns the end of the sequence of one run's replies that starts at each place, or the place itself if no sequence
 /// starts there.
 fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
     let mut ends: Vec<usize> = (0..entries.len()).collect();
@@ -183,7 +184,7 @@ fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
     ends
 }
 
-/// Whether an entry is a model's words without a call.
+/// Returns whether an entry is a model's words without a call.
 fn is_reply(entry: &Entry<'_>) -> bool {
     let of_model = |event: &Event| event.author != "user" && event.actions.compaction.is_none();
     entry.role() == Some("model")

@@ -1,8 +1,8 @@
 //! Quotes the words and actions of other agents for an agent's model.
 //!
-//! Another agent's text could steer the agent that reads it, and tools return text from elsewhere. Quoted text
-//! therefore stands between markers, and the first part says that the text is data and not instructions. The wording is
-//! ADK's, which models are used to.
+//! Text of another agent or from a tool could steer the agent that reads it. Quoted text is therefore put between
+//! markers, and the first part says that the text is data and not instructions. The wording is ADK's, which models are
+//! used to.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ use scratchbook_core::event::Event;
 
 const MARKERS: TextMarkers = TextMarkers::QUOTE;
 
-/// The entry for an event; `None` if the event adds nothing. `authors` contains the author of each call.
+/// Returns the entry for an event; `None` if the event adds nothing. `authors` contains the author of each call.
 pub(super) fn entry<'a>(event: &'a Event, viewer: &Viewer<'_>, authors: &HashMap<&str, &str>) -> Option<Entry<'a>> {
     let content = event.content.as_ref()?;
     if !viewer.is_anothers(event) && !answers_another(event, viewer, authors) {
@@ -29,13 +29,13 @@ pub(super) fn entry<'a>(event: &'a Event, viewer: &Viewer<'_>, authors: &HashMap
     quoted(&event.author, content).map(Entry::quoted)
 }
 
-/// Whether an event answers another agent's call. Such a response may come from the user.
+/// Returns whether an event answers another agent's call. Such a response may come from the user.
 fn answers_another(event: &Event, viewer: &Viewer<'_>, authors: &HashMap<&str, &str>) -> bool {
     let mut callers = event.function_responses().filter_map(|response| authors.get(response.id.as_deref()?));
     callers.any(|author| *author != viewer.agent && *author != "user")
 }
 
-/// The quoted parts; `None` if there are only thoughts or nothing to quote.
+/// Returns the quoted parts; `None` if there are only thoughts or nothing to quote.
 fn quoted(author: &str, content: &Content) -> Option<Vec<Part>> {
     let mut parts = Vec::with_capacity(content.parts().len() + 1);
     parts.push(Part::text(preamble()));

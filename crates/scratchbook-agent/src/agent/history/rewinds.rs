@@ -1,4 +1,4 @@
-//! Leaves out events that a rewind has taken back.
+//! Leaves out events that were rewound.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::Events;
 
-/// The events that are not rewound, latest first. A rewind removes itself and every event since the first one of the
-/// run it names. If that run is not in the log, only the rewind itself is removed.
+/// Returns the events that are not rewound, latest first. A rewind removes itself and all events from the start of the
+/// run that it names. If that run is not in the log, only the rewind itself is removed.
 pub(crate) fn live_backward(events: &Events) -> impl Iterator<Item = &Arc<Event>> + Clone {
     LiveBackward { events, end: events.len(), first_of_run: None }
 }

@@ -1,9 +1,9 @@
 //! Finds the events that each summary covers.
 //!
 //! A summary contains the times of the first and the last event it covers, and google-adk covers every event in that
-//! time range. As clocks repeat and go backwards, this code uses places in the log instead: a summary covers events
-//! before it in the log, from the first with its start time to the last with its end time. Events appended later are
-//! never covered, whatever their time.
+//! time range. Clocks can repeat a time or go backwards, so this code uses places in the log instead. A summary covers
+//! events before it in the log, from the first event with its start time to the last event with its end time. It never
+//! covers events that were appended after it, whatever their time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,8 +18,7 @@ use scratchbook_core::session::{Events, micros_of_seconds};
 pub(in crate::agent) struct Summary<'a> {
     pub(in crate::agent) event: &'a Arc<Event>,
     pub(in crate::agent) compaction: &'a EventCompaction,
-    /// The range is empty if the events are no longer in the log. The summary then stands before the place where the
-    /// range starts.
+    /// The range is empty if the events are no longer in the log. The summary is then placed where the range starts.
     pub(in crate::agent) covers: Range<usize>,
     place: usize,
     first: RangeEnd,
@@ -39,8 +38,8 @@ impl RangeEnd {
     }
 }
 
-/// The visible summaries that no other one contains, in the order of the log. If two cover the same events, the later
-/// one counts.
+/// Returns the visible summaries that are not contained in another one, in the order of the log. If two summaries cover
+/// the same events, the later one counts.
 pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Event) -> bool) -> Vec<Summary<'a>> {
     let found: Vec<_> = live.iter().enumerate().filter(|(_, event)| is_summary(event) && sees(event)).collect();
     if found.is_empty() {
@@ -62,8 +61,8 @@ pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Ev
     summaries
 }
 
-/// The place of the last event that is covered by the latest summary from the session's beginning, if `events` contains
-/// it. `first` is the session's first event.
+/// Returns the place of the last event covered by the latest summary that starts at the session's beginning, if
+/// `events` contains that event. `first` is the session's first event.
 pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Option<usize> {
     let starts_there = |summary: &EventCompaction| match first.seq {
         Some(1) => micros_of_seconds(summary.start_timestamp) == time_key(first),
@@ -79,23 +78,23 @@ pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Opti
     backward.find(|(_, event)| is_original(event) && time_key(event) == end).map(|(place, _)| place)
 }
 
-/// Whether an event has the end time of a summary.
+/// Returns whether an event has the end time of a summary.
 pub(crate) fn ends_at_time_of(summary: &Event, event: &Event) -> bool {
     let end = summary.actions.compaction.as_ref().map(|compaction| micros_of_seconds(compaction.end_timestamp));
     end == Some(time_key(event))
 }
 
-/// Whether an event belongs to the conversation itself and is not a summary.
+/// Returns whether an event belongs to the conversation itself and is not a summary.
 pub(in crate::agent) fn is_original(event: &Event) -> bool {
     event.actions.compaction.is_none() && event.isolation_scope.is_none()
 }
 
-/// A summary of an isolated conversation does not belong to this one.
+/// Returns whether an event is a summary of this conversation, and not of an isolated one.
 fn is_summary(event: &Event) -> bool {
     event.actions.compaction.is_some() && event.isolation_scope.is_none()
 }
 
-/// An event's time for comparisons, to the microsecond, which is the precision of google-adk's databases.
+/// Returns an event's time for comparisons, to the microsecond, which is the precision of google-adk's databases.
 pub(in crate::agent) fn time_key(event: &Event) -> i64 {
     micros_of_seconds(event.timestamp.unwrap_or_default())
 }
@@ -126,8 +125,8 @@ impl<'e, 'a> TimeIndex<'e, 'a> {
         let (start, end) = (compaction.start_timestamp, compaction.end_timestamp);
         let last = self.named(end).iter().copied().rfind(|last| *last < place);
         let first = self.named(start).iter().copied().find(|first| *first <= last.unwrap_or(place));
-        // If events are missing, the one with this time was removed. In a complete log, another program has rounded the
-        // time, so the events are compared by time.
+        // If no event has the exact time, there are two cases. In a log with missing events, the event was removed. In
+        // a complete log, another program has rounded the time, so the range of times is compared.
         let from = match first {
             Some(first) => first,
             None if self.cut => 0,
@@ -144,12 +143,12 @@ impl<'e, 'a> TimeIndex<'e, 'a> {
         Some(Summary { event, compaction, covers, place, first, last })
     }
 
-    /// The places of the events with exactly this time.
+    /// Returns the places of the events with exactly this time.
     fn named(&self, time: f64) -> &[usize] {
         self.at.get(&micros_of_seconds(time)).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The first of these places whose event's time does not satisfy the condition; the end of the places if all do.
+    /// Returns the first of these places whose event's time does not satisfy the condition, or the end if all do.
     fn until(&self, mut places: Range<usize>, such: impl Fn(f64) -> bool) -> usize {
         let end = places.end;
         let time = |place: usize| self.live.get(place).and_then(|event| event.timestamp);

@@ -13,14 +13,14 @@ const OF_FRAMEWORK: [&str; 3] = ["adk_framework", "adk_request_credential", "adk
 pub(super) struct Viewer<'a> {
     pub(super) agent: &'a str,
     pub(super) branch: Option<&'a str>,
-    /// The node path of the agent's turn.
+    /// The path of the node in which the agent runs, as in `Event::node_info`.
     pub(super) node: Option<&'a str>,
     /// The ids of all calls in the conversation.
     pub(super) calls: &'a HashSet<&'a str>,
 }
 
 impl Viewer<'_> {
-    /// Whether the agent's model is shown an event.
+    /// Returns whether the agent's model is shown an event.
     pub(super) fn sees(&self, event: &Event) -> bool {
         // An agent that runs isolated has a conversation of its own.
         event.isolation_scope.is_none()
@@ -31,14 +31,14 @@ impl Viewer<'_> {
             && !self.is_inside_tool(event)
     }
 
-    /// Whether the words count as another agent's. In a live session this includes the agent's own words, since their
-    /// roles are not those of alternating turns.
+    /// Returns whether the words count as another agent's. In a live session this includes the agent's own words, since
+    /// roles do not alternate there.
     pub(super) fn is_anothers(&self, event: &Event) -> bool {
         event.author != "user" && (event.live_session_id.is_some() || event.author != self.agent)
     }
 
-    /// Whether a tool wrote the event for the user while it ran. The model receives only the tool's response. Such an
-    /// event is on the tool's own branch, `TOOL@CALL`, below the agent's.
+    /// Returns whether a tool wrote the event for the user while it ran. The model receives only the tool's response.
+    /// Such an event is on the tool's own branch, `TOOL@CALL`, below the agent's.
     pub(super) fn is_inside_tool(&self, event: &Event) -> bool {
         let Some(of_event) = event.branch.as_deref().filter(|branch| !branch.is_empty()) else {
             return false;
@@ -53,7 +53,7 @@ impl Viewer<'_> {
         })
     }
 
-    /// Whether the event is on this branch, on a branch that led to it, or on no branch.
+    /// Returns whether the event is on this branch, on a branch that led to it, or on no branch.
     fn is_of_branch(&self, event: &Event) -> bool {
         let branches = (event.branch.as_deref().unwrap_or_default(), self.branch.unwrap_or_default());
         match branches {
@@ -62,8 +62,8 @@ impl Viewer<'_> {
         }
     }
 
-    /// Whether the event is a user's message to another node: a message that names a node of a workflow is for that
-    /// node alone.
+    /// Returns whether the event is a user's message to another node: a message that names a node of a workflow is for
+    /// that node alone.
     fn is_for_another_node(&self, event: &Event) -> bool {
         let path = event.node_info.path.as_str();
         event.author == "user"
@@ -73,7 +73,7 @@ impl Viewer<'_> {
     }
 }
 
-/// Returns whether an event has content for a model. An event with a summary always has.
+/// Returns whether an event has content for a model. An event with a summary always has such content.
 fn says_something(event: &Event) -> bool {
     let in_parts = |content: &Content| {
         content.role.as_deref().is_some_and(|role| !role.is_empty()) && content.parts().iter().any(is_visible)
@@ -84,8 +84,8 @@ fn says_something(event: &Event) -> bool {
         || event.output_transcription.is_some()
 }
 
-/// Whether a part is shown. Calls, responses and parts that a model needs back unchanged always are, even among
-/// thoughts.
+/// Returns whether a part is shown. Calls, responses and parts that a model needs back unchanged are always shown, even
+/// in thoughts.
 fn is_visible(part: &Part) -> bool {
     let wanted_back = part.function_call.is_some()
         || part.function_response.is_some()

@@ -39,8 +39,8 @@ impl LlmAgentBuilder {
         self.try_model(Ok(model))
     }
 
-    /// Sets the model, or stores the error for [`build`](Self::build) to return. This is for functions that create
-    /// models by name, so that their result can be used inside a builder's chain.
+    /// Sets the model, or stores the error for [`build`](Self::build) to return. A builder's chain can therefore use
+    /// the result of a function that creates models by name.
     #[must_use]
     pub fn try_model(mut self, model: Result<impl Llm>) -> Self {
         match model {
@@ -76,9 +76,9 @@ impl LlmAgentBuilder {
     }
 
     /// Sets an instruction that is the same in every request, without placeholders. The
-    /// [`instruction`](Self::instruction) is then sent within the conversation. Requests therefore begin with the same
-    /// text, which providers can cache and charge less for. Data in this instruction is sent at the beginning of the
-    /// conversation, and the text refers to it.
+    /// [`instruction`](Self::instruction) is then sent within the conversation. All requests therefore begin with the
+    /// same text, and providers can cache this text and charge less for it. Data in this instruction is sent at the
+    /// beginning of the conversation, and the text refers to it.
     #[must_use]
     pub fn static_instruction(mut self, instruction: impl Into<Content>) -> Self {
         self.inner.static_instruction = StaticInstruction::of(instruction.into());
@@ -99,8 +99,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Keeps the agent from handing the conversation to the agent above it. Without a way back, the agent does not keep
-    /// the conversation after its turn: the next message goes to an agent above it.
+    /// Keeps the agent from handing the conversation to the agent above it. After the agent's turn, the next message
+    /// then goes to an agent above it, because the agent could not hand the conversation back.
     #[must_use]
     pub fn disallow_transfer_to_parent(mut self) -> Self {
         self.inner.disallow_transfer_to_parent = true;
@@ -121,7 +121,7 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds an agent below this one, to which this one may hand the conversation.
+    /// Adds an agent below this one. This agent may hand the conversation to the added agent.
     #[must_use]
     pub fn sub_agent(mut self, agent: impl Agent) -> Self {
         self.inner.sub_agents.push(Arc::new(agent));
@@ -144,8 +144,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Like [`output_type`](Self::output_type), with a JSON Schema in place of a type. The answer is parsed, but not
-    /// checked against the schema.
+    /// Sets the schema of the agent's final answer, like [`output_type`](Self::output_type), but as a JSON Schema. The
+    /// answer is parsed, but not checked against the schema.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.inner.output_schema = Some(OutputSchema::of_schema(schema));
@@ -154,7 +154,7 @@ impl LlmAgentBuilder {
 
     agent_callback_methods!(inner.agent_callbacks);
 
-    /// Adds a callback before each model call. It either returns the request, changed or not, for the model
+    /// Adds a callback before each model call. It returns either the request for the model, changed or not
     /// (`ControlFlow::Continue`), or an answer in place of the model's (`ControlFlow::Break`). Callbacks after the
     /// model are not called for such an answer.
     #[must_use]
@@ -180,7 +180,7 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback before each tool call. It either returns the call, changed or not, for the tool
+    /// Adds a callback before each tool call. It returns either the call for the tool, changed or not
     /// (`ControlFlow::Continue`), or an answer in place of the tool's (`ControlFlow::Break`). Callbacks after the tool
     /// are called for such an answer.
     #[must_use]

@@ -34,7 +34,7 @@ impl Instruction {
         Self::Provider(Arc::new(move |context| Box::pin(function(context))))
     }
 
-    /// The template's text before values are filled in; `None` for a function.
+    /// Returns the template's text before values are filled in; `None` for a function.
     #[must_use]
     pub fn source(&self) -> Option<&str> {
         match self {
@@ -48,7 +48,7 @@ impl Instruction {
         self.render_as("instruction", context).await
     }
 
-    /// Like `render`; errors call the instruction `what`.
+    /// Does the same as `render`, but errors call the instruction `what`.
     pub(in crate::agent) async fn render_as(&self, what: &str, context: ReadonlyContext) -> Result<String> {
         match self {
             Self::Template(template) => render(what, template, &context).await,

@@ -1,4 +1,5 @@
-//! An agent that calls a model, runs the tools that it asks for, and calls it again until it has an answer.
+//! An agent that calls a model, runs the tools that the model asks for, and repeats this until the model gives an
+//! answer.
 
 mod builder;
 mod instruction;
@@ -51,7 +52,7 @@ pub struct LlmAgent {
 pub(super) struct LlmAgentDefinition {
     pub(super) name: String,
     pub(super) description: String,
-    /// `None` to use the model of the agent above.
+    /// The agent's model; `None` if it uses the model of the agent above.
     pub(super) model: Option<Arc<dyn Llm>>,
     pub(super) global_instruction: Option<Instruction>,
     pub(super) static_instruction: Option<StaticInstruction>,
@@ -86,41 +87,41 @@ impl LlmAgent {
         LlmAgentBuilder::new(name.into())
     }
 
-    /// The agent's model; `None` if it uses the model of the agent above it.
+    /// Returns the agent's model; `None` if it uses the model of the agent above it.
     #[must_use]
     pub fn model(&self) -> Option<&Arc<dyn Llm>> {
         self.inner.model.as_ref()
     }
 
-    /// The model's instruction.
+    /// Returns the model's instruction.
     #[must_use]
     pub fn instruction(&self) -> Option<&Instruction> {
         self.inner.instruction.as_ref()
     }
 
-    /// The agent's tools in the order in which they were added, without the built-in ones.
+    /// Returns the agent's tools in the order in which they were added, without the built-in ones.
     #[must_use]
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.inner.tools
     }
 
-    /// The state key under which the agent's final text is stored.
+    /// Returns the state key under which the agent's final text is stored.
     #[must_use]
     pub fn output_key(&self) -> Option<&str> {
         self.inner.output_key.as_deref()
     }
 
-    /// Whether the agent may hand the conversation to the agent above it.
+    /// Returns whether the agent may hand the conversation to the agent above it.
     pub(super) fn hands_to_parent(&self) -> bool {
         !self.inner.disallow_transfer_to_parent
     }
 
-    /// Whether the agent may hand the conversation to its siblings.
+    /// Returns whether the agent may hand the conversation to its siblings.
     pub(super) fn hands_to_peers(&self) -> bool {
         !self.inner.disallow_transfer_to_peers
     }
 
-    /// The agent's turn in a run.
+    /// Returns the agent's turn in a run.
     pub(super) fn turn(&self, context: &InvocationContext) -> AgentTurn {
         let context = context.for_turn(&self.inner.name);
         let events = step::turn(Arc::clone(&self.inner), context.clone());

@@ -21,7 +21,7 @@ pub(in crate::agent) struct OutputSchema {
 }
 
 impl OutputSchema {
-    /// The schema for answers that are parsed as a type.
+    /// Returns the schema for answers that are parsed as a type.
     pub(super) fn of_type<T: JsonSchema + DeserializeOwned>() -> Self {
         let check = |value: &Value| match T::deserialize(value) {
             Ok(_) => Ok(()),
@@ -33,7 +33,7 @@ impl OutputSchema {
         Self::new(schema_for!(T).to_value(), check)
     }
 
-    /// A schema that only the model applies. Any JSON is accepted as the answer.
+    /// Returns a schema that only the model applies. Any JSON is accepted as the answer.
     pub(super) fn of_schema(schema: Value) -> Self {
         Self::new(schema, |_| Ok(()))
     }
@@ -44,8 +44,8 @@ impl OutputSchema {
     }
 }
 
-/// Removes the Markdown code fence around an answer, since models write one even if only JSON was requested. The rule
-/// is ADK's.
+/// Removes the Markdown code fence around an answer, since models write a fence even if only JSON was requested. The
+/// rule is ADK's.
 pub(in crate::agent) fn without_code_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {

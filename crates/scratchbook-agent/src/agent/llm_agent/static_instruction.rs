@@ -11,7 +11,7 @@ pub(in crate::agent) struct StaticInstruction {
 }
 
 impl StaticInstruction {
-    /// `None` if the content is empty.
+    /// Splits the content into text and data. Returns `None` if the content is empty.
     pub(super) fn of(content: Content) -> Option<Self> {
         let mut texts = Vec::new();
         let mut contents = Vec::new();
@@ -45,7 +45,7 @@ fn kind(mime_type: Option<&str>) -> Option<String> {
     mime_type.map(|kind| format!("type: {kind}"))
 }
 
-/// The properties of the data that are known, in parentheses.
+/// Returns the known properties of the data, in parentheses.
 fn listed(about: impl IntoIterator<Item = Option<String>>) -> String {
     let known: Vec<_> = about.into_iter().flatten().collect();
     if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }

@@ -2,8 +2,8 @@
 
 use scratchbook_core::content::Content;
 
-/// The place before the user's last words or after the last responses. Everything before it stays the same from request
-/// to request.
+/// Returns the place before the user's last words or after the last responses. The contents before this place stay the
+/// same from request to request.
 pub(super) fn before_current_turn(contents: &[Content]) -> usize {
     let ends_before =
         |content: &Content| content.role.as_deref() != Some("user") || content.function_responses().next().is_some();

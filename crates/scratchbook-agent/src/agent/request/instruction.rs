@@ -20,7 +20,7 @@ impl SystemInstruction {
     }
 }
 
-/// The sentence that tells the model its name and description.
+/// Returns the sentence that tells the model its name and description.
 pub(super) fn identity(agent: &LlmAgentDefinition) -> String {
     let LlmAgentDefinition { name, description, .. } = agent;
     let identity = format!("You are an agent. Your internal name is \"{name}\".");
@@ -30,8 +30,9 @@ pub(super) fn identity(agent: &LlmAgentDefinition) -> String {
     }
 }
 
-/// An instruction as a message of the conversation. It says that it is the agent's instruction, since all other
-/// messages are somebody's words. Text that was filled into the instruction cannot end it.
+/// Returns an instruction as a message of the conversation. The message says that it is the agent's instruction, since
+/// all other messages are somebody's words. Markers around the instruction keep text that was filled into it from
+/// ending it.
 pub(super) fn with_the_conversation(instruction: &str) -> String {
     let TextMarkers { begin, end } = TextMarkers::INSTRUCTION;
     format!(

@@ -1,5 +1,5 @@
-//! Builds an agent's request to its model in the same way as google-adk: the instruction's texts in their order, the
-//! declared tools, and the places of further contents in the conversation.
+//! Builds an agent's request to its model. The order of the instruction's texts, the declared tools and the places of
+//! further contents in the conversation are google-adk's.
 
 mod insertion_point;
 mod instruction;
@@ -32,8 +32,8 @@ const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call 
 ///
 /// # Errors
 ///
-/// `NotFound` names a key that an instruction needs and the state does not have. An error of the application's own
-/// instruction function is returned unchanged.
+/// `NotFound` names a key that an instruction needs and that is missing from the state. An error of the application's
+/// own instruction function is returned unchanged.
 pub(super) async fn request(
     agent: &LlmAgentDefinition,
     model: &dyn Llm,
@@ -96,7 +96,7 @@ fn history_options(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) ->
     HistoryOptions { include: agent.include_contents, client_ids: capabilities.call_ids }
 }
 
-/// The tools that a model may call: the built-in ones first, then the agent's own.
+/// Returns the tools that a model may call: the built-in ones first, then the agent's own.
 pub(super) fn tools(agent: &LlmAgentDefinition, model: &dyn Llm, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(agent.tools.len() + 2);
     if let Some(output) = agent.output_schema.as_ref().filter(|_| answers_by_tool(agent, model.capabilities())) {
@@ -111,7 +111,7 @@ pub(super) fn tools(agent: &LlmAgentDefinition, model: &dyn Llm, context: &Invoc
     tools
 }
 
-/// A tool's declaration for the model. A long-running tool's description has a note, in ADK's words.
+/// Returns a tool's declaration for the model. A long-running tool's description has a note, in ADK's words.
 fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
     let mut declaration = tool.declaration().clone();
     if tool.is_long_running() {
@@ -122,13 +122,13 @@ fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
     declaration
 }
 
-/// Whether the agent's answer is given by calling a tool, since the model does not support a schema together with
-/// tools.
+/// Returns whether the agent's answer is given by calling a tool, since the model does not support a schema together
+/// with tools.
 fn answers_by_tool(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) -> bool {
     agent.output_schema.is_some() && !agent.tools.is_empty() && !capabilities.output_schema_and_tools
 }
 
-/// The root agent's instruction for all agents of the tree.
+/// Returns the root agent's instruction for all agents of the tree.
 fn root_instruction(context: &InvocationContext) -> Option<&Instruction> {
     let root = context.tree().root().as_llm_agent()?;
     root.inner.global_instruction.as_ref().filter(|global| global.source() != Some(""))

@@ -25,7 +25,7 @@ pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
         }
         "message_stop" => answer.end(),
         "error" => fail(event, answer),
-        // Pings, ends of blocks, and new kinds of events.
+        // Pings, ends of blocks, and new kinds of events are ignored.
         _ => {}
     }
 }
@@ -41,7 +41,8 @@ pub(in crate::chat) fn message(message: &Value, answer: &mut Answer) {
     stop(message, answer);
 }
 
-/// The status of an error that comes in place of an answer, by the pairs of <https://docs.anthropic.com/en/api/errors>.
+/// Returns the status of an error that comes in place of an answer, as listed in
+/// <https://docs.anthropic.com/en/api/errors>.
 pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     (frame["type"] == "error").then(|| match frame["error"]["type"].as_str().unwrap_or_default() {
         "invalid_request_error" => 400,
@@ -67,16 +68,17 @@ fn start(block: &Value, index: Option<u64>, answer: &mut Answer) {
     match word("type") {
         "text" => answer.start_text(word("text")),
         "thinking" => answer.start_thought(word("thinking"), word("signature")),
-        // Thinking that only Anthropic can read: a thought without text, so that it is sent back unchanged.
+        // Only Anthropic can read this thinking. It becomes a thought without text, so that it is sent back unchanged.
         "redacted_thinking" => answer.start_thought("", word("data")),
         "tool_use" => {
             let (id, name) = (word("id").to_owned(), word("name").to_owned());
-            // A stream starts with an empty object, which fragments then fill. At the token limit they may never come.
+            // A stream starts with an empty object, which fragments then fill. At the token limit the fragments may
+            // never come.
             let streamed = index.is_some() && block["input"].as_object().is_some_and(Map::is_empty);
             let whole = block.get("input").filter(|_| !streamed).cloned();
             answer.start_call(PartialCall { index, id, name, whole, ..PartialCall::default() });
         }
-        // Tools on Anthropic's side, which our requests never declare.
+        // Blocks of tools that run on Anthropic's side are ignored. Our requests never declare such tools.
         _ => {}
     }
 }
@@ -107,8 +109,8 @@ fn stop(of: &Value, answer: &mut Answer) {
     }
 }
 
-/// The counts in the form of ADK's `AnthropicLlm`: tokens read from or written to a cache belong to the prompt, and
-/// thinking is subtracted from the candidates.
+/// Returns the counts in the form of ADK's `AnthropicLlm`: tokens read from or written to a cache belong to the prompt,
+/// and thinking is subtracted from the candidates.
 pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let output = count("output_tokens")?;

@@ -14,8 +14,8 @@ pub(in crate::chat) struct PartialCall {
 }
 
 impl PartialCall {
-    /// The arguments, if they are an object and the call has a name. Missing arguments are an empty object, except at
-    /// the token limit, where they may have been cut off.
+    /// Returns the arguments, if they are an object and the call has a name. Missing arguments count as an empty
+    /// object, except at the token limit, where the arguments may have been cut off.
     pub(in crate::chat) fn arguments(&self, finish: Finish) -> Option<Map<String, Value>> {
         if self.name.is_empty() {
             return None;
@@ -31,7 +31,7 @@ impl PartialCall {
     }
 }
 
-/// The error for calls whose arguments are not a JSON object.
+/// Returns the error for calls whose arguments are not a JSON object.
 pub(super) fn void(names: &[String], finish: Finish) -> (&'static str, String) {
     if finish == Finish::MaxTokens {
         let message = "Tool call arguments were truncated and could not be parsed as valid JSON. Increase \

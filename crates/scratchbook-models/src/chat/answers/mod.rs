@@ -1,4 +1,5 @@
-//! Answers as they are received: their blocks, and how they ended. A file for each wire format adds what it parses.
+//! Answers as they are received: their blocks, and how they ended. For each wire format, a file parses answers and adds
+//! to them.
 
 pub(super) mod anthropic;
 mod call;
@@ -13,7 +14,8 @@ use scratchbook_core::content::{Content, FunctionCall, Part};
 
 pub(super) use call::{Finish, PartialCall};
 
-/// Collects an answer. Readers add what they parse; pieces can be taken out while it grows, and the whole at its end.
+/// Collects an answer. Readers add what they parse. Pieces can be taken out while the answer grows, and the whole
+/// answer at its end.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     blocks: Vec<Block>,
@@ -34,13 +36,13 @@ enum Block {
 }
 
 impl Answer {
-    /// Adds text, as a piece and to the whole.
+    /// Adds text as a piece, and to the whole answer.
     pub(super) fn text(&mut self, text: &str) {
         self.show_text(text);
         self.keep_text(text);
     }
 
-    /// Adds thought, as a piece and to the whole.
+    /// Adds text of a thought as a piece, and to the whole answer.
     pub(super) fn thought(&mut self, text: &str) {
         self.show_thought(text);
         self.keep_thought(text, "");
@@ -93,12 +95,12 @@ impl Answer {
         self.blocks.push(Block::Call(call));
     }
 
-    /// The last call with this index.
+    /// Returns the last call with this index.
     pub(super) fn call(&mut self, index: u64) -> Option<&mut PartialCall> {
         self.calls().find(|call| call.index == Some(index))
     }
 
-    /// The calls so far, the last first.
+    /// Returns the calls so far, the last first.
     pub(super) fn calls(&mut self) -> impl Iterator<Item = &mut PartialCall> {
         self.blocks.iter_mut().rev().filter_map(|block| match block {
             Block::Call(call) => Some(call),
@@ -148,18 +150,18 @@ impl Answer {
         self.ended = true;
     }
 
-    /// Whether the stream has ended.
+    /// Returns whether the stream has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
 
-    /// Whether the answer is complete, or the provider has broken it off with an error. After the finish reason only
-    /// token counts may follow, and an answer is not discarded for missing counts.
+    /// Returns whether the answer is complete, or the provider has broken it off with an error. Only token counts may
+    /// follow the finish reason. An answer is complete without them.
     pub(super) fn has_ended(&self) -> bool {
         self.ended || self.finish.is_some()
     }
 
-    /// The pieces since the last call.
+    /// Returns the pieces that were added since the last call of this function.
     pub(super) fn take_pieces(&mut self, thoughts: Thoughts) -> Vec<LlmResponse> {
         let shown = std::mem::take(&mut self.pieces).into_iter();
         let shown = shown.filter(|part| thoughts == Thoughts::Shown || part.thought != Some(true));
@@ -173,7 +175,7 @@ impl Answer {
             .collect()
     }
 
-    /// The whole answer, with its usage in ADK's form.
+    /// Returns the whole answer, with its usage in ADK's form.
     ///
     /// If the arguments of one call are not a JSON object, all calls of the answer are dropped, since an incomplete or
     /// blocked answer must not be acted on.
@@ -222,7 +224,7 @@ fn hide_thoughts(parts: &mut Vec<Part>) {
     parts.retain(|part| part.thought != Some(true) || (calls && part.thought_signature.is_some()));
 }
 
-/// The parts of an answer, and the names of the calls with invalid arguments.
+/// Returns the parts of an answer, and the names of the calls with invalid arguments.
 fn parts(blocks: Vec<Block>, finish: Finish) -> (Vec<Part>, Vec<String>) {
     let (mut parts, mut malformed) = (Vec::new(), Vec::new());
     for block in blocks {

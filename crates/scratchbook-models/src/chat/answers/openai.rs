@@ -17,7 +17,7 @@ pub(in crate::chat) fn read(frame: &Value, answer: &mut Answer) {
     answer.count(&frame["usage"]);
     // Groq puts the usage here.
     answer.count(&frame["x_groq"]["usage"]);
-    // Further choices are alternative answers; the first one is used.
+    // Further choices are alternative answers. Only the first is used.
     let choices = frame["choices"].as_array().into_iter().flatten();
     let Some(choice) = choices.into_iter().find(|choice| choice["index"].as_u64().unwrap_or(0) == 0) else {
         return;
@@ -41,7 +41,7 @@ pub(in crate::chat) fn whole(body: &Value, answer: &mut Answer) {
     }
 }
 
-/// The status of an error that comes in place of an answer. Some gateways name it; otherwise it is 500.
+/// Returns the status of an error that comes in place of an answer. Some gateways name the status; otherwise it is 500.
 pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     let error = frame.get("error").filter(|error| !error.is_null())?;
     let code = error["code"].as_u64().or_else(|| error["status"].as_u64()).and_then(|code| u16::try_from(code).ok());
@@ -59,12 +59,12 @@ fn fail(error: &Value, answer: &mut Answer) {
     answer.fail(word("code").or_else(|| word("type")), word("message").or_else(|| error.as_str()));
 }
 
-/// The model's thinking, under the names that servers use for it.
+/// Returns the model's thinking, under the names that servers use for it.
 fn reasoning(message: &Value) -> &str {
     ["reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str()).unwrap_or_default()
 }
 
-/// Text, or Mistral's list of typed pieces of text and thinking.
+/// Reads text, or Mistral's list of typed pieces of text and thinking.
 fn content(content: &Value, answer: &mut Answer) {
     if let Some(text) = content.as_str() {
         return answer.text(text);
@@ -82,7 +82,7 @@ fn tool_call(piece: &Value, answer: &mut Answer) {
     let function = &piece["function"];
     let name = function["name"].as_str().unwrap_or_default();
     let index = piece["index"].as_u64();
-    // Searched among the calls, so that a large index allocates nothing.
+    // The calls are searched for the index, so that a large index allocates nothing.
     let found = answer.calls().position(|call| goes_on(call, index, id, name));
     if found.is_none() {
         answer.start_call(PartialCall { index, ..PartialCall::default() });
@@ -103,11 +103,11 @@ fn tool_call(piece: &Value, answer: &mut Answer) {
     }
 }
 
-/// Whether a fragment with this index, id and name continues a call.
+/// Returns whether a fragment with this index, id and name continues a call.
 ///
-/// The index decides. Some servers give all calls the same index, and some give each fragment a new id. So a new id
-/// starts a new call only if the name differs or the previous call is complete. Without an index the id decides, and a
-/// fragment without a name continues the last call.
+/// The index decides first. But some servers give all calls the same index, and some give each fragment a new id. So
+/// with the same index, a new id starts a new call only if the fragment has a name, and if this name differs or the
+/// previous call is complete. Without an index the id decides, and a fragment without a name continues the last call.
 fn goes_on(call: &PartialCall, index: Option<u64>, id: &str, name: &str) -> bool {
     let other = !id.is_empty() && !call.id.is_empty() && id != call.id;
     let whole = || serde_json::from_str::<IgnoredAny>(&call.text).is_ok();
@@ -126,13 +126,13 @@ fn finish(reason: &str) -> Finish {
     }
 }
 
-/// The counts in the form of ADK's `LiteLlm`: thinking is included in the candidates.
+/// Returns the counts in the form of ADK's `LiteLlm`: thinking is included in the candidates.
 pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let prompt = usage.get("prompt_tokens")?.as_i64()?;
     let completion = usage.get("completion_tokens").and_then(Value::as_i64).unwrap_or(0);
     let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());
     let cached = detail("prompt_tokens_details", "cached_tokens");
-    // DeepSeek's name for it.
+    // DeepSeek has its own name for the cached tokens.
     let cached = cached.or_else(|| usage.get("prompt_cache_hit_tokens").and_then(Value::as_i64));
     let mut counts = json!({
         "promptTokenCount": prompt,

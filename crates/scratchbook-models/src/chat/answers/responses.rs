@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Answer, Finish, PartialCall};
 
-/// Reads an event of a stream. Deltas are shown; items, which arrive whole after their deltas, are kept.
+/// Reads an event of a stream. Deltas are shown at once. Items arrive whole after their deltas, and are kept for the
+/// whole answer.
 pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
     let delta = event["delta"].as_str().unwrap_or_default();
     match event["type"].as_str().unwrap_or_default() {
@@ -21,7 +22,7 @@ pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
     }
 }
 
-/// The status of an error that comes in place of an answer.
+/// Returns the status of an error that comes in place of an answer.
 pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     let nested = frame.get("error").is_some_and(Value::is_object) && frame.get("output").is_none();
     let own = frame["type"] == "error" && !nested;
@@ -32,7 +33,7 @@ pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     }
 }
 
-/// Reads a whole answer, or the end of a stream, which repeats it.
+/// Reads a whole answer, or the last event of a stream, which repeats the whole answer.
 pub(in crate::chat) fn response(response: &Value, answer: &mut Answer) {
     answer.answered_by(response["model"].as_str());
     answer.count(&response["usage"]);
@@ -71,12 +72,12 @@ fn item(item: &Value, answer: &mut Answer) {
             text: word("arguments").to_owned(),
             ..PartialCall::default()
         }),
-        // Tools on OpenAI's side, which our requests never declare.
+        // Items of tools that run on OpenAI's side are ignored. Our requests never declare such tools.
         _ => {}
     }
 }
 
-/// The counts, in the form of ADK's `LiteLlm` for Chat Completions.
+/// Returns the counts, in the form of ADK's `LiteLlm` for Chat Completions.
 pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());

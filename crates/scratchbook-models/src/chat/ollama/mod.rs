@@ -1,5 +1,5 @@
-//! Models that Ollama runs, locally or in its cloud. They are called without genai, which supports neither schemas of
-//! answers nor the names of tools in responses, and which takes an interrupted stream for a complete one.
+//! Models that Ollama runs, locally or in its cloud. They are called without genai. For Ollama, genai supports neither
+//! schemas of answers nor the names of tools in responses, and takes an interrupted stream for a complete one.
 
 mod read;
 mod request;
@@ -20,14 +20,14 @@ use scratchbook_core::error::{Error, Result};
 const LOCAL: &str = "http://localhost:11434/";
 const CLOUD: &str = "https://ollama.com/";
 
-/// The answer, not streamed.
+/// Sends the request, and returns an answer that is not streamed.
 pub(super) async fn whole(call: &Call, asked: &Value) -> Result<Value, Failure> {
     let response = send(call, asked).await?;
     let text = body::whole(call, response).await?;
     Ok(scratchbook_core::json::from_slice(&text).map_err(|error| call.unreadable(&error.to_string()))?)
 }
 
-/// Sends the request; the answer arrives as lines.
+/// Sends the request, and returns the answer, which arrives as lines.
 pub(super) async fn lines(call: &Call, asked: &Value) -> Result<Lines, Failure> {
     Ok(Lines { response: send(call, asked).await?, buffer: Vec::new(), searched: 0, limit: SizeLimit::default() })
 }
@@ -63,7 +63,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The next complete lines; `None` at the end.
+    /// Returns the next complete lines; `None` at the end.
     pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
         loop {
             match self.response.chunk().await.map_err(|error| call.unreached(error))? {

@@ -34,11 +34,11 @@ pub(in super::super) fn read(line: &Value, answer: &mut Answer) {
     }
 }
 
-/// The counts in the form of ADK's `LiteLlm`.
+/// Returns the counts in the form of ADK's `LiteLlm`.
 pub(in super::super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let answer = count("eval_count")?;
-    // Absent if the whole prompt was in the cache.
+    // The count is absent if the whole prompt was in the cache.
     let prompt = count("prompt_eval_count").unwrap_or(0);
     Some(json!({
         "promptTokenCount": prompt,

@@ -7,7 +7,7 @@ use super::super::options;
 use scratchbook_agent::model::LlmRequest;
 use scratchbook_core::error::Result;
 
-/// The body of a request, from the conversation and tools in genai's types.
+/// Returns the body of a request, from the conversation and tools in genai's types.
 pub(in super::super) fn body(request: &LlmRequest, chat: ChatRequest, model: &str) -> Result<Value> {
     let system = chat.system.map(|system| json!({"role": "system", "content": system}));
     let messages: Vec<Value> = system.into_iter().chain(chat.messages.into_iter().map(message)).collect();
@@ -87,7 +87,7 @@ fn options(request: &LlmRequest) -> Option<Value> {
     (!set.is_empty()).then_some(Value::Object(set))
 }
 
-/// Ollama has levels, and of budgets only zero or not.
+/// Translates the thinking configuration. Ollama has levels, and distinguishes only a budget of zero from others.
 fn think(request: &LlmRequest) -> Result<Option<Value>> {
     let wanted = options::Thinking::of(&request.config)?;
     Ok(match (wanted.level, wanted.budget) {
