@@ -1,4 +1,4 @@
-//! Which compiler builds the server: `/version` tells it.
+//! Passes the version of the compiler that builds the server to `/version`.
 
 use std::env;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! The state of the app, which every handler shares. Layers and lower modules take their parts of it by `FromRef`.
+//! The state of the app, which every handler shares. Layers and lower modules get their parts of the state through
+//! `FromRef`.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(crate) struct AppState(Arc<Parts>);
 pub(crate) struct Parts {
     pub(crate) store: Store,
     pub(crate) probe: StoreProbe,
-    /// Watches of the store's sessions, which share their reads.
+    /// Watches of the store's sessions. The watches share their reads of the store.
     pub(crate) watches: Watches<Arc<dyn SessionService>>,
     pub(crate) apps: Apps,
     pub(crate) access: Access,
@@ -75,7 +76,7 @@ impl Deref for AppState {
 }
 
 impl Parts {
-    /// The size in bytes of the pages in which an answer is read.
+    /// Returns the size, in bytes, of the pages in which the data of an answer is read.
     pub(crate) fn page_bytes(&self) -> u64 {
         PAGE_BYTES.min(self.limits.answer_bytes as u64)
     }

@@ -20,7 +20,7 @@ pub(crate) struct App {
     pub(crate) runner: Runner,
 }
 
-/// The kind of an agent's source. ADK's clients know two languages, and refuse any other.
+/// The kind of an agent's source. ADK's clients know two languages and refuse all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// An agent built in code.
@@ -30,7 +30,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// The language that ADK's clients are shown.
+    /// Returns the language that ADK's clients are shown.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Code => "python",
@@ -42,7 +42,7 @@ impl Origin {
 impl Apps {
     /// # Errors
     ///
-    /// `InvalidArgument` if two apps have one name, and if the runner of an app cannot be built.
+    /// `InvalidArgument` if two apps have the same name, or if the runner of an app cannot be built.
     pub(crate) fn new(
         agents: Vec<(String, Arc<dyn Agent>, Origin)>,
         runner: impl Fn(&str, &Arc<dyn Agent>) -> RunnerBuilder,
@@ -57,12 +57,12 @@ impl Apps {
         Ok(Self { by_name })
     }
 
-    /// The apps with their names, in byte order.
+    /// Returns the apps with their names, in byte order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &App)> {
         self.by_name.iter().map(|(name, app)| (name.as_str(), app))
     }
 
-    /// An app by name.
+    /// Returns an app by name.
     pub(crate) fn get(&self, name: &str) -> Option<&App> {
         self.by_name.get(name)
     }

@@ -9,8 +9,8 @@ use crate::answers::PAGE_BYTES;
 /// How many events are read at a time.
 const PAGE: usize = 200;
 
-/// The last event of a session for which `is_it` holds. The search goes backwards, so that it is fast for late events.
-/// `None` if there is no such event, or no such session.
+/// Returns the last event of a session for which `is_it` holds, or `None` if there is no such event or no such session.
+/// The search goes backwards, so late events are found fast.
 ///
 /// # Errors
 ///

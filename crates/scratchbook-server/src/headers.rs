@@ -1,4 +1,4 @@
-//! The headers for browsers, which every answer has.
+//! The headers for browsers, which are added to every answer.
 
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Adds headers against sniffed content types, against caching of JSON and streams, and against pages of this server in
-/// frames of foreign pages.
+/// Adds headers that prevent browsers from sniffing content types, from caching JSON and streams, and from showing
+/// pages of this server in frames of foreign pages.
 pub(crate) async fn mark(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

@@ -1,5 +1,5 @@
-//! CPU-bound work, such as reading or writing megabytes of JSON: it runs off the runtime's workers, which answer other
-//! requests in the meantime, and only a few such jobs run at a time.
+//! CPU-bound work, such as reading or writing megabytes of JSON. It runs off the runtime's workers, which answer other
+//! requests in the meantime. Only a few such jobs run at a time.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,19 +16,19 @@ use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::timeout;
 use tracing::Instrument;
 
-/// Values with fewer bytes as JSON are written at once: that is faster than handing them to another thread.
+/// Values with fewer bytes of JSON are written on the same thread, which is faster than handing them to another one.
 const SMALL: u64 = 64 << 10;
 
-/// The threads that write answers. They are separate from the places of bodies: a request may hold one of those while
-/// its answer is written, so that two requests could wait for each other.
+/// The threads that write answers. They are separate from the places for bodies, since a request may hold such a place
+/// while its answer is written. With shared places, two requests could wait for each other.
 static ANSWERS: LazyLock<Heavy> = LazyLock::new(|| Heavy::with(processors().max(2), None));
 
-/// The threads for large requests: parsing or writing megabytes for a tenth of a second would block a worker for that
-/// time. On threads of their own, the operating system schedules such requests beside the workers.
+/// The threads for large requests. Parsing or writing megabytes can take a tenth of a second, for which it would block
+/// a worker. With separate threads, the operating system schedules such requests beside the workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Heavy {
     places: Arc<Semaphore>,
-    /// How long to wait for a place; `None` means without a limit.
+    /// How long to wait for a place; `None` means no limit.
     wait: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ impl Heavy {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if there is none in time.
+    /// `Unavailable` if no place is free in time.
     pub(crate) async fn enter(&self) -> Result<WorkerPermit> {
         let permit = self.permit().await?;
         Ok(WorkerPermit { heavy: self.clone(), permit: Arc::new(Mutex::new(Some(permit))) })
@@ -63,7 +63,7 @@ impl Heavy {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if there is no place in time, or the server is ending; `Internal` if it panics.
+    /// `Unavailable` if no place is free in time, or the server is ending; `Internal` if the computation panics.
     pub(crate) async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         self.enter().await?.compute(work).await
     }
@@ -84,7 +84,7 @@ impl Heavy {
 
 impl WorkerPermit {
     async fn compute<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        // The place stays taken until the work is done, even if nobody waits for the result any more.
+        // The place stays taken until the work is done, even if nobody waits for the result.
         let done = spawn_blocking(move || {
             let done = work();
             self.leave();
@@ -93,7 +93,7 @@ impl WorkerPermit {
         done.await.map_err(ended)
     }
 
-    /// Drives a future on a thread of its own, including the computations between its waits.
+    /// Runs a future on a thread of its own, including the computations between its waits.
     ///
     /// # Errors
     ///
@@ -107,12 +107,12 @@ impl WorkerPermit {
         self.compute(move || runtime.block_on(future)).await
     }
 
-    /// Gives the place up while it waits for something, so that another job can use it, and then takes it again. If the
-    /// wait ends at once, the place is kept.
+    /// Gives up the place during a wait, so that another job can use it, and then takes a place again. If the wait ends
+    /// at once, the place is kept.
     ///
     /// # Errors
     ///
-    /// The error of the wait, and the place stays given up; `Unavailable` if there is no place again in time.
+    /// The error of the wait, after which no place is held; `Unavailable` if no place is free in time after the wait.
     pub(crate) async fn leave_for<T>(&self, wait: impl Future<Output = Result<T>>) -> Result<T> {
         let mut wait = pin!(wait);
         if let Poll::Ready(done) = poll_fn(|context| Poll::Ready(wait.as_mut().poll(context))).await {
@@ -134,7 +134,7 @@ impl WorkerPermit {
     }
 }
 
-/// Makes a part of an answer off the workers, when a place is free.
+/// Computes a part of an answer off the workers, when a place is free.
 ///
 /// # Errors
 ///
@@ -143,7 +143,7 @@ pub(crate) async fn off_worker<T: Send + 'static>(work: impl FnOnce() -> T + Sen
     ANSWERS.compute(work).await
 }
 
-/// Whether something has few bytes as JSON. Counting stops as soon as there are more.
+/// Returns whether a value has few bytes as JSON. Counting stops at the limit.
 pub(crate) fn is_small(value: &impl Serialize) -> bool {
     json::bytes_up_to(value, SMALL).is_some()
 }
@@ -185,7 +185,7 @@ mod tests {
         heavy.enter().await.unwrap();
     }
 
-    /// Every place there is, and what one more is refused with.
+    /// Takes all places, and returns them with the error that refuses one more.
     async fn all_places(heavy: &Heavy) -> (Vec<WorkerPermit>, Error) {
         let mut places = Vec::new();
         loop {

@@ -19,9 +19,9 @@ use crate::{access, answers, bodies, browser, headers, inspector, limits, listen
 /// Wraps the routes in all layers.
 pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guard) -> Router {
     let state = || app_state.clone();
-    // The layers are added from the inside to the outside: the one that a request reaches last comes first.
+    // The layers are added from the inside to the outside: a request reaches the first one last.
     routes
-        // `read_whole` limits bodies, nothing else does.
+        // Only `read_whole` limits bodies.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(state(), answers::check))
         .layer(middleware::from_fn_with_state(state(), limits::answer_in_time))

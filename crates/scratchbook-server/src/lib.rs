@@ -1,7 +1,7 @@
 //! ADK's HTTP API over a scratchbook store, and scratchbook's own: sessions, state, runs and artifacts.
 //!
-//! Clients of `adk api_server` and ADK's dev interface work with it unchanged; `/v1` has what ADK's API lacks.
-//! [`Server::router`] is for a server of your own, [`Server::run`] serves a listener.
+//! Clients of `adk api_server` and ADK's dev interface work with it unchanged; `/v1` adds what ADK's API lacks.
+//! [`Server::router`] returns a router to embed in your own server; [`Server::run`] serves a listener.
 //!
 //! ```
 //! use scratchbook::model::ScriptedLlm;
@@ -17,23 +17,26 @@
 //!
 //! # Layout
 //!
-//! The modules are listed from the outside to the inside; no two of them use each other in a circle.
+//! The modules are listed from the outside to the inside. There are no cyclic dependencies between them.
 //!
 //! - `server.rs`: builds the server and runs it. Start here. `layers.rs`: the layers around every route.
-//! - `wording.rs`: words the refusals of layers (`refusal.rs`) in the form of the surface that was asked.
-//! - `adk/`: ADK's surface. `v1/`: our own. `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients. Each
-//!   has its routes in `mod.rs` and its form of errors in `error.rs`. `surface.rs`: the paths of each.
+//! - `wording.rs`: writes the refusals of layers (`refusal.rs`) in the form of the requested surface.
+//! - `adk/`: ADK's surface. `v1/`: our own. `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients.
+//!   Each surface has its routes in `mod.rs` and its form of errors in `error.rs`. `surface.rs`: the paths of each
+//!   surface.
 //! - `inspector/`: pages for people who look at sessions and state. `dev_ui/`: ADK's dev interface, if its files are
 //!   given. `browser/`: login with a browser.
 //! - `document/`: the OpenAPI document of all routes and its page; `openapi/`: schemas that its parts share.
 //! - `operations/`: logs, metrics and traces of requests, `/metrics`, `/health/ready`.
-//! - `app_state.rs`: the state of the app, of which layers and lower modules take parts. `apps.rs`: the hosted agents.
+//! - `app_state.rs`: the state of the app, whose parts are used by layers and lower modules. `apps.rs`: the hosted
+//!   agents.
 //! - `scope.rs`: the app, user or session that a path names, checked against the caller before a handler sees it.
-//! - `access/`: authentication and authorization. `guard/`: foreign pages, and CORS.
-//! - `listen/`: connections, TLS and shutdown. `limits/`: limits of sizes, numbers and times. `bodies/`: bodies of requests.
+//! - `access/`: authentication and authorization. `guard/`: refuses requests of foreign pages; CORS.
+//! - `listen/`: connections, TLS and shutdown. `limits/`: limits of sizes, numbers and times. `bodies/`: bodies of
+//!   requests.
 //! - `answers/`: limits of answers, and secrets of credentials in them. `heavy.rs`: CPU-bound work off the workers.
-//! - `runs/`: runs, which go on whether or not a client follows them. `sse.rs`: their streams. `event_search.rs`: search for
-//!   events. `wire_names.rs`: names on the wire. `public_error.rs`: the public part of errors.
+//! - `runs/`: runs, which go on whether or not a client follows them. `sse.rs`: their streams. `event_search.rs`:
+//!   search for events. `wire_names.rs`: names on the wire. `public_error.rs`: the public part of errors.
 
 mod access;
 mod adk;

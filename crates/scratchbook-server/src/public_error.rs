@@ -1,4 +1,4 @@
-//! The public part of an error, for every surface and stream; the rest is for the log.
+//! The public part of an error, which every surface and stream shows; the rest goes to the log.
 
 use axum::http::StatusCode;
 use scratchbook::{Error, ErrorKind};
@@ -25,19 +25,19 @@ impl<'a> PublicError<'a> {
         Self { status, kind, message: error.public_message() }
     }
 
-    /// The kind as a code, which ADK's events and frames show in place of an exception's class.
+    /// Returns the kind as a code. ADK's events and frames show this code where ADK shows the class of an exception.
     pub(crate) fn code(&self) -> String {
         self.kind.as_str().to_uppercase()
     }
 }
 
-/// The cause of an error that concerns the operators of the server, in words.
+/// Returns the text of an error's cause, if the error concerns the operators of the server.
 fn cause(error: &Error) -> Option<String> {
     let source = std::error::Error::source(error).filter(|_| error.is_for_operator());
     source.map(ToString::to_string)
 }
 
-/// The status of a kind of error, on every surface.
+/// Returns the status of a kind of error, on every surface.
 pub(crate) fn status_of(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition => StatusCode::BAD_REQUEST,

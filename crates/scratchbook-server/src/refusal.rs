@@ -1,7 +1,7 @@
-//! Refusals by layers, which do not know how the surface that was asked words its errors.
+//! Refusals by layers. A layer does not know the form in which the requested surface returns errors.
 //!
-//! A layer answers with a [`Refused`], which carries the error through the layers around it. The outermost of them,
-//! `wording.rs`, replaces it by the error in the form of the surface.
+//! A layer answers with a [`Refused`], which carries the error through the outer layers. The outermost layer,
+//! `wording.rs`, replaces the refusal by an error in the form of the surface.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use scratchbook::Error;
 
 use crate::public_error::status_of;
 
-/// A request that was refused, before its surface has worded the answer.
+/// The refusal of a request, before it is written in the form of its surface.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) error: Error,
-    /// The status of the answer if it is not the one of the error's kind.
+    /// The status of the answer, if it differs from the status of the error's kind.
     pub(crate) status: Option<StatusCode>,
 }
 
 impl Refused {
-    /// A refusal with another status than the one of the error's kind.
+    /// Returns a refusal with another status than that of the error's kind.
     pub(crate) fn with_status(status: StatusCode, error: Error) -> Self {
         Self { error, status: Some(status) }
     }
@@ -31,7 +31,7 @@ impl Refused {
         response.extensions_mut().remove::<Arc<Self>>().and_then(Arc::into_inner)
     }
 
-    /// The refusal of a request that the client may send again in a moment.
+    /// Returns a refusal after which the client may soon retry.
     pub(crate) fn retry_soon(self) -> Response {
         let mut response = self.into_response();
         retry_soon(&mut response);
@@ -46,7 +46,8 @@ impl From<Error> for Refused {
 }
 
 impl IntoResponse for Refused {
-    /// A response with the right status and no body. Layers add headers to it and read its status as those of any other.
+    /// Returns a response with the right status and no body. Layers can add headers and read the status, as with any
+    /// response.
     fn into_response(self) -> Response {
         let mut response = self.status.unwrap_or_else(|| status_of(self.error.public_kind())).into_response();
         response.extensions_mut().insert(Arc::new(self));
@@ -54,7 +55,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// The number of seconds after which a client may repeat a request that was refused temporarily.
+/// The number of seconds after which a client may retry a request that was refused temporarily.
 const SOON: HeaderValue = HeaderValue::from_static("1");
 
 /// Adds `Retry-After` to a response that has none.

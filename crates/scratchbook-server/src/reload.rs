@@ -1,5 +1,5 @@
-//! Values read from files, and read again when these change, so that tokens are revoked and keys renewed without a
-//! restart.
+//! Values that are read from files, and read again when the files change. So tokens can be revoked and keys renewed
+//! without a restart.
 
 use std::fmt;
 use std::fs;
@@ -40,9 +40,10 @@ impl<T> Watched<T> {
         Ok(Self { paths, read: Box::new(read), current: Mutex::new(current) })
     }
 
-    /// The value. Files that have changed are read again; if they cannot be, the value stays and the log says why.
+    /// Returns the value. Files that have changed are read again. If that fails, the previous value stays and the log
+    /// says why.
     ///
-    /// This reads small files in place, at most once a second, and only when they have changed.
+    /// The files are small and are read on the calling thread, at most once a second and only when they have changed.
     pub(crate) fn get(&self) -> Arc<T> {
         let mut current = self.lock();
         if current.looked.elapsed() >= LOOK_EVERY {
@@ -56,7 +57,7 @@ impl<T> Watched<T> {
         Arc::clone(&current.value)
     }
 
-    /// Reads the files again, changed or not.
+    /// Reads the files again, even if they have not changed.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ fn stamps(paths: &[PathBuf]) -> Vec<Stamp> {
     paths.iter().map(stamp).collect()
 }
 
-/// The bytes of a file, wiped from memory when they are dropped.
+/// Reads the bytes of a file, which are wiped from memory when they are dropped.
 ///
 /// # Errors
 ///

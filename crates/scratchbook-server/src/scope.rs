@@ -1,7 +1,7 @@
 //! The app, the user or the session that a path names, checked against the caller before a handler sees it.
 //!
-//! A handler that takes one of these cannot forget the check. Data out of the caller's reach is answered as if it did not
-//! exist, after as much work, so that neither the answer nor its time shows a difference.
+//! A handler that takes one of these extractors cannot forget the check. Data out of the caller's reach is answered as
+//! if it did not exist, after the same amount of work. So neither the answer nor its time reveals the difference.
 
 use std::marker::PhantomData;
 
@@ -16,7 +16,7 @@ use scratchbook::{Error, ErrorKind, Result, SessionKey};
 use crate::access::{Caller, Right};
 use crate::store_probe::StoreProbe;
 
-/// The form in which a surface refuses, and how it reads the names in its paths.
+/// The form of a surface's refusals, and how the surface decodes the names in its paths.
 pub(crate) trait SurfaceError: From<Error> + IntoResponse {
     /// Decodes a name from a path.
     ///
@@ -30,7 +30,7 @@ pub(crate) trait SurfaceError: From<Error> + IntoResponse {
     }
 }
 
-/// An app named by a path, all of which is within the caller's reach; `R` is the form of refusals.
+/// An app named by a path. The whole app is within the caller's reach. `R` is the form of refusals.
 #[derive(Debug)]
 pub(crate) struct AppScope<S, R> {
     pub(crate) app_name: String,
@@ -39,7 +39,7 @@ pub(crate) struct AppScope<S, R> {
     refusal: PhantomData<R>,
 }
 
-/// An app named by a path, of which the caller reaches all, or only the data of its user.
+/// An app named by a path. The caller reaches the whole app, or only the data of its own user.
 #[derive(Debug)]
 pub(crate) struct AppPart<S, R> {
     pub(crate) app_name: String,
@@ -75,14 +75,14 @@ pub(crate) struct SessionScope<S, R> {
 }
 
 impl<S, R> AppScope<S, R> {
-    /// The owner of the app's state.
+    /// Returns the owner of the app's state.
     pub(crate) fn owner(&self) -> Result<StateOwner> {
         StateOwner::app(&self.app_name)
     }
 }
 
 impl<S, R> UserScope<S, R> {
-    /// The owner of the user's state.
+    /// Returns the owner of the user's state.
     pub(crate) fn owner(&self) -> Result<StateOwner> {
         StateOwner::user(&self.app_name, &self.user_id)
     }
@@ -158,7 +158,8 @@ where
     }
 }
 
-/// A right that a handler needs besides its scope's, checked before the body is read; `R` is the form of refusals.
+/// A right that a handler needs besides the right of its scope. It is checked before the body is read. `R` is the form
+/// of refusals.
 #[derive(Debug)]
 pub(crate) struct Needs<N, R>(PhantomData<(N, R)>);
 
@@ -166,7 +167,7 @@ pub(crate) struct Needs<N, R>(PhantomData<(N, R)>);
 pub(crate) trait Need {
     /// # Errors
     ///
-    /// `PermissionDenied` says what is missing.
+    /// `PermissionDenied` names the right that is missing.
     fn check(caller: &Caller) -> Result<()>;
 }
 
@@ -209,20 +210,22 @@ impl<S: Sync, N: Need, R: SurfaceError> FromRequestParts<S> for Needs<N, R> {
     }
 }
 
-/// The user that a body or a query names, checked against the caller as if a path named it; for a change.
+/// Checks that the caller may change data of the user that a body or a query names, as if a path named the user.
 ///
 /// # Errors
 ///
-/// `NotFound` if it is out of reach; `PermissionDenied` names the right that is missing.
+/// `NotFound` if the user is out of reach; `PermissionDenied` names the right that is missing.
 pub(crate) async fn user_of_body(probe: &StoreProbe, caller: &Caller, app_name: &str, user_id: &str) -> Result<()> {
     check(probe, caller, app_name, Some(user_id), Right::Write).await
 }
 
-/// The session that a body names, checked against the caller as if a path named it; for a change, or a run.
+/// Returns the session that a body names, after a check that the caller may change it or run it, as if a path named the
+/// session.
 ///
 /// # Errors
 ///
-/// `NotFound` if it is out of reach, or its name is invalid; `PermissionDenied` names the right that is missing.
+/// `NotFound` if the session is out of reach, or its name is invalid; `PermissionDenied` names the right that is
+/// missing.
 pub(crate) async fn session_of_body(
     probe: &StoreProbe,
     caller: &Caller,
@@ -233,13 +236,13 @@ pub(crate) async fn session_of_body(
     key.map_err(|e| Error::not_found("there is no such session").with_source(e))
 }
 
-/// The caller of a request. The layer that identifies it is around every route.
+/// Returns the caller of a request. The layer that identifies the caller is around every route.
 pub(crate) fn caller(parts: &Parts) -> Result<Caller> {
     let caller = parts.extensions.get::<Caller>().cloned();
     caller.ok_or_else(|| Error::internal("the route has no layer that finds out who calls"))
 }
 
-/// The values of a path's parameters, decoded once, after the path was split into its segments.
+/// Returns the values of a path's parameters. They are decoded once, after the path was split into its segments.
 pub(crate) fn named<R: SurfaceError, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
@@ -252,20 +255,20 @@ pub(crate) fn named<R: SurfaceError, const N: usize>(parts: &Parts, names: [&str
     Ok(found)
 }
 
-/// The user that the path of a request names, if its route has one; for layers outside of all routes.
+/// Returns the user that the path of a request names, if the route has a user. It is for layers outside of all routes.
 pub(crate) fn user_of_path(request: &Request) -> Option<String> {
     let route = request.extensions().get::<MatchedPath>()?;
     let raw = segment(route.as_str(), request.uri().path(), "user")?;
     Some(percent_decode_str(raw).decode_utf8().ok()?.into_owned())
 }
 
-/// The segment of a path in the place of a parameter of its route.
+/// Returns the segment of a path that stands at a parameter of its route.
 fn segment<'a>(route: &str, path: &'a str, name: &str) -> Option<&'a str> {
     let is_its = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
     route.split('/').zip(path.split('/')).find_map(|(segment, raw)| is_its(segment).then_some(raw))
 }
 
-/// Checks reach and the right that the method takes.
+/// Checks that the data is within the caller's reach and that the caller has the right which the method needs.
 async fn within_reach(
     parts: &Parts,
     probe: &StoreProbe,

@@ -1,4 +1,4 @@
-//! The server: built over a store, as a router to embed or on a listener of its own.
+//! The server, which is built over a store. It is a router to embed, or serves a listener itself.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -39,7 +39,7 @@ use crate::{adk, browser, document, inspector, layers, operations, v1, vertex};
 pub struct Server {
     app_state: AppState,
     origins: Origins,
-    /// The address at which another server serves the router, if it is known.
+    /// The address at which another server serves the router, if the address is known.
     host: Option<String>,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
@@ -68,10 +68,10 @@ pub struct ServerBuilder {
     has_inspector: bool,
 }
 
-/// How many answers of the greatest size are made and sent at a time.
+/// How many answers of the maximum size fit into the memory for answers.
 const ALL_ANSWERS: usize = 8;
 
-/// The defaults: how many runs go on at a time, and how many wait for a session.
+/// The default limits: runs that go on at a time, and runs that wait for a session.
 const MAX_RUNS: usize = 1000;
 const MAX_WAITING_RUNS: usize = 8;
 
@@ -97,26 +97,26 @@ impl ServerBuilder {
         self
     }
 
-    /// Requires a login. Without one, everyone who can reach the server may do everything, and
-    /// [`run`](Server::run) serves this machine alone.
+    /// Requires a login. Without a login, everyone who can reach the server may do everything, and [`run`](Server::run)
+    /// serves only clients on this machine.
     #[must_use]
     pub fn login(mut self, login: Login) -> Self {
         self.login = Some(login);
         self
     }
 
-    /// Lets pages of these origins call, as `adk api_server --allow_origins` does: an origin such as
-    /// `https://shop.example`, `regex:` and an expression that the whole origin has to match, or `*`. Without, pages
-    /// of the server's own origin may.
+    /// Lets pages of these origins call the server, as `adk api_server --allow_origins` does. An entry is an origin
+    /// such as `https://shop.example`, `regex:` and an expression that the whole origin has to match, or `*`. Without
+    /// this setting, only pages of the server's own origin may call.
     #[must_use]
     pub fn allow_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allow_origins.extend(origins.into_iter().map(Into::into));
         self
     }
 
-    /// The address at which a server of your own serves the [`router`](Server::router). On loopback, requests that name
-    /// another host are then refused: they come from a foreign page whose name points to this machine. [`run`](Server::run)
-    /// knows the address by itself.
+    /// Sets the address at which your own server serves the [`router`](Server::router). If it is a loopback address,
+    /// requests that name another host are refused, since they come from a foreign page whose name points to this
+    /// machine. [`run`](Server::run) sets the address by itself.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.host = Some(host.into());
@@ -130,46 +130,46 @@ impl ServerBuilder {
         self
     }
 
-    /// Serves TLS, if the server listens itself.
+    /// Serves TLS on the listener of [`run`](Server::run).
     #[must_use]
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Answers `/metrics` with the text that this returns, in Prometheus' format. The server reports its
-    /// requests to the facade `metrics` in any case; the program installs the recorder, and renders it here.
+    /// Answers `/metrics` with the text that `render` returns, in Prometheus' format. The server always reports its
+    /// requests to the facade `metrics`. The program installs the recorder, and `render` returns its text.
     #[must_use]
     pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics = Some(Metrics::new(render));
         self
     }
 
-    /// Serves ADK's dev interface below `/dev-ui/`: the folder `google/adk/cli/browser` of the Python package
-    /// `google-adk`, which has it.
+    /// Serves ADK's dev interface below `/dev-ui/`. Its files are in the folder `google/adk/cli/browser` of the Python
+    /// package `google-adk`.
     #[must_use]
     pub fn dev_ui(mut self, folder: impl Into<PathBuf>) -> Self {
         self.dev_ui = Some(folder.into());
         self
     }
 
-    /// How many runs may go on at a time; 1,000 otherwise. More are refused. A caller, a login together with the user that
-    /// it acts for, may have as many as it leaves free: half of them while it is alone. So others find room. A run that
-    /// waits for another one of its session does not count.
+    /// Sets how many runs may go on at a time; the default is 1,000. Further runs are refused. A caller is a login
+    /// together with the user that it acts for. A caller may have as many runs as it leaves free: half of them while it
+    /// is alone, so that others find room. A run that waits for another run of its session does not count.
     #[must_use]
     pub fn max_runs(mut self, max_runs: usize) -> Self {
         self.max_runs = max_runs;
         self
     }
 
-    /// How many runs may wait for the run of their session that goes on; 8 otherwise. More are refused.
+    /// Sets how many runs may wait for the current run of their session; the default is 8. Further runs are refused.
     #[must_use]
     pub fn max_waiting_runs_per_session(mut self, max_waiting_runs: usize) -> Self {
         self.max_waiting_runs = max_waiting_runs;
         self
     }
 
-    /// Makes runs resumable, by a request with their id and no message: see
+    /// Makes runs resumable by a request with the id of the run and no message: see
     /// [`RunnerBuilder::resumable`](scratchbook::agent::RunnerBuilder::resumable).
     #[must_use]
     pub fn resumable(mut self) -> Self {
@@ -177,16 +177,16 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets what exported spans of runs say: session ids and texts only if the configuration has them. The server keeps
-    /// the spans itself, so a sink of the configuration is replaced.
+    /// Sets what exported spans of runs contain: session ids and texts only if the configuration enables them. The
+    /// server keeps the spans itself, so it replaces a sink of the configuration.
     #[must_use]
     pub fn tracing(mut self, tracing: TraceConfig) -> Self {
         self.tracing = tracing;
         self
     }
 
-    /// Serves only these surfaces; by default all. Paths of the others answer 404; `/health`, `/health/ready` and
-    /// `/metrics` belong to none.
+    /// Serves only these surfaces; by default all. Paths of the other surfaces answer 404. `/health`, `/health/ready`
+    /// and `/metrics` belong to no surface.
     #[must_use]
     pub fn surfaces(mut self, surfaces: impl IntoIterator<Item = Surface>) -> Self {
         self.surfaces = surfaces.into_iter().collect();
@@ -204,9 +204,9 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if two apps have one name, or an app's name is invalid; if no surface is served, or the dev
-    /// interface without ADK's surface, which it speaks to; if an expression for origins is invalid; if a file of the
-    /// login or of TLS is not right, or the dev interface is not in its folder. Also the errors of reading these files.
+    /// `InvalidArgument` if two apps have the same name, or an app's name is invalid; if no surface is served, or the
+    /// dev interface without ADK's surface, which it calls; if an expression for origins is invalid; if a file of the
+    /// login or of TLS is invalid, or the dev interface is not in its folder. Also the errors of reading these files.
     pub fn build(self) -> Result<Server> {
         check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
         let surfaces = self.surfaces;
@@ -298,24 +298,24 @@ impl Server {
         }
     }
 
-    /// All routes, to be served by a server of your own, or below a path of it.
+    /// Returns all routes, to be served by your own server, also below a path of it.
     ///
-    /// [`run`](Self::run) limits connections and headers, speaks TLS, and refuses to serve strangers without a login.
-    /// A server of your own has to do that itself.
+    /// [`run`](Self::run) limits connections and headers, serves TLS, and refuses to serve other machines without a
+    /// login. Your own server has to do that itself.
     pub fn router(&self) -> Router {
         self.router_at(self.host.clone())
     }
 
     /// Serves a listener until `shutdown` is ready, then finishes what was begun.
     ///
-    /// No more connections are taken then. Requests and runs under way have
-    /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; streams of commits end
-    /// after the runs. The store stays open; closing it commits what was accepted.
+    /// After `shutdown` is ready, no more connections are accepted. Requests and runs under way have
+    /// [`shutdown_time`](ServerLimits::shutdown_time) to finish; streams of commits end after the runs. The store stays
+    /// open. Closing the store commits the writes that it has accepted.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` if others can reach the listener and nobody has to log in; `Unavailable` if the
-    /// listener has no address.
+    /// `FailedPrecondition` if other machines can reach the listener and the server requires no login; `Unavailable` if
+    /// the listener has no address.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let address = listener
             .local_addr()
@@ -326,12 +326,12 @@ impl Server {
         Ok(())
     }
 
-    /// Checks that this server may be served at an address; [`run`](Self::run) refuses others. Call this
-    /// before listening to find out earlier.
+    /// Checks that this server may be served at an address; [`run`](Self::run) does the same check. Call this before
+    /// listening, to find out earlier.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` if others can reach the address and nobody has to log in.
+    /// `FailedPrecondition` if other machines can reach the address and the server requires no login.
     pub fn check_address(&self, address: SocketAddr) -> Result<()> {
         let ip = address.ip().to_canonical();
         match self.app_state.access {
@@ -346,7 +346,7 @@ impl Server {
         }
     }
 
-    /// Reads the files of the login and of TLS again, now. They are read without it too, when they have changed.
+    /// Reads the files of the login and of TLS again, now. Changed files are also read without this call.
     ///
     /// # Errors
     ///
@@ -375,8 +375,8 @@ impl Server {
         })
     }
 
-    /// The pages for people at `/` and below: the dev interface and the inspector. `/` leads a browser to the first of the
-    /// dev interface, the inspector and the documentation that is served.
+    /// Returns the routes of the pages for people at `/` and below: the dev interface and the inspector. `/` redirects
+    /// a browser to the dev interface, or else to the inspector, or else to the documentation.
     fn pages(&self) -> Router<AppState> {
         let has_inspector = self.app_state.has_inspector;
         let inspector = if has_inspector { inspector::routes() } else { Router::new() };

@@ -1,5 +1,5 @@
-//! The spans of the runs of this server, in memory: for the inspector, and for ADK's dev interface. After a restart they
-//! are gone.
+//! The spans of the runs of this server, for the inspector and for ADK's dev interface. They are kept in memory and are
+//! gone after a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use scratchbook::agent::{TraceSink, TraceSpan};
 use scratchbook::session::forward_sessions;
 use scratchbook::{Result, SessionKey, SessionService};
 
-/// How many bytes of spans are kept, in all and of one session, and for how many seconds. What is beyond goes first in,
-/// first out.
+/// How many bytes of spans are kept, in all and for one session, and for how many seconds. Beyond these limits, the
+/// oldest spans are dropped first.
 const BYTES: usize = 32 << 20;
 const SESSION_BYTES: usize = 4 << 20;
 const SECONDS: f64 = 3600.0;
-/// About what a span takes besides its values.
+/// About how many bytes a span takes besides its values.
 const SPAN_BYTES: usize = 1 << 10;
 
 /// The spans that were kept.
@@ -23,7 +23,7 @@ pub(crate) struct Spans(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// In the order in which they ended, each with its size.
+    /// The spans in the order in which they ended, each with its size.
     spans: VecDeque<(Arc<TraceSpan>, usize)>,
     bytes: usize,
     /// The bytes of each session that has spans.
@@ -43,7 +43,7 @@ impl TraceSink for Spans {
 }
 
 impl Spans {
-    /// The spans that are wanted and not too old, in the order in which they began.
+    /// Returns the spans for which `wanted` holds and which are not too old, in the order in which they began.
     pub(crate) fn matching(&self, now: f64, wanted: impl Fn(&TraceSpan) -> bool) -> Vec<Arc<TraceSpan>> {
         let mut kept = self.lock();
         kept.drop_oldest(now);
@@ -143,7 +143,7 @@ impl SessionService for ForgetsSpans {
         list_owners, check_writable, close);
 }
 
-/// About how many bytes a span takes in memory. A value in memory is larger than its text.
+/// Returns about how many bytes a span takes in memory. A value takes more memory than its text.
 fn size(span: &TraceSpan) -> usize {
     let text = |map| serde_json::to_string(map).map_or(0, |text| text.len());
     SPAN_BYTES + 4 * (text(&span.attributes) + text(&span.texts))
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// A span as a run makes it.
+    /// Returns a span that a run has recorded.
     async fn span() -> TraceSpan {
         let spans = Arc::new(Spans::default());
         let sink: Arc<dyn TraceSink> = spans.clone();

@@ -1,4 +1,4 @@
-//! Server-sent events: each frame is one chunk of the body, sent as soon as it is there.
+//! Server-sent events. Each frame is one chunk of the body and is sent at once.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 
-/// The interval of heartbeats, by which both ends see that the other is alive.
+/// The interval of heartbeats, which show each end that the other end is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The heartbeat: a comment, which clients do not treat as an event.
 pub(crate) const SIGN_OF_LIFE: Bytes = Bytes::from_static(b":\n\n");
 
-/// The header that names the run of an answer.
+/// The header with the id of the run that an answer belongs to.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("scratchbook-invocation-id");
 
-/// An answer that streams a run.
+/// Returns an answer that streams a run.
 pub(crate) fn response(invocation_id: &str, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let mut response = stream(frames);
     name(&mut response, invocation_id);
     response
 }
 
-/// An answer that goes on as long as there are frames.
+/// Returns an answer that streams frames until there are no more.
 pub(crate) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    // Proxies would otherwise gather frames, or tear them.
+    // Without this header proxies would gather frames or split them.
     const UNBUFFERED: (HeaderName, HeaderValue) =
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     const UNKEPT: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -38,18 +38,18 @@ pub(crate) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     ([EVENTS, UNBUFFERED, UNKEPT], body).into_response()
 }
 
-/// A frame with a name and JSON.
+/// Returns a frame with a name and JSON.
 pub(crate) fn frame(name: &str, data: &impl Serialize) -> Bytes {
     format!("event: {name}\ndata: {}\n\n", line(data)).into()
 }
 
-/// JSON on one line.
+/// Writes JSON on one line.
 pub(crate) fn line(data: &impl Serialize) -> String {
-    // Our own shapes have text for keys, so that they can always be written.
+    // Our own types have only text as keys, so they can always be written.
     serde_json::to_string(data).unwrap_or_default()
 }
 
-/// Whether an answer is a stream of events.
+/// Returns whether an answer is a stream of events.
 pub(crate) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))

@@ -1,4 +1,5 @@
-//! Probes of the store that read no session: for `/health/ready`, and for requests out of their caller's reach.
+//! Probes of the store that read no existing session. They are for `/health/ready`, and for requests out of their
+//! caller's reach.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ impl StoreProbe {
         self.sessions.check_writable().await
     }
 
-    /// Reads a session that does not exist. This uses a connection and the tables, and takes next to no time. Every
-    /// store takes its names.
+    /// Reads a session that does not exist. The read uses a connection and the tables, and takes almost no time. The
+    /// names in its key are valid in every store.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::{browser, inspector};
 
-/// An API of the server, for one kind of clients.
+/// An API of the server, for one kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Surface {
@@ -22,8 +22,8 @@ pub enum Surface {
     Vertex,
 }
 
-/// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers. Nor does
-/// the inspector.
+/// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers. The
+/// paths of the inspector belong to no surface either.
 const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
 /// The path prefixes of Vertex AI's surface.
@@ -33,7 +33,7 @@ impl Surface {
     /// All surfaces.
     pub const ALL: [Self; 3] = [Self::Adk, Self::V1, Self::Vertex];
 
-    /// The surface of a path, whether or not there is a route for it.
+    /// Returns the surface of a path, whether or not there is a route for it.
     pub(crate) fn of(path: &str) -> Option<Self> {
         if OF_NONE.contains(&path) || inspector::is_its_path(path) {
             None
@@ -47,12 +47,12 @@ impl Surface {
     }
 }
 
-/// Whether a path is this folder or something in it.
+/// Returns whether a path is this folder or something in it.
 fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Answers paths of a surface that is off as unknown, to every caller.
+/// Answers 404 to requests for a surface that is switched off, whatever the caller.
 pub(crate) async fn check(State(surfaces): State<Arc<[Surface]>>, request: Request, next: Next) -> Response {
     match Surface::of(request.uri().path()) {
         Some(surface) if !surfaces.contains(&surface) && !browser::is_entered(&request) => {

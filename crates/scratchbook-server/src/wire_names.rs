@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 /// The characters that are percent-encoded in a segment of a path.
 pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// `appName` as `app_name`; `None` if both are the same.
+/// Converts `appName` to `app_name`. Returns `None` if both are the same.
 pub(crate) fn snake_case(name: &str) -> Option<String> {
     if !name.contains(|c: char| c.is_ascii_uppercase()) {
         return None;
@@ -20,7 +20,7 @@ pub(crate) fn snake_case(name: &str) -> Option<String> {
     Some(snake)
 }
 
-/// Whether a content type is `application/json`, or one with the suffix `+json`.
+/// Returns whether a content type is `application/json`, or one with the suffix `+json`.
 pub(crate) fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let subtype = essence.strip_prefix("application/").unwrap_or_default();

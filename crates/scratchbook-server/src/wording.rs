@@ -1,4 +1,5 @@
-//! Words refusals in the form of the surface that was asked, or as pages of the inspector: the outermost layer that knows of surfaces.
+//! Writes refusals in the form of the requested surface, or as pages of the inspector. This is the outermost layer that
+//! depends on surfaces.
 
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -39,7 +40,7 @@ pub(crate) fn error_of(surface: Option<Surface>, error: Error) -> Response {
     }
 }
 
-/// An error in the form of a surface, with another status than the one of its kind.
+/// Returns an error in the form of a surface, with another status than that of its kind.
 fn with_status(surface: Option<Surface>, status: StatusCode, error: Error) -> Response {
     if surface == Some(Surface::Vertex) {
         // The body of Google's errors repeats the status.

@@ -1,4 +1,4 @@
-//! Accounts, which limits count for: a login together with the user it acts for.
+//! Accounts, for which limits are counted. An account is a login together with the user that it acts for.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) enum LoginName {
 
 /// The account that a request, a run or a stream counts for.
 ///
-/// A service that acts for many users logs in once; each of its users has a share of its own.
+/// A service that acts for many users logs in once, and each of its users has a separate share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Account {
     login: LoginName,
@@ -24,7 +24,7 @@ pub(crate) struct Account {
 }
 
 impl LoginName {
-    /// The login's name, which is no secret; `None` if the server requires no login.
+    /// Returns the login's name, which is no secret, or `None` if the server requires no login.
     pub(crate) fn as_str(&self) -> Option<&Arc<str>> {
         match self {
             Self::Anyone => None,

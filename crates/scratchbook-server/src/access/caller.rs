@@ -26,7 +26,7 @@ impl Right {
     /// All rights.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::App, Self::Admin];
 
-    /// The right's name, as it is written in tokens and messages.
+    /// Returns the right's name, as it is written in tokens and messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,54 +61,54 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The caller on a server that requires no login: it has all rights.
+    /// Returns the caller on a server that requires no login. This caller has all rights.
     pub(crate) fn anyone() -> Self {
         Self::new(LoginName::Anyone, Right::ALL.into())
     }
 
-    /// A caller that reaches everything.
+    /// Returns a caller that reaches everything.
     pub(crate) fn new(login: LoginName, rights: Vec<Right>) -> Self {
         Self { login, app: None, user: None, rights }
     }
 
-    /// The same caller, restricted to an app and to a user, if they are given.
+    /// Returns the same caller, restricted to an app and to a user, if they are given.
     pub(crate) fn held_to(self, app: Option<&str>, user: Option<&str>) -> Self {
         Self { app: app.map(str::to_owned), user: user.map(str::to_owned), ..self }
     }
 
-    /// The name of the caller's token or the subject of its JWT, which is no secret.
+    /// Returns the name of the caller's token or the subject of its JWT, which is no secret.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
         self.login.as_str()
     }
 
-    /// How the caller logged in.
+    /// Returns how the caller logged in.
     pub(crate) fn login(&self) -> &LoginName {
         &self.login
     }
 
-    /// The account that its requests count for: that of the user it is restricted to, or else of the user that the
-    /// request names.
+    /// Returns the account for which the caller's requests count. Its user is the one that the caller is restricted to,
+    /// or else the one that the request names.
     pub(crate) fn account(&self, user_id: Option<&str>) -> Account {
         Account::new(self.login.clone(), self.user.as_deref().or(user_id))
     }
 
-    /// The only user within reach; `None` for all.
+    /// Returns the only user within reach, or `None` if all users are.
     pub(crate) fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// Whether a user of an app is within reach; with no user, whether all of the app is.
+    /// Returns whether a user of an app is within reach. Without a user, returns whether the whole app is.
     pub(crate) fn reaches(&self, app_name: &str, user_id: Option<&str>) -> bool {
         self.app.as_deref().is_none_or(|app| app == app_name)
             && self.user.as_deref().is_none_or(|user| Some(user) == user_id)
     }
 
-    /// Whether anything of an app is within reach, even if only one user's data.
+    /// Returns whether anything of an app is within reach, even if it is only one user's data.
     pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
         self.app.as_deref().is_none_or(|app| app == app_name)
     }
 
-    /// A writer without the names of a session that this caller may know nothing of.
+    /// Returns a writer. If its session is out of this caller's reach, the session's names are left out.
     pub(crate) fn known_writer(&self, writer: KeyWriter, app_name: &str) -> KeyWriter {
         match &writer.session {
             Some((user_id, _)) if !self.reaches(app_name, Some(user_id)) => {
@@ -118,7 +118,7 @@ impl Caller {
         }
     }
 
-    /// Whether the caller has a right, within its reach.
+    /// Returns whether the caller has a right, within its reach.
     pub(crate) fn may(&self, right: Right) -> bool {
         self.rights.contains(&right)
     }
@@ -134,7 +134,7 @@ impl Caller {
         Err(Error::new(ErrorKind::PermissionDenied, format!("this takes the right '{name}', which your token lacks")))
     }
 
-    /// Whether the caller may administer all apps and users.
+    /// Checks that the caller has a right over all apps and users.
     ///
     /// # Errors
     ///
@@ -148,11 +148,11 @@ impl Caller {
         Err(Error::new(ErrorKind::PermissionDenied, message))
     }
 
-    /// Whether the caller may make these changes. Agents may write `app:` keys; a client needs the right to.
+    /// Checks that the caller may make these changes. Agents may write `app:` keys; a client needs the right `app`.
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` names the keys.
+    /// `PermissionDenied` names the keys that the caller may not write.
     pub(crate) fn check_delta(&self, delta: &StateDelta) -> Result<()> {
         self.check_app_keys(delta.iter().map(|(key, _)| key))
     }
@@ -161,7 +161,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` names the keys of the app among them.
+    /// `PermissionDenied` names the `app:` keys that the caller may not write.
     pub(crate) fn check_app_keys<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Result<()> {
         if self.may(Right::App) {
             return Ok(());

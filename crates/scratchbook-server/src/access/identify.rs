@@ -1,4 +1,4 @@
-//! The layers that identify the caller of a request, and refuse a request that has none.
+//! The layers that identify the caller of a request, and refuse a request without a caller.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ const TAKES_TOKEN: &str = "this takes a token: send 'Authorization: Bearer TOKEN
 const TAKES_TOKEN_OR_KEY: &str = "this takes a token: send 'Authorization: Bearer TOKEN' or 'x-goog-api-key: TOKEN', the \
      credentials or the api_key of a client; a key in the address ('?key=') is ignored";
 
-/// The caller of a request, or why it has none. A request to a path that is open to all has no identity.
+/// The caller of a request, or the reason why the request has none. A request to a path that is open to all has no
+/// identity.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity(Result<Caller, LoginError>);
 
@@ -48,21 +49,22 @@ pub(crate) async fn identify(
     next.run(request).await
 }
 
-/// Refuses a request that was not identified. Handlers find the [`Caller`] in the extensions of any other.
+/// Refuses a request whose caller was not identified. For all other requests, handlers find the [`Caller`] in the
+/// extensions.
 pub(crate) async fn require_caller(mut request: Request, next: Next) -> Response {
     let Some(Identity(caller)) = request.extensions_mut().remove() else { return next.run(request).await };
     match caller {
         Ok(caller) => request.extensions_mut().insert(caller),
         Err(error) => return unauthenticated(request.uri().path(), error),
     };
-    // No handler needs the token, so none can show it.
+    // No handler needs the token. It is removed, so that no handler can show it.
     if let Some(token) = request.headers_mut().remove(AUTHORIZATION) {
         request.extensions_mut().insert(SentToken(token));
     }
     next.run(request).await
 }
 
-/// The answer 401, with the challenge of RFC 6750.
+/// Returns the answer 401, with the challenge of RFC 6750.
 fn unauthenticated(path: &str, error: LoginError) -> Response {
     let (challenge, message) = match error {
         LoginError::Missing if Surface::of(path) == Some(Surface::Vertex) => ("Bearer", TAKES_TOKEN_OR_KEY.to_owned()),

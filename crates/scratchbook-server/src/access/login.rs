@@ -11,9 +11,9 @@ use super::jwt::{Invalid, Jwts};
 use super::tokens::{TokenMatch, Tokens};
 use crate::reload::Watched;
 
-/// How callers log in: by tokens from a file, JWTs, or both. Either is sent as `Authorization: Bearer TOKEN`.
+/// How callers log in: with tokens from a file, JWTs, or both. Both are sent as `Authorization: Bearer TOKEN`.
 ///
-/// All files are read again when they change, at the latest a second later, or at [`Server::reload`](crate::Server::reload).
+/// A file that has changed is read again within a second, or at once by [`Server::reload`](crate::Server::reload).
 #[derive(Clone, Debug, Default)]
 pub struct Login {
     tokens: Option<PathBuf>,
@@ -30,17 +30,17 @@ pub(crate) struct Gate {
     jwts: Jwts,
 }
 
-/// Why a request does not log anybody in.
+/// Why the login of a request fails.
 #[derive(Clone, Debug)]
 pub(crate) enum LoginError {
-    /// There is no token.
+    /// The request has no token.
     Missing,
-    /// There is a token, and it is invalid.
+    /// The request has a token that is invalid.
     Invalid(Invalid),
 }
 
 impl LoginError {
-    /// The reason in words, for a person.
+    /// Returns the reason as a sentence for a person.
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Missing => "There is no token.".to_owned(),
@@ -50,38 +50,38 @@ impl LoginError {
 }
 
 impl Login {
-    /// A login that accepts nothing yet.
+    /// Returns a login that accepts nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tokens of a TOML file, a table `[[token]]` each: `name`, `sha256`, `rights`, and if wanted `app`, `user` and
-    /// `expires`. [`NewToken`](crate::NewToken) makes them.
+    /// Accepts the tokens of a TOML file. Each token is a table `[[token]]` with `name`, `sha256`, `rights`, and
+    /// optionally `app`, `user` and `expires`. [`NewToken`](crate::NewToken) makes such tables.
     #[must_use]
     pub fn with_tokens(self, path: impl Into<PathBuf>) -> Self {
         Self { tokens: Some(path.into()), ..self }
     }
 
-    /// JWTs signed by HS256 with the secret in a file, of 32 bytes at least.
+    /// Accepts JWTs that are signed with HS256 and the secret in a file. The secret has at least 32 bytes.
     #[must_use]
     pub fn with_jwt_secret(self, path: impl Into<PathBuf>) -> Self {
         Self { jwt_secret: Some(path.into()), ..self }
     }
 
-    /// JWTs signed by EdDSA (Ed25519) or RS256 with a key of a JWKS file.
+    /// Accepts JWTs that are signed with EdDSA (Ed25519) or RS256 and a key of a JWKS file.
     #[must_use]
     pub fn with_jwks(self, path: impl Into<PathBuf>) -> Self {
         Self { jwks: Some(path.into()), ..self }
     }
 
-    /// The issuer (`iss`) that JWTs must be from.
+    /// Sets the issuer (`iss`) that JWTs must be from.
     #[must_use]
     pub fn with_jwt_issuer(self, issuer: impl Into<String>) -> Self {
         Self { jwt_issuer: Some(issuer.into()), ..self }
     }
 
-    /// The audience (`aud`) that JWTs must be for. Without it, a JWT that names an audience is refused.
+    /// Sets the audience (`aud`) that JWTs must be for. Without it, a JWT that names an audience is refused.
     #[must_use]
     pub fn with_jwt_audience(self, audience: impl Into<String>) -> Self {
         Self { jwt_audience: Some(audience.into()), ..self }
@@ -89,7 +89,7 @@ impl Login {
 
     /// # Errors
     ///
-    /// If a file cannot be read or is invalid; `InvalidArgument` if there is nothing to log in by.
+    /// The errors of a file that cannot be read or is invalid; `InvalidArgument` if the login accepts nothing.
     pub(crate) fn open(self) -> Result<Gate> {
         let Self { tokens, jwt_secret, jwks, jwt_issuer, jwt_audience } = self;
         let jwt = jwt_secret.is_some() || jwks.is_some();
@@ -106,11 +106,11 @@ impl Login {
 }
 
 impl Gate {
-    /// The caller that sent these headers.
+    /// Returns the caller that sent these headers.
     ///
     /// # Errors
     ///
-    /// The reason why these headers log nobody in.
+    /// The reason why the login with these headers fails.
     pub(super) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, LoginError> {
         let token = bearer(headers)?;
         match self.tokens.as_ref().map(|tokens| tokens.get().find(token, now)) {
@@ -124,14 +124,14 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The first error. Files that could be read take effect; for the others, what was read before still applies.
+    /// The first error. Files that could be read take effect; for the others, the previous contents stay in effect.
     pub(crate) fn reload(&self) -> Result<()> {
         let tokens = self.tokens.as_ref().map_or(Ok(()), Watched::reload);
         self.jwts.reload().and(tokens)
     }
 }
 
-/// The token of `Authorization: Bearer TOKEN`.
+/// Returns the token of `Authorization: Bearer TOKEN`.
 fn bearer(headers: &HeaderMap) -> Result<&str, LoginError> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let Some(first) = all.next() else {

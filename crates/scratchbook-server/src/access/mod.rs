@@ -1,4 +1,4 @@
-//! Authentication and authorization: who calls, and what they may do.
+//! Authentication and authorization: who the caller is, and what it may do.
 
 mod account;
 mod caller;
@@ -27,7 +27,7 @@ pub(crate) const LOGOUT: &str = "/logout";
 /// The paths that need no login: the health checks, which show no data, and the login itself.
 const OPEN_TO_ALL: [&str; 4] = ["/health", "/health/ready", LOGIN, LOGOUT];
 
-/// Whether a path needs no login.
+/// Returns whether a path needs no login.
 pub(crate) fn is_open_to_all(path: &str) -> bool {
     OPEN_TO_ALL.contains(&path)
 }
@@ -35,18 +35,18 @@ pub(crate) fn is_open_to_all(path: &str) -> bool {
 /// The callers that the server accepts.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
-    /// Everybody, without a login and with all rights: for a server on your own machine.
+    /// Everybody, without a login and with all rights. This is for a server on your own machine.
     Open,
     /// Callers with a token.
     Login(Arc<Gate>),
 }
 
 impl Access {
-    /// The caller that sent these headers.
+    /// Returns the caller that sent these headers.
     ///
     /// # Errors
     ///
-    /// The reason why these headers log nobody in.
+    /// The reason why the login with these headers fails.
     pub(crate) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, LoginError> {
         match self {
             Self::Open => Ok(Caller::anyone()),

@@ -43,32 +43,32 @@ pub struct MadeToken {
 }
 
 impl NewToken {
-    /// A token of this name that may read and write everywhere.
+    /// Returns a token of this name that may read and write everywhere.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let rights = vec![Right::Read, Right::Write];
         Self { name: name.into(), app: None, user: None, rights, expires: None }
     }
 
-    /// Restricts it to one app.
+    /// Restricts the token to one app.
     #[must_use]
     pub fn with_app(self, app_name: impl Into<String>) -> Self {
         Self { app: Some(app_name.into()), ..self }
     }
 
-    /// Restricts it to one user.
+    /// Restricts the token to one user.
     #[must_use]
     pub fn with_user(self, user_id: impl Into<String>) -> Self {
         Self { user: Some(user_id.into()), ..self }
     }
 
-    /// Gives it these rights instead of read and write.
+    /// Gives the token these rights instead of read and write.
     #[must_use]
     pub fn with_rights(self, rights: impl IntoIterator<Item = Right>) -> Self {
         Self { rights: rights.into_iter().collect(), ..self }
     }
 
-    /// Lets it expire at this time.
+    /// Lets the token expire at this time.
     #[must_use]
     pub fn with_expires(self, expires: Timestamp) -> Self {
         Self { expires: Some(expires), ..self }
@@ -98,7 +98,7 @@ impl NewToken {
         Ok(MadeToken { secret, entry })
     }
 
-    /// TOML: its strings are written as JSON's are, and so are its lists of them.
+    /// Returns the entry as TOML. TOML writes strings and lists of strings as JSON does.
     fn entry(&self, secret: &str) -> String {
         let hash: String = sha256(secret).iter().map(|byte| format!("{byte:02x}")).collect();
         let rights: Vec<_> = self.rights.iter().map(|right| right.as_str()).collect();
@@ -116,13 +116,14 @@ impl NewToken {
 }
 
 impl MadeToken {
-    /// The token itself, as clients send it: `Authorization: Bearer SECRET`. It is kept nowhere; show it once.
+    /// Returns the token itself, as clients send it: `Authorization: Bearer SECRET`. The server does not store it, so
+    /// show it once.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// The lines for the file of tokens (TOML), with the token's hash.
+    /// Returns the lines for the file of tokens (TOML), with the token's hash.
     #[must_use]
     pub fn entry(&self) -> &str {
         &self.entry

@@ -1,4 +1,4 @@
-//! Tokens from a file, which holds their hashes: reading it does not let anybody log in.
+//! Tokens from a file, which contains only their hashes. So nobody who can read the file can log in with it.
 //!
 //! A token is 256 random bits, which nobody can guess, so a fast hash is as safe as a slow one.
 
@@ -59,7 +59,7 @@ struct Entry {
 impl Tokens {
     /// # Errors
     ///
-    /// If the file cannot be read; `InvalidArgument` names the token and what is wrong with it.
+    /// The errors of reading the file; `InvalidArgument` names the token and what is wrong with it.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = reload::read("the tokens", path)?;
         let wrong = |message: String| Error::invalid(format!("the tokens '{}': {message}", path.display()));
@@ -84,7 +84,7 @@ impl Tokens {
         Ok(Self { tokens })
     }
 
-    /// Looks a token up. All tokens are compared, so that the time it takes reveals nothing.
+    /// Looks a token up. All tokens are compared, so that the time of the search reveals nothing.
     pub(super) fn find(&self, token: &str, now: f64) -> TokenMatch {
         let hash = sha256(token);
         let mut found = TokenMatch::Nothing;
@@ -120,7 +120,7 @@ impl Token {
     }
 }
 
-/// The hash of a token, as the file holds it.
+/// Returns the hash of a token, as it is in the file.
 pub(super) fn sha256(token: &str) -> [u8; SHA256_OUTPUT_LEN] {
     let mut hash = [0; SHA256_OUTPUT_LEN];
     hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());

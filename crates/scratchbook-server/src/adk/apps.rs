@@ -20,18 +20,18 @@ pub(super) async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// The version of google-adk whose API this is.
+/// The version of google-adk whose API this server implements.
 const ADK_VERSION: &str = "2.13.0";
 
-/// The version of this server. ADK's dev interface shows it after "ADK", so it begins with the version of ADK that it is
-/// compatible with.
+/// Returns the version of this server. ADK's dev interface shows it after "ADK", so it begins with the version of ADK
+/// with which the server is compatible.
 pub(super) async fn version() -> Json<Value> {
     let version = format!("{ADK_VERSION}-compatible (scratchbook {})", env!("CARGO_PKG_VERSION"));
     let rustc = env!("SCRATCHBOOK_RUSTC_VERSION");
     Json(json!({"version": version, "language": "rust", "language_version": rustc}))
 }
 
-/// The names of the apps within the caller's reach, or the details of each.
+/// Returns the names of the apps within the caller's reach, or the details of each.
 pub(super) async fn list(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -54,7 +54,7 @@ pub(super) async fn list(
     Ok(Json(json!({"apps": apps})))
 }
 
-/// The details of an app and of the LLM agents in it.
+/// Returns the details of an app and of the LLM agents in it.
 pub(super) async fn info(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -74,7 +74,7 @@ pub(super) async fn info(
 
 /// # Errors
 ///
-/// 403 for a name that ADK keeps for itself, in its words.
+/// 403, with ADK's message, for a name that ADK reserves for itself.
 pub(super) fn check_reserved(name: &str) -> Result<(), AdkError> {
     if !name.starts_with("__") {
         return Ok(());
@@ -84,7 +84,7 @@ pub(super) fn check_reserved(name: &str) -> Result<(), AdkError> {
     Err(AdkError::new(StatusCode::FORBIDDEN, json!(reserved)))
 }
 
-/// The error for an app that is not hosted; its first words are ADK's.
+/// Returns the error for an app that is not hosted. The message begins as ADK's does.
 pub(crate) fn no_app(name: &str) -> AdkError {
     let detail = format!("Agent not found: '{name}'. GET /list-apps names those that are hosted.");
     AdkError::new(StatusCode::NOT_FOUND, json!(detail))
@@ -138,7 +138,7 @@ struct ToolInfo {
     function_declarations: [FunctionDeclaration; 1],
 }
 
-/// The LLM agents of a tree, each after the agents below it, as in ADK.
+/// Collects the LLM agents of a tree. As in ADK, each agent comes after the agents below it.
 fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
     let below: Vec<_> = agent.sub_agents().iter().filter_map(|sub_agent| sub_agent.as_llm_agent()).collect();
     for sub_agent in &below {
@@ -155,8 +155,7 @@ fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
     into.insert(info.name.clone(), info);
 }
 
-/// Reads `?detailed=`. If it is given several times the last one counts, and the rest of the query is ignored, as in
-/// ADK.
+/// Reads `?detailed=`. As in ADK, the last value counts if there are several, and the rest of the query is ignored.
 fn is_detailed(query: &str) -> Result<bool, AdkError> {
     let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("detailed="));
     let Some(raw) = values.next_back() else {

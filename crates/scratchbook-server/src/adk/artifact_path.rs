@@ -1,4 +1,4 @@
-//! Paths below `/artifacts/`: an artifact, its versions, one of them, or their metadata.
+//! Paths below `/artifacts/`, which name an artifact, its versions, a single version, or metadata.
 
 use std::convert::Infallible;
 
@@ -6,11 +6,12 @@ use axum::extract::{FromRequestParts, MatchedPath, OriginalUri};
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
 
-/// The part of a path after `/artifacts/`, decoded. Names may contain `/`, so its end says what is asked for.
+/// The decoded part of a path after `/artifacts/`. Names may contain `/`, so the end of the path says what is
+/// requested.
 #[derive(Debug)]
 pub(super) struct ArtifactPath(pub(super) String);
 
-/// The target of a request. Names and versions are those of the path, and need not exist.
+/// The target of a request. The names and versions are taken from the path and need not exist.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked<'a> {
     Artifact { name: &'a str },
@@ -21,7 +22,7 @@ pub(super) enum Asked<'a> {
 }
 
 impl ArtifactPath {
-    /// Reads the path as ADK's routes do, in their order: the longest ending counts.
+    /// Reads the path as ADK's routes do, in the same order: the longest matching ending wins.
     pub(super) fn asked(&self) -> Asked<'_> {
         let path = self.0.as_str();
         let without_metadata = path.strip_suffix("/metadata");
@@ -56,7 +57,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
         let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
         let place = route.split('/').position(|segment| segment.starts_with("{*"));
         let raw = place.and_then(|place| uri.path().splitn(place + 1, '/').nth(place)).unwrap_or_default();
-        // A name that is not UTF-8 names nothing.
+        // A name that is not UTF-8 matches nothing.
         Ok(Self(percent_decode_str(raw).decode_utf8_lossy().into_owned()))
     }
 }

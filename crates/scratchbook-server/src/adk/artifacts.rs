@@ -1,6 +1,6 @@
 //! Artifacts, as ADK's clients save, list, load and delete them.
 //!
-//! As in ADK, the session need not exist yet: once it is created, it has the artifacts that were saved for it.
+//! As in ADK, the session need not exist yet. Once the session is created, it has the artifacts that were saved for it.
 
 use axum::extract::Query;
 use axum::http::StatusCode;
@@ -21,7 +21,7 @@ use crate::app_state::AppState;
 use crate::scope::SessionScope;
 use crate::wire_names::SEGMENT;
 
-/// The routes.
+/// Returns the routes.
 pub(super) fn routes() -> Router<AppState> {
     let artifact = get(read).delete(delete);
     Router::new()
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
 }
 
-/// The names of the artifacts of a session and of its user.
+/// Returns the names of the artifacts of a session and of its user.
 async fn list(scope: SessionScope<AppState, AdkError>) -> Result<Json<Vec<String>>, AdkError> {
     Ok(Json(scope.app_state.store.artifacts.list_artifacts(&scope.key).await?))
 }
@@ -62,11 +62,11 @@ async fn save(
     let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
     let artifacts = Artifacts { app_state: &scope.app_state, key: &scope.key };
     let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
-    // Another client may have deleted it in between.
+    // Another client may have deleted the artifact in between.
     Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
 }
 
-/// An artifact, its versions, one version, or metadata.
+/// Returns an artifact, its versions, one version, or metadata.
 async fn read(
     scope: SessionScope<AppState, AdkError>,
     path: ArtifactPath,
@@ -101,7 +101,7 @@ async fn read(
     })
 }
 
-/// Deletes all versions of an artifact; succeeds if there is none.
+/// Deletes all versions of an artifact. Succeeds if the artifact does not exist.
 async fn delete(
     scope: SessionScope<AppState, AdkError>,
     ArtifactPath(name): ArtifactPath,
@@ -112,7 +112,7 @@ async fn delete(
     Ok(Json(()))
 }
 
-/// The artifacts of a session. A name that no artifact can have matches none.
+/// The artifacts of a session. A name that is invalid for an artifact matches nothing.
 struct Artifacts<'a> {
     app_state: &'a AppState,
     key: &'a SessionKey,
@@ -132,7 +132,7 @@ impl Artifacts<'_> {
         part.ok_or_else(|| not_found("Artifact not found"))
     }
 
-    /// The versions of an artifact, oldest first.
+    /// Returns the versions of an artifact, oldest first.
     async fn versions(&self, name: &str) -> Result<Vec<ArtifactVersion>> {
         if plan::check_filename(name).is_err() {
             return Ok(Vec::new());
@@ -161,12 +161,12 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// A version in a path.
+    /// Parses a version in a path.
     fn parse(text: &str) -> Option<Self> {
         if text == "latest" { Some(Self::Latest) } else { Self::number(text) }
     }
 
-    /// A text that Python reads as an integer.
+    /// Parses a text that Python reads as an integer.
     fn number(text: &str) -> Option<Self> {
         let text = text.trim();
         let (negative, digits) = match text.strip_prefix('-') {
@@ -210,8 +210,8 @@ impl Described {
 /// The characters that are not encoded in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
-/// The location of a version, in the form of ADK's stores. It names a row of the database, so its scheme cannot be
-/// fetched.
+/// Returns the location of a version in the form of ADK's stores. The location names a row of the database, so clients
+/// cannot fetch it.
 fn canonical_uri(key: &SessionKey, name: &str, version: u64) -> String {
     let [app, user, session] =
         [key.app_name(), key.user_id(), key.session_id()].map(|name| utf8_percent_encode(name, SEGMENT));
@@ -226,7 +226,7 @@ fn not_found(detail: &str) -> AdkError {
     AdkError::new(StatusCode::NOT_FOUND, json!(detail))
 }
 
-/// The error with which FastAPI refuses a query parameter that is not an integer.
+/// Returns the error with which FastAPI refuses a query parameter that is not an integer.
 fn not_an_integer(input: &str) -> AdkError {
     let message = "Input should be a valid integer, unable to parse string as an integer";
     let detail = json!([{"type": "int_parsing", "loc": ["query", "version"], "msg": message, "input": input}]);

@@ -1,4 +1,4 @@
-//! The caller of a request, for handlers whose path names no app. A request without one is refused in ADK's form.
+//! The caller of a request, for handlers whose path names no app. A request without a caller is refused in ADK's form.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

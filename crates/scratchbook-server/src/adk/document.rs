@@ -389,7 +389,11 @@ fn describe_version() {}
 #[utoipa::path(
     post, path = "/run", operation_id = "adkRun", tag = ADK, request_body = RunAgentRequest,
     responses((
-        status = 200, description = "The events of the run, in order.", body = Vec<EventSchema>, example = json!([]),
+        status = 200, description = "The events of the run, in order.", body = Vec<EventSchema>, example = json!([{
+            "id": "e-0d8f2c", "invocationId": "e-6a1b", "author": "assistant", "timestamp": 1795416600.25,
+            "content": {"role": "model", "parts": [{"text": "Done. In your cart: 2 x apples."}]},
+            "actions": {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}, "requestedToolConfirmations": {}},
+        }]),
     ), Refusals)
 )]
 fn run() {}

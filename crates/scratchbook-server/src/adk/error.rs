@@ -22,12 +22,12 @@ impl AdkError {
         Self { status, detail }
     }
 
-    /// A path without a route.
+    /// Returns the error for a path without a route.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, json!("Not Found"))
     }
 
-    /// A session that does not exist, or is not within the caller's reach.
+    /// Returns the error for a session that does not exist, or is not within the caller's reach.
     pub(crate) fn no_session() -> Self {
         Self::new(StatusCode::NOT_FOUND, json!("Session not found"))
     }
@@ -49,8 +49,8 @@ impl From<Error> for AdkError {
 }
 
 impl SurfaceError for AdkError {
-    /// ADK decodes a path before it matches it: a name with a slash makes another path, and an empty name matches no
-    /// route.
+    /// Decodes a name as ADK does, which decodes the whole path before it looks for the route. So a name with a slash
+    /// results in another path, and an empty name matches no route.
     fn decode(_: &str, raw: &str) -> Result<String, Self> {
         let name = percent_decode_str(raw).decode_utf8_lossy().into_owned();
         if name.is_empty() || name.contains('/') { Err(Self::not_found()) } else { Ok(name) }

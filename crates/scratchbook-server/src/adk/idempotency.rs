@@ -1,4 +1,4 @@
-//! Idempotent changes of state by the header `Idempotency-Key`, since ADK's body has no id for the event.
+//! Idempotent changes of state through the header `Idempotency-Key`, since ADK's body has no id for the event.
 
 use axum::extract::OptionalFromRequestParts;
 use axum::http::request::Parts;
@@ -13,7 +13,7 @@ pub(super) const PATCH: &str = "p-";
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The greatest length of an invocation id without this prefix, in bytes.
+/// The greatest length of an invocation id without the prefix `PATCH`, in bytes.
 const MOST_BYTES: usize = 512 - PATCH.len();
 
 /// The id of the event that a request appends, chosen by its client.
@@ -36,7 +36,8 @@ impl IdempotencyKey {
         }
     }
 
-    /// The event with this key as its id. Its invocation id contains the key too, so that a retry sends the same event.
+    /// Returns the event with this key as its id. The invocation id contains the key too, so that a retry appends the
+    /// same event.
     pub(super) fn mark(&self, event: Event) -> Event {
         event.with_invocation_id(format!("{PATCH}{}", self.0)).with_id(&self.0)
     }
@@ -50,8 +51,8 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// The error for a change that failed. If the change may have been stored, it says how to find out. The store's own
-/// message would be about event ids, which this request does not have.
+/// Returns the error for a change that failed. If the change may have been stored, the message says how to find out.
+/// The store's own message is not used then, because it mentions event ids, which this request does not have.
 pub(super) fn unfinished(error: Error, key: Option<&IdempotencyKey>) -> AdkError {
     if error.public_kind() != ErrorKind::Unavailable {
         return error.into();

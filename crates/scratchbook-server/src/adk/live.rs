@@ -1,8 +1,8 @@
-//! `/run_live`: the WebSocket of live sessions, which this server does not have. As ADK does for a model without live
-//! sessions, it opens the connection and closes it with the reason: a browser passes the reason of a close to its page,
-//! but nothing about a refused handshake.
+//! `/run_live`: the WebSocket of live sessions, which this server does not support. As ADK does for a model without
+//! live sessions, the server opens the connection and closes it with a reason. A browser passes the reason of a close
+//! to its page, but nothing about a refused handshake.
 //!
-//! The server sends nothing but the close, which is one frame, so it needs no WebSocket library.
+//! The server sends only the close, which is a single frame, so it needs no WebSocket library.
 
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ const INTERNAL_ERROR: u16 = 1011;
 /// The reason of the close; at most 123 bytes.
 const REASON: &str = "Live connection is not supported by this server.";
 
-/// How long the client has to answer the close.
+/// How long the client may take to answer the close.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many closes may wait for their answer at a time: they no longer count among the connections.
+/// How many closes may wait for their answer at a time. Their connections no longer count among the open connections.
 static WAITED_FOR: Semaphore = Semaphore::const_new(64);
 
 pub(super) async fn live(mut request: Request) -> Response {
@@ -53,7 +53,8 @@ pub(super) async fn live(mut request: Request) -> Response {
     (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
-/// The value of `Sec-WebSocket-Accept` for a handshake; `None` if the request is no handshake (RFC 6455, 4.2.1).
+/// Returns the value of `Sec-WebSocket-Accept` for a handshake, or `None` if the request is no handshake (RFC 6455,
+/// 4.2.1).
 fn accept(headers: &HeaderMap) -> Option<String> {
     let has = |name: HeaderName, word: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -70,7 +71,7 @@ async fn end(mut socket: impl AsyncRead + AsyncWrite + Unpin, waited_for: &Semap
     let said = async {
         socket.write_all(&last_frame()).await?;
         socket.flush().await?;
-        // Any bytes may come: the client's close, or audio that it sent before.
+        // Any bytes may arrive: the client's close, or audio that the client sent before it.
         if let Ok(_seat) = waited_for.try_acquire() {
             let mut part = [0; 1024];
             while socket.read(&mut part).await? > 0 {
@@ -86,10 +87,10 @@ async fn end(mut socket: impl AsyncRead + AsyncWrite + Unpin, waited_for: &Semap
     }
 }
 
-/// A frame that ends a connection (RFC 6455, 5.5.1).
+/// Returns the frame that closes a connection (RFC 6455, 5.5.1).
 fn last_frame() -> Vec<u8> {
     let [high, low] = INTERNAL_ERROR.to_be_bytes();
-    // The length is less than 126, so that one byte holds it.
+    // The length is less than 126, so one byte holds it.
     let length = (REASON.len() + 2) as u8;
     [&[0x88, length, high, low], REASON.as_bytes()].concat()
 }

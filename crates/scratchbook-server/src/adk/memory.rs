@@ -1,5 +1,6 @@
-//! Long-term memory, which this server does not have: a request is checked, and then refused as by an `adk api_server`
-//! without a memory service. A success would make the client rely on memory that does not exist.
+//! Long-term memory, which this server does not support. A request is checked and then refused, as by an `adk
+//! api_server` without a memory service. If the server reported success, the client would rely on memory that does not
+//! exist.
 
 use scratchbook::{GetSessionConfig, SessionKey};
 use std::convert::Infallible;

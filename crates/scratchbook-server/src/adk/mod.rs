@@ -29,7 +29,7 @@ pub(crate) use error::AdkError;
 pub(crate) use paths::{Paths, method_not_allowed};
 pub(crate) use shape::hide_internal;
 
-/// The routes.
+/// Returns the routes.
 pub(crate) fn routes() -> Router<AppState> {
     Router::new()
         .route("/health", get(apps::health))
@@ -46,7 +46,7 @@ pub(crate) fn routes() -> Router<AppState> {
             get(sessions::get).post(sessions::create_with_id).patch(sessions::update).delete(sessions::delete),
         )
         .merge(artifacts::routes())
-        // The last two are for every route above them.
+        // These two apply to all routes above them.
         .method_not_allowed_fallback(paths::method_not_allowed)
         .route_layer(middleware::from_fn(paths::no_head))
 }

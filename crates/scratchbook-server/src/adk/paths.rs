@@ -1,4 +1,4 @@
-//! Unknown paths, and methods that a path does not have.
+//! Answers requests for unknown paths, and for methods that a path does not support.
 
 use axum::Router;
 use axum::body::Body;
@@ -27,8 +27,8 @@ impl Paths {
         Self { known: routes.route_layer(found).with_state(app_state) }
     }
 
-    /// Answers a request to a path without a route. A path that differs from a route only by slashes at its end is
-    /// redirected, whatever the method, as in ADK.
+    /// Answers a request to a path without a route. As in ADK, a path that differs from a route only by slashes at its
+    /// end is redirected, whatever the method.
     pub(crate) async fn not_found(self, request: Request) -> Response {
         let (parts, _) = request.into_parts();
         match location(&parts) {
@@ -46,7 +46,8 @@ impl Paths {
     }
 }
 
-/// The requested address without the slashes at the end of its path; `None` if the path does not end with a slash.
+/// Returns the requested address without the slashes at the end of its path, or `None` if the path does not end with a
+/// slash.
 fn location(parts: &Parts) -> Option<HeaderValue> {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let path = uri.path().strip_suffix('/')?.trim_end_matches('/');
@@ -67,7 +68,8 @@ pub(super) async fn no_head(path: MatchedPath, request: Request, next: Next) -> 
     }
 }
 
-/// Answers a method that the path does not have. `Allow` names the methods of the route that comes first in ADK.
+/// Answers a request with a method that the path does not support. `Allow` names the methods of the path's first route
+/// in ADK.
 pub(crate) async fn method_not_allowed(path: MatchedPath) -> Response {
     let first = match path.as_str().rsplit('/').next() {
         Some("run" | "run_sse" | "artifacts") => "POST",

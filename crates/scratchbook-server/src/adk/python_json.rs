@@ -1,4 +1,4 @@
-//! JSON as Python's `json.dumps` writes it: a space after each comma and colon, and nothing but ASCII.
+//! JSON as Python's `json.dumps` writes it: a space after each comma and colon, and only ASCII.
 
 use std::io;
 

@@ -7,12 +7,12 @@ use scratchbook::Event;
 use super::AdkError;
 use super::shape::hide_internal;
 
-/// Calls by which ADK itself asks its client for something. A response to one counts as the user's consent.
+/// Calls with which ADK itself asks its client for something. A response to such a call counts as the user's consent.
 const RESERVED: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
 
 /// Checks events before they are stored, and removes partial events and ADK's internal metadata.
 ///
-/// Actions and ids of long-running tools are accepted, which ADK refuses: without them no exported session could be
+/// Unlike ADK, this server accepts actions and ids of long-running tools. Otherwise exported sessions could not be
 /// imported.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
-//! `/run` and `/run_sse` run an agent in a session, and return its events at the end or stream them.
+//! `/run` and `/run_sse` run an agent in a session. `/run` returns the events at the end; `/run_sse` streams them.
 //!
-//! The run continues when its client disconnects. How its stream is resumed is in `v1/runs.rs`.
+//! The run continues when its client disconnects. `v1/runs.rs` resumes the stream of such a run.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::runs::{Outcome, Reader, Run};
 use crate::scope::{session_of_body, user_of_body};
 use crate::sse;
 
-/// Whether replies are streamed in pieces before they are complete.
+/// Whether a reply is also streamed in pieces before it is complete.
 #[derive(Clone, Copy, Debug)]
 enum Replies {
     Whole,
@@ -52,8 +52,8 @@ impl FromRequest<AppState> for AllowedRun {
     }
 }
 
-/// Checks whether the caller may run agents for the user that a body names, in either spelling. If the body names none,
-/// only the caller's right is checked.
+/// Checks that the caller may run agents for the user that a body names. Names are read in both spellings. If the body
+/// names no user, only the caller's right is checked.
 async fn check_named(app_state: &AppState, caller: &Caller, unread: &Unread) -> Result<(), AdkError> {
     let named = unread.texts(["appName", "app_name", "userId", "user_id", "sessionId", "session_id"]).await?;
     let Some([app, app_snake, user, user_snake, session, session_snake]) = named else {
@@ -75,7 +75,7 @@ pub(super) async fn run(
     held: Held,
     AllowedRun(body): AllowedRun,
 ) -> Result<Response, AdkError> {
-    // An array has no use for pieces, so `streaming` is ignored.
+    // The answer is an array, in which pieces of replies are of no use, so `streaming` is ignored.
     let (run, mut reader) = start(&app_state, &caller, &held, body, Replies::Whole).await?;
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {
@@ -131,7 +131,8 @@ async fn start(
     let session_id = body.session_id;
     let key = session_of_body(&app_state.probe, caller, (&app_name, &body.user_id, &session_id)).await;
     let key = key.map_err(|error| no_session(error, &session_id))?;
-    // Reported before a missing session, as in ADK, but only to callers who may know of it.
+    // As in ADK, a missing app is reported before a missing session. Callers who may not know of the app were refused
+    // above.
     let app = app_state.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
     let mut config =
         RunConfig::default().with_custom_metadata(public_metadata(body.custom_metadata).unwrap_or_default());
@@ -146,7 +147,7 @@ async fn start(
     started.map_err(|error| no_session(error, &session_id))
 }
 
-/// The error for a session that does not exist, or is not within the caller's reach.
+/// Returns the error for a session that does not exist, or is not within the caller's reach.
 fn no_session(error: Error, session_id: &str) -> AdkError {
     match error.public_kind() {
         ErrorKind::NotFound => AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {session_id}"))),
@@ -154,13 +155,14 @@ fn no_session(error: Error, session_id: &str) -> AdkError {
     }
 }
 
-/// The answer of `/run` to a run that yielded nothing. An agent that failed has reported it in an event.
+/// Returns the answer of `/run` to a run that yielded no events. The failure of an agent is reported in an event.
 fn refused(error: &Error) -> AdkError {
     let told = PublicError::of(error);
     AdkError::new(told.status, json!(told.message))
 }
 
-/// Whether an event with content and new artifacts is sent as two: the dev interface shows an artifact for each.
+/// Whether an event with content and new artifacts is sent as two events, since the dev interface shows artifacts for
+/// each of the two.
 #[derive(Clone, Copy, Debug)]
 enum Frames {
     Split,
@@ -201,7 +203,7 @@ fn failed(error: &Error, environment: &dyn Environment) -> Bytes {
     failure(&told.code(), told.message, environment)
 }
 
-/// The last frame that ADK sends if a run failed.
+/// Returns the last frame that ADK sends if a run failed.
 fn failure(code: &str, message: &str, environment: &dyn Environment) -> Bytes {
     let details = json!({"error_type": code, "error_message": message, "timestamp": environment.now()});
     let failure = json!({"error": format!("{code}: {message}"), "error_details": details});

@@ -1,4 +1,5 @@
-//! The JSON of whole sessions for ADK's clients: read page by page, as one snapshot, and no larger than an answer may be.
+//! The JSON of whole sessions for ADK's clients. A session is read page by page as one snapshot, and is no larger than
+//! an answer may be.
 
 use axum::response::Response;
 use scratchbook::json::bytes_of;
@@ -13,7 +14,7 @@ use crate::heavy::{is_small, off_worker};
 /// Prefixes of the ids of sessions that ADK's evaluation creates. ADK's lists leave out these sessions.
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 
-/// How many events are read at first, and how many events or sessions at a time at most.
+/// How many events the first read takes, and how many events or sessions one read takes at most.
 const FIRST_PAGE: usize = 500;
 const PAGE: usize = 1000;
 
@@ -24,17 +25,18 @@ const MUCH_TOO_LARGE: u64 = 4;
 const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
     /v1/apps/{app}/users/{user}/sessions/{session}/events";
 
-/// How often a read is tried again if the session was created again or pruned in the meantime.
+/// How often a read is tried, since the session may be created again or pruned in the meantime.
 const TRIES: u32 = 3;
 
-/// A session with its last events, all of them unless a number is given. `None` if there is no session.
+/// Returns a session with its last events, or with all events if no number is given. Returns `None` if there is no such
+/// session.
 ///
-/// The state and the last number on the first page are a snapshot. Events up to that number do not change, so reading
-/// them page by page gives the same snapshot.
+/// The state and the last event number on the first page form a snapshot. Events up to that number do not change, so
+/// the later pages belong to the same snapshot.
 ///
 /// # Errors
 ///
-/// `PayloadTooLarge` if it has more bytes than an answer may have.
+/// `PayloadTooLarge` if the session has more bytes than an answer may have.
 pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<Option<Response>> {
     for _ in 0..TRIES {
         match read(app_state, key, last).await? {
@@ -46,7 +48,7 @@ pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option
     Err(Error::new(ErrorKind::Unavailable, format!("the session {key} was changed all the time; try again")))
 }
 
-/// The response for a session that has been read already.
+/// Returns the response for a session that has already been read.
 ///
 /// # Errors
 ///
@@ -55,8 +57,12 @@ pub(super) async fn at_hand(app_state: &AppState, session: Session) -> Result<Re
     Text::new(app_state).write_session(session).await.map(Text::ready)
 }
 
-/// A session that was written to, as it is now: the answer reports what was done, whatever the size of the session. If the
-/// session is too large for an answer, only its last events are shown; if its state is too large, it is left out.
+/// Returns a session after a write, as it is now. If the session is too large for an answer, only its last events are
+/// shown. If its state is too large, the state is left out.
+///
+/// # Errors
+///
+/// `PayloadTooLarge` if the session is too large even without events and state.
 pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Option<Response>> {
     let too_large = match session(app_state, key, None).await {
         Err(error) if error.kind() == ErrorKind::PayloadTooLarge => error,
@@ -78,14 +84,14 @@ pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Op
     Err(too_large)
 }
 
-/// All sessions of a user, whatever number of pages they fill.
+/// Returns all sessions of a user, however many pages they fill.
 ///
-/// Each session contains the state of the user and of the app. In memory it is shared, but in the text it is repeated
+/// Each session contains the state of the user and of the app. This state is shared in memory, but the text repeats it
 /// for each session.
 ///
 /// # Errors
 ///
-/// `PayloadTooLarge` if they have more bytes than an answer may have.
+/// `PayloadTooLarge` if the sessions have more bytes than an answer may have.
 pub(super) async fn list(app_state: &AppState, app_name: &str, user_id: &str) -> Result<Response> {
     let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(1000);
     let mut config = config.with_page_bytes(app_state.page_bytes());
@@ -103,8 +109,8 @@ pub(super) async fn list(app_state: &AppState, app_name: &str, user_id: &str) ->
     Ok(text.ready())
 }
 
-/// How many items to request next, if this many of `limit` came: some stores read more items than fit into a page, and
-/// drop the rest.
+/// Returns how many items to request next, if the last read returned `came` of `limit` items. Some stores read more
+/// items than fit into a page and drop the rest.
 fn next_limit(limit: usize, came: usize) -> usize {
     if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
 }
@@ -140,12 +146,13 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
         let Some(whole) = sessions.get_session(key, &config).await? else { return Ok(Read::Missing) };
         return Text::new(app_state).write_session(whole).await.map(Read::Whole);
     };
-    // Others may have appended since the last number was read.
+    // Other writers may have appended events since the last number was read.
     let from = last.map_or(begin, |last| to.saturating_sub(last as u64));
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
         return Text::new(app_state).write_session(first).await.map(Read::Whole);
     }
-    // A session that is by far too large is refused without writing it. The text that is shown may be shorter than the stored one.
+    // A session that is far too large is refused without writing it. The limit is a multiple, because the shown text
+    // may be shorter than the stored one.
     let most = (app_state.limits.answer_bytes as u64).saturating_mul(MUCH_TOO_LARGE);
     if last.is_none() && first.stored_bytes().is_some_and(|bytes| bytes > most) {
         return Err(too_large(app_state.limits.answer_bytes, OF_SESSION));
@@ -157,7 +164,7 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
     loop {
         let events: Vec<_> = session.events().iter().filter(|event| event.seq <= Some(to)).cloned().collect();
         let (begins, ends) = (events.first().and_then(|event| event.seq), events.last().and_then(|event| event.seq));
-        // Events before the first page may have been pruned; after it none may be missing.
+        // Events before the first page may have been pruned. After the first page no event may be missing.
         let is_next = after == begin || begins == Some(after + 1);
         let Some(end) = ends.filter(|_| is_next && session.create_time() == made) else { return Ok(Read::Moved) };
         after = end;
@@ -181,7 +188,7 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
     Ok(Read::Whole(text))
 }
 
-/// The size in bytes of the user's and the app's state in a session.
+/// Returns the size in bytes of the user's and the app's state in a session.
 fn shared_bytes(session: &Session) -> usize {
     let of = |scope| usize::try_from(bytes_of(&session.state().only(scope))).unwrap_or(usize::MAX);
     of(Scope::User).saturating_add(of(Scope::App))
@@ -217,16 +224,16 @@ impl Text {
         self.write(move |out| shape::push_session(out, &session)).await
     }
 
-    /// Writes the next sessions of a list, as many as an answer may have.
+    /// Writes the next sessions of a list, up to the size that an answer may have.
     async fn write_list(mut self, sessions: Vec<Session>) -> Result<Self> {
         let (most, is_small) = (self.answer_bytes, is_small(&sessions));
         let instead = self.instead;
         let push = move |out: &mut Vec<u8>| {
-            // Often the shared state alone is too large, which is known without writing it.
+            // Often the shared state alone is too large. That can be computed without writing it.
             if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
                 return Err(too_large(most, instead));
             }
-            // Writing stops once the text exceeds the limit: the answer is then refused.
+            // Writing stops once the text exceeds the limit, since the answer is then refused.
             let mut left = sessions.iter();
             while let Some(session) = left.next().filter(|_| out.len() <= most) {
                 out.push(if out.is_empty() { b'[' } else { b',' });

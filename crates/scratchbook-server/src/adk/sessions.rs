@@ -1,4 +1,4 @@
-//! Sessions, as ADK's clients make, read, change and delete them.
+//! Sessions, as ADK's clients create, read, change and delete them.
 
 use axum::Json;
 use axum::extract::Query;
@@ -14,11 +14,11 @@ use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 use crate::scope::{SessionScope, UserScope};
 
-/// The query: how many of the last events are wanted.
+/// The query parameter for the number of last events to return.
 const NUM_RECENT_EVENTS: &str = "num_recent_events";
 
-/// A session with all of its events. ADK's own server does not know `num_recent_events`, so it only applies to a
-/// session that would be too large.
+/// Returns a session with all of its events. ADK's own server does not know `num_recent_events`, so the parameter
+/// applies only to a session that would be too large.
 pub(super) async fn get(
     scope: SessionScope<AppState, AdkError>,
     Query(query): Query<Vec<(String, String)>>,
@@ -40,7 +40,7 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
     })
 }
 
-/// A session after a write: a caller that may not read sees only its names.
+/// Returns a session after a write. A caller that may not read sees only the names of the session.
 async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
     let session = if caller.may(Right::Read) {
         session_json::written(app_state, key).await?
@@ -54,7 +54,7 @@ async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Res
     session.ok_or_else(AdkError::no_session)
 }
 
-/// All sessions of a user, whatever number of pages they fill.
+/// Returns all sessions of a user, however many pages they fill.
 pub(super) async fn list(scope: UserScope<AppState, AdkError>) -> Result<Response, AdkError> {
     Ok(session_json::list(&scope.app_state, &scope.app_name, &scope.user_id).await?)
 }
@@ -70,7 +70,7 @@ pub(super) async fn create(
     new.make(&scope.app_state, &scope.caller, state.unwrap_or_default(), events).await
 }
 
-/// The form whose body is the state.
+/// Creates a session with the id in the path. The whole body is the state.
 pub(super) async fn create_with_id(
     scope: SessionScope<AppState, AdkError>,
     state: Option<JsonBody<InitialState>>,
@@ -102,7 +102,7 @@ impl New<'_> {
         if events.is_empty() {
             caller.check_app_keys(state.keys().map(String::as_str))?;
         } else {
-            // The session is imported: its values of user and app keys may be stale.
+            // The session is imported, so its values of user and app keys may be stale.
             config = config.with_events(events).with_shared_keys_left();
         }
         let made = app_state.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;
@@ -123,7 +123,7 @@ impl New<'_> {
     }
 }
 
-/// Options are for other session services of ADK, so they are ignored.
+/// Checks the options as ADK does. Otherwise they are ignored, since they are for other session services of ADK.
 fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
     let bound = ["app_name", "session_id", "state", "user_id"];
     let bound: Vec<_> = bound.into_iter().filter(|name| options.contains_key(*name)).collect();
@@ -138,7 +138,7 @@ fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
     Ok(())
 }
 
-/// Changes state without a run, by an event of the user.
+/// Changes state without a run, through an event of the user.
 pub(super) async fn update(
     scope: SessionScope<AppState, AdkError>,
     key: Option<IdempotencyKey>,
@@ -155,7 +155,7 @@ pub(super) async fn update(
     written(&scope.app_state, &scope.key, &scope.caller).await
 }
 
-/// Deletes a session; succeeds if there is none.
+/// Deletes a session. Succeeds if the session does not exist.
 pub(super) async fn delete(scope: SessionScope<AppState, AdkError>) -> Result<Json<Value>, AdkError> {
     scope.app_state.store.sessions.delete_session(&scope.key).await?;
     Ok(Json(Value::Null))

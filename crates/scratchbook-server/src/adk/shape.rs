@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::answers::without_secrets;
 
-/// Metadata that ADK keeps for itself; neither accepted from clients nor shown to them.
+/// The prefix of metadata that ADK keeps for itself. It is neither accepted from clients nor shown to them.
 const INTERNAL: &str = "__adk_internal_";
 
-/// The size in bytes that hardly any event exceeds.
+/// The initial capacity for an event's text, in bytes. Hardly any event is larger.
 const ROOM: usize = 1024;
 
 /// JSON text that is ready to be sent.
@@ -24,11 +24,12 @@ impl IntoResponse for Text {
     }
 }
 
-/// An event without the fields that ADK does not know, without internal metadata, and without secrets of credentials.
+/// Returns an event as JSON, without the fields that ADK does not know, without internal metadata, and without secrets
+/// of credentials.
 ///
 /// # Errors
 ///
-/// `Internal` if it cannot be written, which is a defect.
+/// `Internal` if the event cannot be written, which is a defect.
 pub(crate) fn event(event: &Event) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(ROOM);
     push_event(&mut out, event)?;
@@ -56,7 +57,7 @@ pub(crate) fn push_session(out: &mut Vec<u8>, session: &Session) -> Result<()> {
     push_session_end(out, session.last_update_time())
 }
 
-/// Appends the part of a session before its events, which are next.
+/// Appends the part of a session before its events.
 pub(crate) fn push_session_head(out: &mut Vec<u8>, session: &Session) -> Result<()> {
     let names: [(&[u8], &str); 3] =
         [(b"{\"id\":", session.id()), (b",\"appName\":", session.app_name()), (b",\"userId\":", session.user_id())];
@@ -109,7 +110,7 @@ pub(crate) fn hide_internal(event: &mut Event) {
     event.custom_metadata = public_metadata(metadata).map(Box::new);
 }
 
-/// Metadata without ADK's internal entries; `None` if nothing is left.
+/// Returns metadata without ADK's internal entries, or `None` if nothing is left.
 pub(crate) fn public_metadata(metadata: Option<Map<String, Value>>) -> Option<Map<String, Value>> {
     let mut metadata = metadata?;
     metadata.retain(|key, _| !key.starts_with(INTERNAL));

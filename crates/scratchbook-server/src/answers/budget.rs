@@ -1,4 +1,4 @@
-//! A limit for the bytes of all answers that are made and sent, since a client that reads slowly holds its answer for
+//! Limits the bytes of all answers that are being made and sent, since a slow client keeps its answer in memory for
 //! long.
 
 use std::convert::Infallible;
@@ -32,7 +32,7 @@ impl Budget {
         Self(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// A new share, which holds no bytes yet.
+    /// Returns a new share, which holds no bytes yet.
     pub(crate) fn share(&self) -> Share {
         Share { budget: self.clone(), held: None, bytes: 0 }
     }
@@ -43,7 +43,7 @@ impl Share {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if other answers have taken it all.
+    /// `Unavailable` if other answers have taken too much of the budget.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<()> {
         let (has, wanted) = (self.bytes.div_ceil(UNIT), bytes.div_ceil(UNIT));
         let Some(missing) = wanted.checked_sub(has).filter(|missing| *missing > 0) else { return Ok(()) };
@@ -94,10 +94,10 @@ impl HttpBody for Held {
     }
 }
 
-/// How many bytes of a body are handed over at a time.
+/// How many bytes of a body are passed to the connection at a time.
 const PIECE: usize = 64 << 10;
 
-/// A body that is ready, handed over in pieces.
+/// A complete body, which is passed to the connection in pieces.
 pub(super) struct Pieces(Bytes);
 
 impl Pieces {
@@ -137,7 +137,7 @@ mod tests {
         let mut share = budget.share();
         share.grow_to(UNIT).unwrap();
         share.grow_to(8 * UNIT).unwrap();
-        // It never shrinks, and only takes what is missing.
+        // The share never shrinks, and takes only the missing bytes.
         share.grow_to(1).unwrap();
         let refused = budget.share().grow_to(3 * UNIT).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);

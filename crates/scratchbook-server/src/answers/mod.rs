@@ -1,5 +1,5 @@
-//! The layer around answers: it limits the bytes of each and of all together, and removes secrets of credentials from
-//! answers to callers that are held to a user.
+//! The layer around answers. It limits the bytes of each answer and of all answers together. From answers to callers
+//! that are restricted to a user, it removes secrets of credentials.
 
 mod budget;
 mod shown;
@@ -25,10 +25,10 @@ use budget::Pieces;
 pub(crate) use budget::{Budget, Share};
 pub(crate) use scratchbook::agent::credentials::{is_credential_call, value_without_secrets, without_secrets};
 
-/// The size in bytes of the pages that an answer is read in, unless answers are limited to less.
+/// The size, in bytes, of the pages in which the data of an answer is read, unless answers are limited to less.
 pub(crate) const PAGE_BYTES: u64 = 4 << 20;
 
-/// The size of the pages of streamed answers, which are held for as long as the client takes to read them.
+/// The size, in bytes, of the pages of streamed answers. A page is held in memory until the client has read it.
 pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
 
 /// Answers with fewer bytes are not counted.
@@ -49,7 +49,7 @@ pub(crate) async fn check(
     let is_artifact = is_read && route.is_some_and(|route| route.as_str().ends_with("/artifacts/{artifact}"));
     let is_of_user = is_of_user && !is_artifact;
     let mut response = next.run(request).await;
-    // ADK's surface has left them out already, for every caller.
+    // ADK's surface has already left out the secrets, for every caller.
     if is_of_user && matches!(surface, Some(Surface::Vertex | Surface::V1)) {
         response = match shown::to_user(response).await {
             Ok(response) => response,
@@ -72,7 +72,7 @@ fn bounded(answer_bytes: usize, budget: &Budget, is_read: bool, mut response: Re
         // The answer is a stream, whose size is not known before it is sent.
         return Ok(response);
     };
-    // A write that was committed is answered in any case.
+    // A committed write is never refused because its answer is long.
     if is_read && response.status().is_success() && bytes > answer_bytes {
         return Err(too_large(answer_bytes, "ask for less of it: pages, some keys, or fewer events"));
     }
@@ -84,13 +84,13 @@ fn bounded(answer_bytes: usize, budget: &Budget, is_read: bool, mut response: Re
     Ok(share.hold(response))
 }
 
-/// The error for an answer that is larger than answers may be.
+/// Returns the error for an answer that exceeds the limit.
 pub(crate) fn too_large(answer_bytes: usize, instead: &str) -> Error {
     let message = format!("the answer has more than the {answer_bytes} bytes that an answer may have; {instead}");
     Error::new(ErrorKind::PayloadTooLarge, message)
 }
 
-/// A complete JSON answer, with its share of the memory for answers if it already has one.
+/// Returns a complete JSON answer. `share` is its share of the memory for answers, if it already has one.
 pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
     let mut response = ([(CONTENT_TYPE, "application/json")], Pieces::of(text)).into_response();
     if let Some(share) = share {
@@ -103,7 +103,7 @@ pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
 ///
 /// # Errors
 ///
-/// `Internal` if it cannot be written, which is a defect.
+/// `Internal` if the value cannot be written, which is a defect.
 pub(crate) async fn json(value: impl Serialize + Send + 'static) -> Result<Response> {
     let written = match is_small(&value) {
         true => serde_json::to_vec(&value),

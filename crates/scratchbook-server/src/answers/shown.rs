@@ -1,4 +1,4 @@
-//! Removes secrets of credentials from answers to callers that are held to a user, on all routes.
+//! Removes secrets of credentials from answers to callers that are restricted to a user, on all routes.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -17,7 +17,7 @@ const LARGE: usize = 64 << 10;
 /// The beginning of a line with JSON in a frame.
 const DATA: &[u8] = b"data: ";
 
-/// The answer without secrets of credentials.
+/// Returns the answer without secrets of credentials.
 ///
 /// # Errors
 ///

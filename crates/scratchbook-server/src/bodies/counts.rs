@@ -1,4 +1,4 @@
-//! How many events, parts and operations a body has, counted before any of them is built.
+//! Counts the events, parts and operations of a body before any of them is built.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::limits::ServerLimits;
 
-/// The shape of a body, which says what is counted at which place.
+/// The shape of a body, which says what to count and where.
 #[derive(Debug)]
 pub(crate) enum Shape {
     /// Nothing is counted.
@@ -24,11 +24,11 @@ pub(crate) enum Shape {
 /// The kind of items in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// Events that a session begins with.
+    /// The events with which a session is created.
     Events,
     /// Parts of a content.
     Parts,
-    /// Operations on keys; those of the whole body are counted together.
+    /// Operations on keys. All operations of the body are counted together.
     Operations,
 }
 
@@ -48,7 +48,7 @@ static ACTIONS: Shape = Shape::Fields(&[("compaction", &COMPACTION)]);
 
 static COMPACTION: Shape = Shape::Fields(&[("compactedContent", &CONTENT), ("compacted_content", &CONTENT)]);
 
-/// An event as Agent Engine has it.
+/// An event in the form of Agent Engine.
 pub(crate) static SESSION_EVENT: Shape =
     Shape::Fields(&[("content", &CONTENT), ("actions", &ACTIONS), ("rawEvent", &EVENT), ("raw_event", &EVENT)]);
 
@@ -82,17 +82,17 @@ impl Counted {
     }
 }
 
-/// The memory that an event takes beyond its values: its own, and that of its stored form.
+/// The memory, in bytes, that an event and its stored form take besides the event's values.
 const EVENT_MEMORY: u64 = 2 << 10;
 
-/// Refuses a body with too many items of one kind. Bodies that are not JSON, or of another shape, are left for their
-/// reader to refuse. Returns how much more memory the counted items take than their values.
+/// Refuses a body with too many items of one kind, and returns how much memory the counted items take besides their
+/// values. Bodies that are not JSON, or have another shape, are refused later by their reader.
 ///
 /// # Errors
 ///
 /// `PayloadTooLarge` names the kind of item and its limit.
 pub(super) fn check(bytes: &[u8], shape: &'static Shape, limits: &ServerLimits) -> Result<u64> {
-    // An item has two bytes at least, with the comma after it.
+    // An item with the comma after it has at least two bytes.
     let least = limits.body_events.min(limits.body_parts).min(limits.body_operations);
     if bytes.len() / 2 <= least || matches!(shape, Shape::Any) {
         return Ok(0);

@@ -19,10 +19,10 @@ use crate::browser;
 use crate::limits::{ServerLimits, begins_run};
 use crate::refusal::{Refused, retry_soon};
 
-/// How much more room is taken at a time if the length of the body is not known before.
+/// How much more room is taken at a time if the length of the body is not known in advance.
 const STEP: usize = 1 << 20;
 
-/// Reads the body whole, within the limits of its length and time, before the handlers.
+/// Reads the whole body, within the limits of length and time, before the handler runs.
 pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     if body.is_end_stream() {
@@ -30,7 +30,8 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
     }
     let is_stranger = parts.extensions.get::<Caller>().is_none();
     if is_stranger && !browser::takes_form(&parts) {
-        // Paths open to all take no body except the login form, and a caller without a login gets no room for one.
+        // Paths that are open to all take no body except the login form. A caller without a login gets no room for a
+        // body.
         let mut response = next.run(Request::from_parts(parts, Body::empty())).await;
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
@@ -50,7 +51,7 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
         }
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    // Its room is held until the request is answered or the handler gives it back.
+    // The room of the body is held until the request is answered or the handler releases the room.
     request.extensions_mut().insert(held.clone());
     let response = next.run(request).await;
     drop(held);
@@ -60,8 +61,8 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
 /// How long the rest of a refused body is read.
 const PASSING_BY: Duration = Duration::from_secs(2);
 
-/// Answers requests with large bodies off the runtime's workers. Of requests that begin runs only the body is parsed
-/// there: an agent may take hours.
+/// Answers requests with large bodies off the runtime's workers. For requests that begin runs, only the body is parsed
+/// there, since an agent may take hours.
 pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let is_large = request.body().size_hint().lower() > LARGE as u64;
     let held = request.extensions().get::<Held>().cloned();
@@ -71,7 +72,7 @@ pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Reque
     match state.heavy.enter().await {
         Ok(place) => {
             held.leave_workers(place.clone());
-            // The permit is held for as long as the work takes, even if no client waits for it any more.
+            // The permit is held until the work is done, even if no client waits for the answer.
             let answer = async move {
                 let answer = next.run(request).await;
                 drop(held);
@@ -98,7 +99,7 @@ async fn pass_by(mut body: Limited<Body>) {
     drop(timeout(PASSING_BY, rest).await);
 }
 
-/// Reads a body of at most this many bytes; `declared` is the least length that its headers announce.
+/// Reads a body of at most `most` bytes. `declared` is the least length that its headers announce.
 async fn read(
     body: &mut Limited<Body>,
     most: usize,
@@ -156,7 +157,7 @@ impl Unreadable {
     }
 }
 
-/// The rest of the body is not read, so the connection ends with the answer.
+/// Returns a refusal. The rest of the body is not read, so the connection ends with the answer.
 fn refuse(status: StatusCode, error: Error) -> Response {
     let mut response = Refused::with_status(status, error).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -198,7 +199,7 @@ mod tests {
         drop(place.expect("nobody works, and yet there is no place").unwrap());
         drop(everything);
         for asked in asked {
-            // There is no such app to run.
+            // The run is refused with 404, since the app does not exist.
             let status = asked.await.unwrap().unwrap().status().as_u16();
             assert!([201, 404].contains(&status), "{status}");
         }

@@ -1,7 +1,7 @@
-//! Bodies of requests: read whole, checked against limits, and given memory before they are parsed.
+//! Bodies of requests. They are read whole and checked against limits, and get room in memory before they are parsed.
 //!
-//! A parsed body takes up to a hundred times its bytes. So it is parsed only after its caller was authorized, its items
-//! were counted, and there is room for it. Large bodies are parsed off the runtime's workers.
+//! A parsed body takes up to a hundred times the memory of its bytes. So a body is parsed only after its caller was
+//! authorized, its items were counted, and there is room for it. Large bodies are parsed off the runtime's workers.
 
 mod counts;
 mod layers;
@@ -31,7 +31,7 @@ pub(crate) const LARGE: usize = 32 << 10;
 /// How many forms of a body are in memory at a time: the parsed one, the prepared one, and its text.
 const COPIES: u64 = 3;
 
-/// The state that bodies are read with.
+/// The state that is needed to read bodies.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyState {
     pub(crate) limits: Arc<ServerLimits>,
@@ -44,7 +44,7 @@ pub(crate) struct BodyState {
 #[derive(Debug)]
 pub(crate) struct Unread {
     bytes: Bytes,
-    /// Whether it is worked on off the runtime's workers.
+    /// Whether the body is worked on off the runtime's workers.
     is_large: bool,
     /// Whether its content type is JSON.
     is_json: bool,
@@ -67,34 +67,34 @@ where
     }
 }
 
-/// Whether the content type of a body is JSON.
+/// Returns whether the content type of a body is JSON.
 pub(crate) fn says_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     is_json(content_type.unwrap_or_default())
 }
 
-/// The bytes without a byte order mark.
+/// Returns the bytes without a byte order mark.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
 
 impl Unread {
-    /// The same body, which another check has found to be JSON.
+    /// Marks the body as JSON, after another check has found that it is.
     pub(crate) fn into_json(self) -> Self {
         Self { is_json: true, ..self }
     }
 
-    /// The bytes as they came.
+    /// Returns the bytes as they were received.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether its content type is JSON.
+    /// Returns whether the body's content type is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.is_json
     }
 
-    /// The texts of some fields of the body, without parsing the rest; `None` if it is not JSON.
+    /// Returns the texts of some fields of the body without parsing the rest, or `None` if the body is not JSON.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl Unread {
     ///
     /// # Errors
     ///
-    /// `PayloadTooLarge` names the kind of item of which there are too many; `Unavailable` if there is no room just
-    /// now.
+    /// `PayloadTooLarge` names the kind of item of which there are too many; `Unavailable` if there is no room at the
+    /// moment.
     pub(crate) async fn read<T: Send + 'static>(
         mut self,
         shape: &'static Shape,
@@ -127,11 +127,11 @@ impl Unread {
         self.compute(move || read(bytes)).await
     }
 
-    /// The body as bytes, once there is room for it.
+    /// Waits for room and returns the body as bytes.
     ///
     /// # Errors
     ///
-    /// `Unavailable` if there is no room just now.
+    /// `Unavailable` if there is no room at the moment.
     pub(crate) async fn data(self) -> Result<Bytes> {
         self.take(self.bytes.len() as u64).await?;
         Ok(self.bytes)
@@ -146,7 +146,8 @@ impl Unread {
         }
     }
 
-    /// Does the work whose duration depends on the body: at once, or off the workers if the body is large.
+    /// Does work whose duration depends on the size of the body: on the same thread, or off the workers if the body is
+    /// large.
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         if !self.is_large || self.held.place().is_some() {
             return Ok(work());

@@ -16,17 +16,16 @@ use crate::access::{Account, Caller};
 use crate::heavy::WorkerPermit;
 use crate::limits::ServerLimits;
 
-/// The most that a body may take of the room for small ones.
+/// The most bytes that a small body may take. Larger bodies use the room for large ones.
 const SMALL: u64 = 1 << 20;
 
 /// If more accounts than this are remembered, those that hold no room are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
-/// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, so that large ones
-/// do not keep small ones waiting, and the rest for parsed large bodies.
+/// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, and the rest for
+/// parsed large bodies. So large bodies do not keep small ones waiting.
 ///
-/// Room for the bytes is taken first, room for the parsed body second, never in the other order: so no two bodies wait
-/// for each other.
+/// Room for the bytes is always taken before room for the parsed body, so two bodies never wait for each other.
 #[derive(Debug)]
 pub(crate) struct Room {
     bytes: Pool,
@@ -37,7 +36,7 @@ pub(crate) struct Room {
     wait: Duration,
 }
 
-/// A part of the room, in KiB. One account gets no more than half of it, so that there is something left for others.
+/// A part of the room, in KiB. One account gets at most half of it, so that some is left for others.
 #[derive(Debug)]
 struct Pool {
     all: Arc<Semaphore>,
@@ -74,7 +73,7 @@ impl Room {
 impl Pool {
     fn new(bytes: usize) -> Self {
         let size = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(2);
-        // A semaphore cannot have as many permits as a `usize` can count.
+        // A semaphore cannot have `usize::MAX` permits.
         let size = size.min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
         Self { all: Arc::new(Semaphore::new(size as usize)), size, halves: Mutex::default() }
     }
@@ -86,7 +85,7 @@ impl Pool {
             let half = self.half(account);
             permits.extend(half.acquire_many_owned(wanted.min(self.size / 2)).await);
         }
-        // A body that needs more than there is takes all of it, and is then alone.
+        // A body that needs more than the whole pool takes all of it, and then no other body has any.
         permits.extend(Arc::clone(&self.all).acquire_many_owned(wanted.min(self.size)).await);
         permits
     }
@@ -106,13 +105,14 @@ impl Pool {
 }
 
 impl Held {
-    /// Holds no room yet. Without logins, all callers count as one, which may take all of the room.
+    /// Returns a `Held` that holds no room yet. If the server requires no login, callers have no account, so one of
+    /// them may take all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
         let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
         Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
     }
 
-    /// The room that the request with these extensions holds; none if it has no body.
+    /// Returns the room that the request with these extensions holds. A request without a body holds no room.
     pub(super) fn of(extensions: &Extensions) -> Self {
         extensions.get::<Self>().cloned().unwrap_or_default()
     }
@@ -130,7 +130,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// `PayloadTooLarge` if there can never be enough; `Unavailable` if there is none in time.
+    /// `PayloadTooLarge` if there can never be enough room; `Unavailable` if there is not enough in time.
     pub(crate) async fn take_parsed(&self, room: &Room, bytes: u64) -> Result<()> {
         if bytes > room.most {
             let message = format!(
@@ -157,12 +157,12 @@ impl Held {
         }
     }
 
-    /// Gives the room back before the request is answered, when the parsed body has been handed on.
+    /// Releases the room before the request is answered, when the parsed body has been handed on.
     pub(crate) fn release(&self) {
         self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The place at which the request is worked on off the runtime's workers, if it is.
+    /// Returns the place at which the request is worked on, if that is off the runtime's workers.
     pub(crate) fn place(&self) -> Option<&WorkerPermit> {
         self.0.place.get()
     }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn room() -> Room {
-        // Large ones have 6 MiB of it.
+        // Large bodies have 6 MiB of the room.
         Room::new(&ServerLimits::default().with_body_memory(10 << 20).with_body_wait(Duration::from_millis(30)))
     }
 

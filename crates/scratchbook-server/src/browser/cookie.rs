@@ -1,16 +1,17 @@
-//! The cookie that a browser keeps a token in.
+//! The cookie in which a browser keeps a token.
 
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 
 use crate::guard::OwnPage;
 
-/// The beginning of the cookie's name, without and with TLS; browsers accept the second only from this very host. They
-/// send a cookie to every port of its host, so the name ends with the port: other servers have their own.
+/// The beginning of the cookie's name, without and with TLS. Browsers accept the name with TLS only from exactly this
+/// host. Browsers send a cookie to every port of its host, so the name ends with the port, to distinguish the servers
+/// of a host.
 const PLAIN: &str = "scratchbook-login";
 const SECURE: &str = "__Host-scratchbook-login";
 
-/// The greatest length of a token: browsers keep cookies of 4,096 bytes, including name and attributes.
+/// The greatest length of a token. Browsers keep cookies of at most 4,096 bytes, including name and attributes.
 const MOST: usize = 3_800;
 
 /// The cookie for the pages of this server at their scheme and port.
@@ -32,7 +33,7 @@ impl Cookie {
         self.page.port.map_or_else(|| name.to_owned(), |port| format!("{name}-{port}"))
     }
 
-    /// The token in a request's cookies, in the form of the header that other clients send.
+    /// Returns the token in a request's cookies, in the form of the header that other clients send.
     pub(super) fn token(self, headers: &HeaderMap) -> Option<HeaderValue> {
         let cookies = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
         let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -40,7 +41,8 @@ impl Cookie {
         pairs.find(|(name, _)| *name == own).and_then(|(_, token)| header(token))
     }
 
-    /// The header that makes a browser keep a token until it is closed; `None` if no cookie can hold the token.
+    /// Returns the header that makes a browser keep a token until the browser is closed, or `None` if no cookie can
+    /// hold the token.
     pub(super) fn keep(self, token: &str) -> Option<HeaderValue> {
         if !fits(token) {
             return None;
@@ -53,7 +55,7 @@ impl Cookie {
         Some(cookie)
     }
 
-    /// The header that makes a browser forget the cookie.
+    /// Returns the header that makes a browser forget the cookie.
     pub(super) fn forget(self) -> impl Iterator<Item = HeaderValue> {
         [(PLAIN, ""), (SECURE, "; Secure")].into_iter().filter_map(move |(name, secure)| {
             let name = self.named(name);
@@ -62,14 +64,14 @@ impl Cookie {
     }
 }
 
-/// The header for a token; `None` if the text cannot be a token.
+/// Returns the header for a token, or `None` if the text cannot be a token.
 pub(super) fn header(token: &str) -> Option<HeaderValue> {
     let mut header = HeaderValue::try_from(format!("Bearer {token}")).ok().filter(|_| fits(token))?;
     header.set_sensitive(true);
     Some(header)
 }
 
-/// Whether a text is a token by its characters (RFC 6750, 2.1), which a cookie takes as they are.
+/// Returns whether a text has only the characters of a token (RFC 6750, 2.1), which a cookie can hold without encoding.
 fn fits(token: &str) -> bool {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     !token.is_empty() && token.len() <= MOST && token.bytes().all(is_known)

@@ -1,6 +1,6 @@
-//! Login with a browser, which sends no token by itself: a form takes the token once, and a cookie keeps it. No script
-//! sees the cookie, no page of another site can send it, and it counts only on requests of this server's own pages. A
-//! token is in no address and in no log.
+//! Login with a browser. A browser sends no token by itself, so a form takes the token once and a cookie keeps it.
+//! Scripts cannot read the cookie, pages of other sites cannot send it, and the server uses it only on requests of its
+//! own pages. A token never appears in an address or in a log.
 
 mod cookie;
 mod page;
@@ -27,7 +27,7 @@ use crate::limits::Rates;
 use crate::refusal::Refused;
 use cookie::Cookie;
 
-/// The greatest size of the form, which is sent without a login.
+/// The maximum size of the login form in bytes. It is small, because callers send it before they are logged in.
 pub(crate) const FORM_BYTES: usize = 16 << 10;
 
 /// The page that is shown after a login if the login did not begin on another page.
@@ -41,7 +41,7 @@ pub(crate) struct BrowserState {
     pub(crate) environment: Arc<dyn Environment>,
 }
 
-/// The routes; empty if nobody has to log in.
+/// Returns the routes. There are none if the server requires no login.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(state: BrowserState) -> Router<S> {
     match &state.access {
         Access::Open => Router::new(),
@@ -51,7 +51,7 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(state: BrowserState) -> R
     }
 }
 
-/// Whether the body of a request without a token is read.
+/// Returns whether the request is the login form, whose body is read without a token.
 pub(crate) fn takes_form(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == LOGIN
 }
@@ -74,8 +74,8 @@ pub(crate) async fn offer_login(request: Request, next: Next) -> Response {
     }
 }
 
-/// Makes the cookie of a request from one of this server's pages its token, if it has no other. No handler needs cookies,
-/// so they are removed.
+/// Makes the cookie of a request from one of this server's pages its token, if the request has no other token. No
+/// handler needs cookies, so they are removed.
 fn take_cookie(request: &mut Request) {
     let own_page = request.extensions().get::<OwnPage>().copied();
     let token = own_page.and_then(|page| Cookie::of(page).token(request.headers()));
@@ -85,10 +85,12 @@ fn take_cookie(request: &mut Request) {
     }
 }
 
-/// The redirect to the form, for a person who wants to see a page and has not logged in; `None` for any other request.
+/// Returns the redirect to the form for a person who wants to see a page and has not logged in, or `None` for any other
+/// request.
 ///
-/// After a link on another site's page this is a page that goes to the form by itself: that request has the cookie, and is
-/// redirected to the wanted page. The form does not do so, so that no browser goes round in circles.
+/// For a link on another site's page, returns a page that goes to the form by itself, because a browser sends the
+/// cookie with that second request. If the cookie is valid, the form redirects to the wanted page; otherwise it is
+/// shown, so that no browser is redirected endlessly.
 fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
     let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes_pages(headers);
     let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
@@ -96,28 +98,28 @@ fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Respons
     if is_from_elsewhere(headers) { Some(page::go_on(&format!("{login}&from=link"))) } else { Some(to(&login)) }
 }
 
-/// Whether a person follows a link on another site's page: browsers send no cookie along with it, even if there is one.
+/// Returns whether a person follows a link on another site's page. Browsers then send no cookie, even if they have one.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     let says = |name: &str, value: &str| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
     (says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site")) && says("sec-fetch-mode", "navigate")
 }
 
-/// Whether a client shows pages to a person.
+/// Returns whether a client shows pages to a person.
 fn takes_pages(headers: &HeaderMap) -> bool {
     headers.get("accept").and_then(|accept| accept.to_str().ok()).is_some_and(|takes| takes.contains("text/html"))
 }
 
-/// Whether a person opens the server's address in a browser.
+/// Returns whether a person opens the server's address in a browser.
 pub(crate) fn is_entered(request: &Request) -> bool {
     request.method() == Method::GET && request.uri().path() == "/" && takes_pages(request.headers())
 }
 
-/// Leads a browser from `/` to a page. Every other client finds nothing there, as in ADK.
+/// Redirects a browser from `/` to a page. As in ADK, every other client gets 404.
 pub(crate) fn root(method: &Method, headers: &HeaderMap, page: &str) -> Response {
     if *method == Method::GET && takes_pages(headers) { to(page) } else { AdkError::not_found().into_response() }
 }
 
-/// Shows the login form, or to a person who is logged in already, the name and the button to log out.
+/// Shows the login form. A person who is already logged in sees their name and the button to log out.
 async fn show(State(state): State<BrowserState>, mut request: Request) -> Response {
     if let Some(one_too_many) = state.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
         return one_too_many;
@@ -126,7 +128,7 @@ async fn show(State(state): State<BrowserState>, mut request: Request) -> Respon
     take_cookie(&mut request);
     let next = next(query.as_bytes());
     match caller(&state, request.headers()) {
-        // Somebody who is logged in has followed a link from another site.
+        // A person who is logged in has followed a link from another site.
         Ok(_) if !field(query.as_bytes(), "from").is_empty() && next != NOWHERE => to(&next),
         Ok(caller) => page::inside(caller.name().map_or("", |name| name), &next),
         Err(_) => page::form(StatusCode::OK, None, &next),
@@ -163,7 +165,7 @@ async fn log_out(request: Request) -> Response {
     }
 }
 
-/// The caller that sent these headers, or why they log nobody in.
+/// Returns the caller that sent these headers, or the reason why the login fails.
 fn caller(state: &BrowserState, headers: &HeaderMap) -> Result<Caller, String> {
     state.access.caller(headers, state.environment.now()).map_err(|error| error.in_words())
 }
@@ -179,7 +181,7 @@ fn to(place: &str) -> Response {
     (StatusCode::SEE_OTHER, [header]).into_response()
 }
 
-/// The page to go on to: a path on this server, never an address elsewhere.
+/// Returns the page to show after the login. It is a path on this server, never an address elsewhere.
 fn next(form: &[u8]) -> String {
     let next = field(form, "next");
     let is_path = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
@@ -187,13 +189,13 @@ fn next(form: &[u8]) -> String {
     if is_path && is_plain { next } else { NOWHERE.to_owned() }
 }
 
-/// A field of a form or a query; the first of its name.
+/// Returns a field of a form or a query. If the name occurs several times, the first field counts.
 fn field(form: &[u8], name: &str) -> String {
     let mut fields = form_urlencoded::parse(form);
     fields.find(|(found, _)| found == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
-/// The challenge of a 401: one that browsers do not answer with a dialog of their own.
+/// Returns the challenge of a 401 answer. Browsers do not show a login dialog of their own for this challenge.
 fn challenge() -> (HeaderName, HeaderValue) {
     (WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
 }

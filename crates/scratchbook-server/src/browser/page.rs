@@ -24,7 +24,7 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 });
 
-/// The form, with the error of the attempt before.
+/// Returns the form, with the error of the previous attempt.
 pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Response {
     let body = html! {
         form method="post" action=(LOGIN) {
@@ -42,7 +42,7 @@ pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Respo
     if status == StatusCode::UNAUTHORIZED { ([challenge()], answer).into_response() } else { answer }
 }
 
-/// The page for a person who is logged in already.
+/// Returns the page for a person who is already logged in.
 pub(super) fn inside(name: &str, next: &str) -> Response {
     let body = html! {
         form method="post" action=(LOGOUT) {
@@ -56,7 +56,8 @@ pub(super) fn inside(name: &str, next: &str) -> Response {
     page(StatusCode::OK, &body)
 }
 
-/// A page that goes on by itself, as a page of this server: then the browser sends the cookie.
+/// Returns a page that goes to the address by itself. Because it is a page of this server, the browser then sends the
+/// cookie.
 pub(super) fn go_on(address: &str) -> Response {
     let body = html! {
         p { a href=(address) { "Go on" } }

@@ -12,7 +12,7 @@ pub(super) enum Theme {
     Dark,
 }
 
-/// An agent with its tools and all that is below it.
+/// Returns an agent with its tools and everything below it.
 pub(super) fn as_json(agent: &dyn Agent) -> Value {
     let sub_agents: Vec<_> = agent.sub_agents().iter().map(|agent| as_json(agent.as_ref())).collect();
     let tools: Vec<_> = tools(agent).map(|name| json!({"name": name, "type": "tool"})).collect();
@@ -25,7 +25,8 @@ pub(super) fn as_json(agent: &dyn Agent) -> Value {
     tree
 }
 
-/// An agent as a graph, with an edge to everything that it may hand over to or call, and all that is below it.
+/// Returns an agent and everything below it as a graph. An agent has an edge to each agent that it may hand over to and
+/// to each tool that it may call.
 pub(super) fn as_dot(agent: &dyn Agent, theme: Theme) -> String {
     let (back, ink) = match theme {
         Theme::Light => ("#ffffff", "#333537"),
@@ -44,7 +45,8 @@ fn draw(agent: &dyn Agent, lines: &mut String) {
     // Writing to a string does not fail.
     let _ = writeln!(lines, "\t{name} [shape=ellipse label={}]", quoted(&format!("🤖 {}", agent.name())));
     for tool in tools(agent) {
-        // A node has the name in events, by which the interface marks calls. Tools of the same name share one.
+        // A node is named as the tool is in events, because the interface marks calls by this name. Tools of the same
+        // name share a node.
         let node = quoted(tool);
         let _ = writeln!(lines, "\t{node} [label={}]", quoted(&format!("🔧 {tool}")));
         let _ = writeln!(lines, "\t{name} -> {node} [style=dashed]");
@@ -60,7 +62,7 @@ fn tools(agent: &dyn Agent) -> impl Iterator<Item = &str> {
     tools.iter().map(|tool| tool.declaration().name.as_str())
 }
 
-/// A string of Graphviz, in which a backslash begins an escape.
+/// Quotes a text for Graphviz, in whose strings a backslash begins an escape.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

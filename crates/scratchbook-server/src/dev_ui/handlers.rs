@@ -1,6 +1,6 @@
-//! The interface's requests beyond ADK's API: the agents as a graph, traces, and what ADK's own server has for tests,
-//! evaluation and editing, which this server does not have. Requests that would create such data are refused with the
-//! reason; reads are answered as by an ADK server that has none.
+//! The interface's requests beyond ADK's API: the agents as a graph, traces, tests, evaluation and editing. This server
+//! has no data for tests, evaluation and editing. Requests that would create such data are refused with the reason;
+//! reads are answered as by an ADK server without such data.
 
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
@@ -20,7 +20,7 @@ use crate::adk::{AdkError, no_app};
 use crate::app_state::AppState;
 use crate::scope::SessionScope;
 
-/// The routes of apps, and of the interface's settings.
+/// Returns the routes of apps, and of the interface's settings.
 pub(super) fn routes() -> Router<AppState> {
     let app = Router::new()
         .route("/build_graph", get(build_graph))
@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/tests/rebuild", post(no_tests))
         .route("/tests/run", post(no_tests))
         .route("/tests/{test}", get(no_test).put(no_tests).delete(no_tests));
-    // Older versions of the interface ask without the app.
+    // Older versions of the interface request these paths without the app.
     let older = Router::new()
         .route("/debug/trace/session/{session}", get(traces::of_session))
         .route("/debug/trace/{event}", get(traces::of_event));
@@ -74,7 +74,7 @@ async fn build_graph(
     Ok(Json(json!({"name": name, "root_agent": as_json(agent)})))
 }
 
-/// Graphs by the path of a workflow in the app; this server only has the graph of the whole app.
+/// Returns graphs by the path of a workflow in the app. This server has only the graph of the whole app.
 async fn build_graph_image(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -95,8 +95,9 @@ async fn app_graph(
     Ok(Json(json!({"dotSrc": as_dot(agent, query.theme())})))
 }
 
-/// The graph for an event. ADK marks in it what the event has called. The interface now does that itself, so every
-/// event gets the same graph and is not looked up. Before the first event the interface asks for the event `none`.
+/// Returns the graph for an event. ADK marks in the graph what the event has called. The interface now does that
+/// itself, so this server returns the same graph for every event and does not look it up. Before the first event, the
+/// interface requests the event `none`.
 async fn event_graph(
     scope: SessionScope<AppState, AdkError>,
     Path(path): Path<HashMap<String, String>>,
@@ -156,7 +157,7 @@ async fn no_editing() -> AdkError {
     AdkError::bad_request("this server edits no agents; change their files, and start it again")
 }
 
-/// Whether the interface reports its use to its makers: never from here.
+/// Returns whether the interface reports its use to its makers. With this server it never does.
 async fn telemetry() -> Json<Value> {
     Json(json!({"telemetry": false}))
 }
@@ -170,7 +171,7 @@ async fn set_telemetry(headers: HeaderMap) -> Result<Json<Value>, AdkError> {
     Ok(telemetry().await)
 }
 
-/// The operator's own logo, which older versions of the interface ask for. There is none.
+/// Returns that there is no logo of the operator, which older versions of the interface request.
 pub(super) async fn logo() -> Json<Value> {
     Json(json!({"logo_text": null, "logo_image_url": null}))
 }

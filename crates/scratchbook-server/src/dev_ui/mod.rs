@@ -1,8 +1,8 @@
-//! ADK's dev interface: the files of the Python package `google-adk`, served as they are, and what it asks a server
-//! for besides ADK's API.
+//! ADK's dev interface: the unchanged files of the Python package `google-adk`, and the routes that the interface needs
+//! besides ADK's API.
 //!
-//! Its files are never part of this project; their folder is given to the server. Without it none of its routes
-//! exists.
+//! The files are not part of this project; the server gets the path of their folder. Without the folder, none of these
+//! routes exists.
 
 mod graph;
 mod handlers;
@@ -45,7 +45,7 @@ impl DevUi {
         )))
     }
 
-    /// The routes.
+    /// Returns the routes.
     pub(crate) fn routes(&self) -> Router<AppState> {
         let files = ServeDir::new(&self.folder).not_found_service(not_found.into_service());
         let interface = Router::new()
@@ -69,7 +69,7 @@ async fn to_interface() -> impl IntoResponse {
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/dev-ui/"), (CONTENT_LENGTH, "0")])
 }
 
-/// The interface's configuration: its API is the server that it comes from, and it reports its use to nobody.
+/// Returns the interface's configuration: the API is on this server, and the interface reports its use to nobody.
 async fn runtime_config() -> impl IntoResponse {
     ([(CACHE_CONTROL, "no-store")], Json(json!({"backendUrl": "", "telemetry": false})))
 }

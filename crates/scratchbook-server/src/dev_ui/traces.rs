@@ -1,4 +1,5 @@
-//! The spans of runs, in the JSON of google-adk 2.13: its Trace tab, and the request and the response of an event.
+//! The spans of runs, in the JSON of google-adk 2.13, for the Trace tab, and for the request and the response of an
+//! event.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +14,7 @@ use crate::access::{Caller, Right};
 use crate::adk::AdkError;
 use crate::app_state::AppState;
 
-/// A span as the interface takes it. Times are nanoseconds since 1970.
+/// A span as the interface reads it. Times are nanoseconds since 1970.
 #[derive(Debug, Serialize)]
 pub(super) struct WebSpan {
     name: String,
@@ -64,7 +65,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9) as u64
 }
 
-/// The attributes of the span that an event tells of.
+/// The attributes of the span of an event.
 #[derive(Debug, Serialize)]
 pub(super) struct EventTrace {
     #[serde(flatten)]
@@ -73,7 +74,7 @@ pub(super) struct EventTrace {
     span_id: u64,
 }
 
-/// The spans of a session, for callers who reach it.
+/// Returns the spans of a session, if the caller reaches it.
 pub(super) async fn of_session(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -84,7 +85,7 @@ pub(super) async fn of_session(
     Ok(Json(found.iter().map(|span| WebSpan::of(span)).collect()))
 }
 
-/// The span of an event.
+/// Returns the span of an event.
 pub(super) async fn of_event(
     State(app_state): State<AppState>,
     caller: Caller,
@@ -98,7 +99,8 @@ pub(super) async fn of_event(
     Ok(Json(EventTrace { attributes, trace_id, span_id }))
 }
 
-/// The spans that are wanted, of the app in the path if it names one, as far as the caller reaches their users.
+/// Returns the spans for which `wanted` holds and whose users the caller reaches. If the path names an app, returns
+/// only spans of that app.
 fn reached(
     app_state: &AppState,
     caller: &Caller,

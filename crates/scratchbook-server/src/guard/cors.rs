@@ -16,7 +16,7 @@ const PRIVATE_NETWORK: &str = "access-control-request-private-network";
 const PREFLIGHT_VARY: &str =
     "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network";
 
-/// The answer to a preflight request; `None` for any other request.
+/// Returns the answer to a preflight request; `None` for any other request.
 pub(super) fn preflight(origins: &Origins, origin: &str, request: &Request) -> Option<Response> {
     let headers = request.headers();
     let method = headers.get(ACCESS_CONTROL_REQUEST_METHOD).filter(|_| request.method() == Method::OPTIONS)?;
@@ -46,7 +46,7 @@ pub(super) fn preflight(origins: &Origins, origin: &str, request: &Request) -> O
     Some(response)
 }
 
-/// Adds the headers to any other answer.
+/// Adds the headers to an answer that is not a preflight's.
 pub(super) fn mark(origins: &Origins, origin: Option<&str>, headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from_static("Origin"));
     if let Some(origin) = origin {

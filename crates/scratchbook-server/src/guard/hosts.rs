@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-/// Whether a host, with or without a port, means this machine.
+/// Returns whether a host, with or without a port, means this machine.
 pub(super) fn is_loopback(host: &str) -> bool {
     let name = bare(host);
     name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
 }
 
-/// A host without its port and the dot of the root, in lower case. A text of another form is returned whole, so that
-/// `127.0.0.1:80.evil.example` is not taken for this machine.
+/// Returns a host in lower case, without its port and the trailing dot. A text of another form is returned whole, so
+/// that `127.0.0.1:80.evil.example` is not mistaken for this machine.
 pub(super) fn bare(host: &str) -> String {
     without_port(host).to_lowercase().trim_end_matches('.').to_owned()
 }

@@ -1,8 +1,10 @@
-//! Checks which pages in browsers may call, and by which names of this host, as `adk api_server` does, and CORS.
+//! Checks which pages in browsers may call the server, and by which host names, as `adk api_server` does. Also sends
+//! CORS headers.
 //!
-//! Without a login every page that a person opens could call a server on their machine. A browser names the origin
-//! of a page or, if it sends none, as for a picture, how far away the page is. A page whose domain was pointed at this
-//! machine later (DNS rebinding) has the server's origin, but its requests name a foreign host.
+//! Without a login every page that a person opens could call a server on their machine. A browser sends the origin of a
+//! page. If it sends none, as for a picture, it says whether the page is from the same origin, the same site or another
+//! site. A page whose domain was pointed at this machine later (DNS rebinding) has the server's origin, but its
+//! requests name a foreign host.
 
 mod cors;
 mod hosts;
@@ -33,17 +35,17 @@ pub(crate) struct Guard {
     pub(crate) scheme: &'static str,
 }
 
-/// Marks requests that no page of another server can have sent. Only for these does the server use what a browser sends
-/// by itself, such as a cookie.
+/// Marks requests that no page of another server can have sent. Only for these requests does the server use what a
+/// browser sends by itself, such as a cookie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPage {
-    /// Whether the page was loaded over TLS, which may be that of a proxy.
+    /// Whether the page was loaded over TLS, which a proxy may terminate.
     pub(crate) is_secure: bool,
-    /// The port that the request names; `None` for the usual one. Other servers may be on other ports of the host.
+    /// The port that the request names; `None` for the default port. Other servers may be on other ports of the host.
     pub(crate) port: Option<u16>,
 }
 
-/// Refuses foreign pages, and answers what browsers ask about allowed ones.
+/// Refuses requests of foreign pages, and answers the preflight requests of browsers.
 pub(crate) async fn check(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     if let Some(own_page) = guard.own_page(&request) {
         request.extensions_mut().insert(own_page);
@@ -72,7 +74,7 @@ pub(crate) async fn check(State(guard): State<Arc<Guard>>, mut request: Request,
 }
 
 impl Guard {
-    /// Whether a request that can only come from this machine names another host.
+    /// Returns whether a request names another host, although it can only come from this machine.
     fn is_foreign_host(&self, request: &Request) -> bool {
         if !self.is_on_loopback() {
             return false;
@@ -89,9 +91,9 @@ impl Guard {
         is_foreign(host)
     }
 
-    /// Whether the browser marks a request without an origin as sent by a page of another origin. As with origins, a
-    /// page on another port or another host of the same domain counts as foreign. A person who follows a link to a page
-    /// of this server sees that page, and the other page learns nothing of it.
+    /// Returns whether the browser marks a request without an origin as sent by a page of another origin. As with
+    /// origins, a page on another port or another host of the same domain counts as foreign. Following a link to a page
+    /// of this server is allowed: the person sees that page, and the foreign page learns nothing about it.
     fn is_of_foreign_page(&self, request: &Request) -> bool {
         let headers = request.headers();
         let says =
@@ -104,7 +106,7 @@ impl Guard {
         is_foreign && !follows_link && !self.origins.allow_all()
     }
 
-    /// Whether a page of this origin may call: one that is allowed, or the server's own.
+    /// Returns whether pages of this origin may call: the origin is allowed, or it is the server's own.
     fn allows(&self, origin: &str, headers: &HeaderMap) -> bool {
         if self.origins.allow(origin) {
             return true;
@@ -118,13 +120,13 @@ impl Guard {
         self.own_origin(headers).is_some_and(|own| own == origin)
     }
 
-    /// The mark of a request from a page of this server, or from a person who entered its address. Other origins get
-    /// none.
+    /// Returns the mark of a request from a page of this server, or from a person who entered its address. Requests of
+    /// other origins get no mark.
     ///
     /// Scripts of allowed origins can send any header, so headers of proxies do not count here. The browser itself says
-    /// whether a page is from the same origin, and names the host that it has reached. Over `http` to another machine
-    /// it does not say where a page is from, and sends no origin with reads. Such a request changes nothing, and a
-    /// foreign page cannot see the answer.
+    /// whether a page is from the same origin, and names the host that it has reached. Over `http` to another machine,
+    /// the browser does not say where a page is from, and sends no origin with reads. Such a read changes nothing, and
+    /// a foreign page cannot see its answer.
     fn own_page(&self, request: &Request) -> Option<OwnPage> {
         let headers = request.headers();
         let named = named_host(request);
@@ -132,7 +134,7 @@ impl Guard {
             (Some(_), Some(site)) => site == "same-origin",
             (Some(origin), None) => {
                 let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-                // The TLS may be that of a proxy.
+                // A proxy may terminate TLS.
                 origin.is_some_and(|(scheme, host)| {
                     (scheme == self.scheme || scheme == "https")
                         && named.is_some_and(|named| named.eq_ignore_ascii_case(host))
@@ -150,7 +152,7 @@ impl Guard {
         self.host.as_deref().is_some_and(hosts::is_loopback)
     }
 
-    /// The origin that this request has reached, as a proxy in front of the server reports it, or else the client.
+    /// Returns the origin that this request was sent to. A proxy in front of the server reports it, or else the client.
     fn own_origin(&self, headers: &HeaderMap) -> Option<String> {
         let first = |name: &str| {
             let value = headers.get(name)?.to_str().ok()?;
@@ -172,13 +174,13 @@ impl Guard {
     }
 }
 
-/// The host that a request names, and its port, if that is not the usual one.
+/// Returns the host that a request names, with its port if that is not the default port.
 fn named_host(request: &Request) -> Option<&str> {
     let of_address = request.uri().authority().map(|authority| authority.as_str());
     of_address.or_else(|| request.headers().get(HOST)?.to_str().ok()).map(str::trim)
 }
 
-/// Whether a path is that of a page for people.
+/// Returns whether a path belongs to a page for people.
 pub(crate) fn is_page(path: &str) -> bool {
     matches!(path, "/" | "/docs" | "/dev-ui" | "/login") || path.starts_with("/dev-ui/") || inspector::is_its_path(path)
 }

@@ -1,4 +1,4 @@
-//! The origins that pages of browsers may call from.
+//! The origins whose pages may call the server from browsers.
 
 use axum::http::Uri;
 use regex::Regex;
@@ -10,7 +10,7 @@ const REGEX: &str = "regex:";
 /// All origins.
 const ANY: &str = "*";
 
-/// Origins, as `adk api_server` takes them: one by one, by an expression after `regex:`, or `*`.
+/// Origins as `adk api_server` takes them: single origins, an expression after `regex:`, or `*`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origins {
     named: Vec<String>,
@@ -44,7 +44,7 @@ impl Origins {
         Ok(all)
     }
 
-    /// Whether no origins are allowed: then only pages of the server's own origin may call.
+    /// Returns whether no origins are allowed. Then only pages of the server's own origin may call.
     pub(super) fn is_empty(&self) -> bool {
         self.named.is_empty() && self.matching.is_empty()
     }
@@ -55,7 +55,7 @@ impl Origins {
             || self.matching.iter().any(|m| m.is_match(origin))
     }
 
-    /// Whether a host is that of a named origin: requests through a proxy on the same machine name that host.
+    /// Returns whether a host belongs to a named origin. Requests through a proxy on the same machine name that host.
     pub(super) fn vouch_for(&self, host: &str) -> bool {
         self.allow_all() || self.hosts.iter().any(|name| name == host)
     }
@@ -65,7 +65,8 @@ impl Origins {
     }
 }
 
-/// Refuses an origin that no browser sends, since it would have no effect. `null` is what pages without an origin send.
+/// Refuses an origin that no browser sends, since such an origin would have no effect. Pages without an origin send
+/// `null`.
 fn check(origin: &str) -> Result<()> {
     let has_scheme = origin.split_once("://").is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty());
     if has_scheme || origin == ANY || origin == "null" {
@@ -75,7 +76,7 @@ fn check(origin: &str) -> Result<()> {
     Err(Error::invalid(message))
 }
 
-/// The host of an origin, in lower case.
+/// Returns the host of an origin, in lower case.
 pub(super) fn host_of(origin: &str) -> Option<String> {
     let uri: Uri = origin.parse().ok()?;
     let host = uri.host()?;

@@ -1,4 +1,4 @@
-//! The addresses of the pages. Each view has one, which can be shared.
+//! The addresses of the pages. Each view has its own address, which can be shared.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use scratchbook::SessionKey;
@@ -8,34 +8,34 @@ use serde::{Deserialize, Deserializer};
 /// The path of the first page.
 pub(crate) const ROOT: &str = "/inspector";
 
-/// What is encoded in addresses: all but what RFC 3986 leaves unreserved.
+/// The characters that are encoded in addresses: all except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~').remove(b'.');
 
-/// The most bytes of a text in an address: as many as a key may have.
+/// The longest text in an address, in bytes: the same limit as for a key.
 const TEXT: usize = 1 << 10;
 
-/// What a page about a session shows, as its address says it.
+/// The parameters in the address of a session's page: they say what the page shows.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct View {
-    /// The event at which the state is shown; now, if absent.
+    /// The event at which the state is shown; if absent, the current state is shown.
     pub(super) at: Option<u64>,
-    /// The event that it is compared with; the one before it, if absent.
+    /// The event with which that state is compared; if absent, the event before `at`.
     pub(super) with: Option<u64>,
     /// The key whose history is shown.
     #[serde(default, deserialize_with = "short")]
     pub(super) key: Option<String>,
-    /// Only keys with this text in their names.
+    /// Show only keys with this text in their names.
     #[serde(default, deserialize_with = "short")]
     pub(super) find: Option<String>,
-    /// Only keys after this one: a page of them.
+    /// Show the page of keys that begins after this key.
     #[serde(default, deserialize_with = "short")]
     pub(super) after: Option<String>,
-    /// Only what comes before this place: earlier events, or earlier writes to the key.
+    /// Show only what comes before this number: earlier events, or earlier writes to the key.
     #[serde(default)]
     pub(super) before: Option<u64>,
 }
 
-/// A text of an address. Each link of a page repeats it.
+/// Reads a text of an address. The text has to be short, since each link of a page repeats it.
 fn short<'de, D: Deserializer<'de>>(text: D) -> Result<Option<String>, D::Error> {
     let text = Option::<String>::deserialize(text)?;
     match &text {
@@ -49,17 +49,17 @@ impl View {
         Self { at: Some(seq), ..Self::default() }
     }
 
-    /// The same view at another event.
+    /// Returns the same view at another event.
     pub(super) fn moved_to(&self, seq: u64) -> Self {
         Self { at: Some(seq), key: self.key.clone(), find: self.find.clone(), ..Self::default() }
     }
 
-    /// The same view with the history of a key.
+    /// Returns the same view with the history of a key.
     pub(super) fn with_key(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), before: None, ..self.clone() }
     }
 
-    /// A form sends empty fields for what is absent.
+    /// Removes empty texts, since a form sends an empty field for an absent value.
     pub(super) fn cleaned(mut self) -> Self {
         self.find = self.find.filter(|find| !find.is_empty());
         self
@@ -93,22 +93,23 @@ pub(super) fn user(app_name: &str, user_id: &str) -> String {
     format!("{}/{}", users(app_name), encoded(user_id))
 }
 
-/// The page of a session.
+/// Returns the address of a session's page.
 pub(super) fn session(key: &SessionKey, view: &View) -> String {
     format!("{}{}", folder(key), view.query())
 }
 
-/// The page that shows what is in the way of a write to a session: the key's history, if a key is.
+/// Returns the page that shows what a write to a session conflicts with. If it conflicts in a key, the page shows the
+/// key's history.
 pub(crate) fn of_conflict(session_key: &SessionKey, key: Option<&str>) -> String {
     session(session_key, &View { key: key.map(str::to_owned), ..View::default() })
 }
 
-/// The timeline of a run, near one of its events.
+/// Returns the address of the timeline of a run, near one of its events.
 pub(super) fn run(key: &SessionKey, run: &str, at: u64) -> String {
     format!("{}/runs?run={}&at={at}", folder(key), encoded(run))
 }
 
-/// A part of a session's page.
+/// Returns the address of a part of a session's page.
 pub(super) fn part(key: &SessionKey, part: &str, view: &View) -> String {
     format!("{}/{part}{}", folder(key), view.query())
 }
@@ -117,7 +118,7 @@ fn folder(key: &SessionKey) -> String {
     format!("{}/sessions/{}", user(key.app_name(), key.user_id()), encoded(key.session_id()))
 }
 
-/// A name or a value, for a path or a query.
+/// Encodes a name or a value for a path or a query.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }

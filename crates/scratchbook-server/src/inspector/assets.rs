@@ -1,4 +1,4 @@
-//! The style and the scripts: a file for each behaviour, in the program itself.
+//! The style and the scripts, embedded in the program: one script for each behaviour.
 
 use std::sync::LazyLock;
 
@@ -25,13 +25,13 @@ const FILES: [(&str, &str, &str); 8] = [
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Stands for the contents of all files: a browser that has them keeps them until they change.
+/// A digest of all files, which is part of their addresses: a browser caches the files until they change.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let all: Vec<u8> = FILES.iter().flat_map(|(.., text)| text.bytes()).collect();
     digest(&SHA256, &all).as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// The address of a file.
+/// Returns the address of a file.
 pub(super) fn address(file: &str) -> String {
     format!("{ROOT}/assets/{file}?v={}", *VERSION)
 }

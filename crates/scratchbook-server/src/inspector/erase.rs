@@ -1,4 +1,4 @@
-//! Erasing a user: all that is stored of them in an app.
+//! Erases a user: everything that an app stores about the user.
 
 use maud::html;
 use scratchbook::session::{ListSessionsConfig, StateOwner};
@@ -10,10 +10,10 @@ use super::{Answer, Needs, UserScope, address};
 use crate::access::Right;
 use crate::scope::Admin;
 
-/// How many sessions are counted for the question.
+/// How many sessions the confirmation page counts at most.
 const COUNTED: usize = 1_000;
 
-/// Asks, and says what is lost.
+/// Asks for confirmation and says what will be lost.
 pub(super) async fn ask(scope: UserScope, _: Needs<Admin>) -> Answer {
     let UserScope { app_name, user_id, caller, app_state, .. } = &scope;
     let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(COUNTED).with_page_bytes(1 << 20);

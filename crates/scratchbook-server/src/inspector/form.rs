@@ -1,4 +1,4 @@
-//! Forms: a change is taken from this server's own pages alone.
+//! Forms: only the server's own pages can make changes.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -29,19 +29,19 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 }
 
 impl Form {
-    /// A field; empty if it is absent.
+    /// Returns a field, or an empty text if the field is absent.
     pub(super) fn field(&self, name: &str) -> String {
         self.find(name).unwrap_or_default()
     }
 
-    /// A field, if it is there and not empty.
+    /// Returns a field, if it is present and not empty.
     pub(super) fn find(&self, name: &str) -> Option<String> {
         let mut fields = form_urlencoded::parse(&self.0);
         fields.find(|(found, value)| found == name && !value.is_empty()).map(|(_, value)| value.into_owned())
     }
 }
 
-/// Leads on to another page after a change.
+/// Redirects to another page after a change.
 pub(super) fn see_other(address: &str) -> Response {
     (StatusCode::SEE_OTHER, [(LOCATION, address)]).into_response()
 }

@@ -1,4 +1,4 @@
-//! What is shown to nobody: values of secret keys, and secrets of credentials.
+//! Hides what nobody may see: the values of secret keys, and the secrets in credentials.
 
 use std::borrow::Cow;
 
@@ -22,17 +22,17 @@ impl Masks {
         Self { secret: session.secret_keys().clone() }
     }
 
-    /// The value of a key, given with its prefix, as it may be shown.
+    /// Returns the value of a key as it may be shown. The key is given with its prefix.
     pub(super) fn of_key<'v>(&self, key: &str, value: &'v Value) -> Cow<'v, Value> {
         if self.secret.contains(key) { Cow::Owned(HIDDEN.into()) } else { value_without_secrets(key, value) }
     }
 
-    /// Whether a key's values are hidden.
+    /// Returns whether a key's values are hidden.
     pub(super) fn hides(&self, key: &str) -> bool {
         self.secret.contains(key)
     }
 
-    /// An event as it may be shown.
+    /// Returns an event as it may be shown.
     ///
     /// # Errors
     ///

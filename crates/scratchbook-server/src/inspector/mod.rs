@@ -1,15 +1,16 @@
 //! The inspector: pages on which people look at sessions and their state, at any event.
 //!
-//! A room of its own: it knows [`SessionService`](scratchbook::SessionService) and the server's access, and nothing of the
-//! APIs. Each page is a link that can be shared and works without a script; scripts fetch parts of the same pages.
+//! The module is separate from the APIs: it uses only [`SessionService`](scratchbook::SessionService) and the server's
+//! access control. Each page is a link that can be shared and works without a script; scripts fetch parts of the same
+//! pages.
 //!
 //! - `address.rs`: the addresses of all pages. `page.rs`: the frame of each page, its headers, and errors as pages.
-//! - `start.rs`: the apps. `sessions.rs`, `search.rs`: the sessions of an app or a user. `users.rs`: the users of an app.
-//!   `erase.rs`: all data of a user.
+//! - `start.rs`: the apps. `sessions.rs`, `search.rs`: the sessions of an app or a user. `users.rs`: the users of an
+//!   app. `erase.rs`: all data of a user.
 //! - `overview/`: what the store has done in the last half hour.
 //! - `session/`: one session: its conversation beside its state at an event.
-//! - `value.rs`: values, times and sizes as text, cut to what fits. `masks.rs`: what is shown to nobody.
-//! - `form.rs`: forms, which are taken from the pages of this server alone.
+//! - `value.rs`: values, times and sizes as text, cut to what fits. `masks.rs`: hides what nobody may see.
+//! - `form.rs`: forms, which are accepted only from the server's own pages.
 //! - `assets.rs`, `assets/`: the style, and a script for each behaviour.
 
 mod address;
@@ -37,7 +38,7 @@ pub(crate) use address::{ROOT, of_conflict};
 pub(crate) use overview::{Counted, Ring};
 pub(crate) use page::refusal;
 
-// What handlers take: places in the store with their caller. They are refused by a page.
+// The arguments of handlers: an app, a user or a session together with the caller. A refusal is answered with a page.
 type AppPart = scope::AppPart<AppState, page::PageError>;
 type AppScope = scope::AppScope<AppState, page::PageError>;
 type UserScope = scope::UserScope<AppState, page::PageError>;
@@ -45,7 +46,7 @@ type SessionScope = scope::SessionScope<AppState, page::PageError>;
 type Needs<N> = scope::Needs<N, page::PageError>;
 type Answer = Result<Response, page::PageError>;
 
-/// The routes of the inspector.
+/// Returns the routes of the inspector.
 pub(crate) fn routes() -> Router<AppState> {
     let pages = Router::new()
         .route("/", get(start::page))
@@ -61,7 +62,7 @@ pub(crate) fn routes() -> Router<AppState> {
     Router::new().route(&format!("{ROOT}/"), get(start::page)).nest(ROOT, pages)
 }
 
-/// Whether a path belongs to the inspector.
+/// Returns whether a path belongs to the inspector.
 pub(crate) fn is_its_path(path: &str) -> bool {
     path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -15,8 +15,8 @@ use crate::access::{Caller, LOGOUT};
 use crate::public_error::PublicError;
 use crate::scope::SurfaceError;
 
-/// A page loads its own style and scripts and speaks to this server, and to nobody else. It has no script and no style
-/// within it.
+/// A page loads styles and scripts only from this server, and connects only to it. Inline scripts and styles are not
+/// allowed.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
      frame-ancestors 'none'; base-uri 'none'",
@@ -79,12 +79,12 @@ impl Page<'_> {
     }
 }
 
-/// A part of a page, for its script.
+/// Answers a script with a part of its page.
 pub(super) fn part(part: &Markup) -> Response {
     (headers(), part.0.clone()).into_response()
 }
 
-/// A text to be read as it is.
+/// Answers with plain text.
 pub(super) fn plain(text: String) -> Response {
     const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
     let mut headers = headers();
@@ -96,7 +96,7 @@ fn headers() -> [(HeaderName, HeaderValue); 4] {
     [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, POLICY),
-        // Without it browsers would not name the page that a form is from.
+        // Without this policy browsers would not send the origin of the page that a form is from.
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ]
@@ -121,18 +121,18 @@ impl IntoResponse for PageError {
     }
 }
 
-/// The refusal of a layer as a page, with another status than the one of the error's kind if one is given.
+/// Returns a layer's refusal as a page. If a status is given, it replaces the status of the error's kind.
 pub(crate) fn refusal(status: Option<StatusCode>, error: &Error) -> Response {
     let PublicError { status: usual, message, .. } = PublicError::of(error);
     failure(status.unwrap_or(usual), message)
 }
 
-/// Answers if a page does not take a method.
+/// Answers requests with a method that a page does not support.
 pub(super) async fn no_method() -> Response {
     failure(StatusCode::METHOD_NOT_ALLOWED, "this page does not take such a request; open it by its address")
 }
 
-/// The parameters of an address. A page says what is wrong with them.
+/// The parameters of an address. If they are invalid, an error page says why.
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 
@@ -146,7 +146,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Answers if there is no such page.
+/// Answers requests for pages that do not exist.
 pub(super) async fn not_found(_: Request) -> Response {
     failure(StatusCode::NOT_FOUND, "there is no such page")
 }
@@ -163,7 +163,7 @@ fn failure(status: StatusCode, message: &str) -> Response {
     Page { title, above: Vec::new(), caller: None, scripts: &[], body }.with_status(status)
 }
 
-/// A message as a sentence.
+/// Writes a message as a sentence.
 pub(super) fn sentence(message: &str) -> String {
     let mut letters = message.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();

@@ -10,10 +10,10 @@ use crate::app_state::AppState;
 /// How many sessions a page has.
 pub(super) const SESSIONS: usize = 50;
 
-/// How many pages of a search are looked through for one page that is shown.
+/// How many pages of the store are read at most for one page of results.
 const PAGES: usize = 10;
 
-/// About how many bytes of state a page of sessions may have: the list shows none of it.
+/// About how many bytes of state are read with a page of sessions. The list does not show the state.
 const BYTES: u64 = 1 << 20;
 
 /// A page of sessions.
@@ -22,7 +22,7 @@ pub(super) struct Found {
     /// The session with the id that was searched for.
     pub(super) by_id: Option<Session>,
     pub(super) sessions: Vec<Session>,
-    /// Asks for the next page.
+    /// The token of the next page.
     pub(super) next: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Search<'_> {
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// The errors of the store.
     pub(super) async fn run(
         self,
         app_state: &AppState,
@@ -66,7 +66,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// A page of a search may be empty although others follow: goes on for a few of them.
+    /// Reads up to `PAGES` pages until one has sessions, since a page of a search may be empty although others follow.
     async fn list(
         self,
         app_state: &AppState,
@@ -86,13 +86,13 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The query of the next page.
+    /// Returns the query of the next page.
     pub(super) fn query(self, token: &str) -> String {
         format!("?find={}&page={}", encoded(self.text), encoded(token))
     }
 }
 
-/// The session with this id, within the caller's reach.
+/// Returns the session with this id, if the caller may access it.
 async fn by_id(
     app_state: &AppState,
     caller: &Caller,
@@ -104,7 +104,8 @@ async fn by_id(
         Some(user_id) => SessionKey::new(app_name, user_id, id).ok(),
         None => match app_state.store.sessions.locate_session(app_name, id).await {
             Ok(key) => key,
-            // It is no id, several users have it, or the store cannot look for it.
+            // The text is not an id, several users have a session with this id, or the store cannot find sessions by
+            // id.
             Err(error) if unanswerable(error.kind()) => None,
             Err(error) => return Err(error),
         },

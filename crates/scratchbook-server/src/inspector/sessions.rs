@@ -67,7 +67,7 @@ async fn list(
             h1 { "Sessions" }
             form.search role="search" method="get" action=(own) {
                 input type="search" name="find" value=(query.find) aria-label="Search by title, label or id"
-                    placeholder="Title, NAME=VALUE or id";
+                    placeholder="Title, label NAME=VALUE or id";
                 button { "Search" }
             }
         }
@@ -91,7 +91,10 @@ fn first(own: &str, find: &str) -> String {
 fn nothing(found: &Found, query: &ListSessions) -> Markup {
     html! {
         p.empty {
-            @if query.find.is_empty() { "There are no sessions here." }
+            @if query.find.is_empty() {
+                "There are no sessions here. A program creates one, or a conversation: "
+                code { "scratchbook chat" } " in a terminal, with this server's database."
+            }
             @else if found.next.is_some() { "Nothing among the sessions searched so far. Older ones have not been searched yet." }
             @else { "No session has this title, label or id." }
         }

@@ -1,4 +1,4 @@
-//! The first page: the apps that the caller reaches.
+//! The first page: the apps that the caller may access.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ use crate::app_state::AppState;
 
 /// How many apps a page has.
 const APPS: usize = 50;
-/// How many apps are looked at for a page: some are not shown to every caller.
+/// How many apps are read for a page at most, since some may not be shown to the caller.
 const LOOKS: usize = 500;
 
-/// A user that comes after all others of an app: no id is longer.
+/// A user id that sorts after all other users of an app: no id is longer.
 const LAST_USER: [char; 128] = [char::MAX; 128];
 
 /// Which apps are shown.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListApps {
-    /// Those after this one.
+    /// Show only apps after this one.
     #[serde(default)]
     after: String,
 }
@@ -53,7 +53,8 @@ pub(super) async fn page(
     Ok(Page { title: "Apps", above: Vec::new(), caller: Some(&caller), scripts: &["time.js"], body }.answer())
 }
 
-/// The names of a page of apps, hosted or with data, and the last one if there may be more.
+/// Returns the names of a page of apps that are hosted or have data. If there may be more apps, returns the last name
+/// too.
 async fn names(app_state: &AppState, caller: &Caller, after: &str) -> Result<(Vec<String>, Option<String>)> {
     let hosted = app_state.apps.iter().map(|(name, _)| name.to_owned());
     let mut names: BTreeSet<String> = hosted.filter(|name| name.as_str() > after && caller.reaches_app(name)).collect();
@@ -62,7 +63,7 @@ async fn names(app_state: &AppState, caller: &Caller, after: &str) -> Result<(Ve
     let mut is_end = false;
     for _ in 0..LOOKS {
         let owners = match app_state.store.sessions.list_owners(place.as_ref(), 1).await {
-            // Not every store can say who has data in it.
+            // Not every store can list the users that have data.
             Err(error) if error.kind() == ErrorKind::Unsupported => Vec::new(),
             owners => owners?,
         };
@@ -79,7 +80,7 @@ async fn names(app_state: &AppState, caller: &Caller, after: &str) -> Result<(Ve
         }
     }
     if let Some(place) = place.filter(|_| !is_end) {
-        // Beyond this place others may come between the hosted ones.
+        // After this place there may be apps that were not read yet, so hosted apps after it wait for a later page.
         names.retain(|name| name.as_str() <= place.app_name());
     }
     let is_end = is_end && names.len() <= APPS;
@@ -88,7 +89,7 @@ async fn names(app_state: &AppState, caller: &Caller, after: &str) -> Result<(Ve
     Ok((names, more))
 }
 
-/// Whether a caller may learn of an app with data: not if it is held to a user who has nothing there.
+/// Returns whether a caller may see an app with data. A caller that is restricted to a user without data there may not.
 async fn is_shown(app_state: &AppState, caller: &Caller, app_name: &str) -> Result<bool> {
     Ok(caller.reaches_app(app_name)
         && (caller.user().is_none() || latest(app_state, caller, app_name).await?.is_some()))
@@ -119,7 +120,7 @@ fn body(app_state: &AppState, rows: &[Row], more: Option<&str>) -> Markup {
                         a.card href=(address::app(&row.name)) {
                             span.head {
                                 b { bdi { (visible(&row.name)) } }
-                                @if app_state.apps.get(&row.name).is_some() { span.badge { "agent here" } }
+                                @if app_state.apps.get(&row.name).is_some() { span.badge { "agent hosted here" } }
                             }
                             span.soft {
                                 @match &row.latest {

@@ -15,7 +15,7 @@ const USERS: usize = 200;
 /// Which users are shown.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListUsers {
-    /// Those after this one.
+    /// Show only users after this one.
     after: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Values, times and sizes as text. Whatever is shown is cut to what fits, before it is written as a whole.
+//! Values, times and sizes as text. Text is cut to the size that fits while it is written, so a large value is never
+//! written as a whole.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,14 +16,14 @@ pub(super) struct Cut {
     pub(super) is_whole: bool,
 }
 
-/// A value on one line.
+/// Writes a value on one line.
 pub(super) fn line(value: &Value, most: usize) -> Cut {
     let mut room = Room::new(most);
     let is_whole = serde_json::to_writer(&mut room, value).is_ok();
     room.cut(is_whole)
 }
 
-/// A value on several lines. Text is shown as it is, without quotes.
+/// Writes a value on several lines. Text is shown as it is, without quotes.
 pub(super) fn block(value: &Value, most: usize) -> Cut {
     if let Value::String(text) = value {
         return text_of(text, most);
@@ -32,21 +33,21 @@ pub(super) fn block(value: &Value, most: usize) -> Cut {
     room.cut(is_whole)
 }
 
-/// JSON on several lines; `None` if it has more bytes.
+/// Returns JSON on several lines, or `None` if it would have more than `most` bytes.
 pub(super) fn pretty(value: &Value, most: usize) -> Option<String> {
     let mut room = Room::new(most);
     value.serialize(&mut serde_json::Serializer::pretty(&mut room)).ok()?;
     String::from_utf8(room.bytes).ok()
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 pub(super) fn text_of(text: &str, most: usize) -> Cut {
     let end = text.floor_char_boundary(most.min(text.len()));
     let shown = text.get(..end).unwrap_or_default();
     Cut { text: visible(shown).into_owned(), is_whole: end == text.len() }
 }
 
-/// Text in which characters that are not seen, or that turn the text around them, are written as escapes.
+/// Returns text in which invisible characters, and those that change the direction of the text, are written as escapes.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unseen) {
         return Cow::Borrowed(text);
@@ -62,7 +63,7 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// JSON with escapes for what is not seen, to be edited.
+/// Returns JSON for editing, in which invisible characters are written as escapes.
 pub(super) fn as_escapes(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for char in json.chars() {
@@ -80,7 +81,7 @@ fn is_unseen(char: char) -> bool {
     turns || char == '\u{feff}' || (char.is_control() && !matches!(char, '\n' | '\t'))
 }
 
-/// A writer that takes so much and then refuses, so that a large value is not written to its end.
+/// A writer that accepts a limited number of bytes and then fails, so that a large value is not written to its end.
 struct Room {
     bytes: Vec<u8>,
     most: usize,
@@ -94,7 +95,7 @@ impl Room {
     fn cut(self, is_whole: bool) -> Cut {
         let text = match String::from_utf8(self.bytes) {
             Ok(text) => text,
-            // It was cut within a character.
+            // The text was cut within a character.
             Err(cut) => {
                 let end = cut.utf8_error().valid_up_to();
                 let mut bytes = cut.into_bytes();
@@ -122,7 +123,8 @@ impl Write for Room {
     }
 }
 
-/// A time, in seconds since 1970: how long ago it was, with the time itself for the pointer and for scripts.
+/// Returns how long ago a time was, given in seconds since 1970. The exact time is in a tooltip and in an attribute for
+/// scripts.
 pub(super) fn ago(seconds: f64, now: f64) -> Markup {
     let passed = now - seconds;
     let text = match passed {
@@ -136,7 +138,7 @@ pub(super) fn ago(seconds: f64, now: f64) -> Markup {
     html! { time datetime=(full(seconds)) title=(full(seconds)) { (text) } }
 }
 
-/// A time of day, with its date for the pointer.
+/// Returns a time of day, with the date in a tooltip.
 pub(super) fn clock(seconds: f64) -> Markup {
     html! { time datetime=(full(seconds)) title=(full(seconds)) { (formatted(seconds, "%H:%M:%S")) } }
 }
@@ -149,12 +151,17 @@ fn full(seconds: f64) -> String {
     formatted(seconds, "%Y-%m-%dT%H:%M:%SZ")
 }
 
+/// Returns the exact time as text.
+pub(super) fn moment(seconds: f64) -> String {
+    formatted(seconds, "%Y-%m-%d %H:%M:%S UTC")
+}
+
 fn formatted(seconds: f64, form: &str) -> String {
     let time = Timestamp::from_millisecond((seconds * 1000.0) as i64);
     time.map_or_else(|_| "?".to_owned(), |time| time.strftime(form).to_string())
 }
 
-/// How long something took.
+/// Returns the text for how long something took.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 0.0005 => "0 ms".to_owned(),
@@ -165,7 +172,7 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// A size in bytes.
+/// Returns the text for a size in bytes.
 pub(super) fn size(bytes: u64) -> String {
     let bytes = bytes as f64;
     match bytes {
@@ -176,12 +183,12 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// How many things there are, with their name for one of them.
+/// Returns a count with the name of the things; `thing` is the singular.
 pub(super) fn counted(count: usize, thing: &str) -> String {
     format!("{} {thing}{}", number(count as u64), if count == 1 { "" } else { "s" })
 }
 
-/// A number with its thousands apart.
+/// Returns a number with separated thousands.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

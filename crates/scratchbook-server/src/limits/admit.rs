@@ -1,4 +1,4 @@
-//! Admission: requests are worked on caller by caller, so that those of one caller do not keep the others waiting.
+//! Admission: callers take turns, so that the requests of one caller do not keep the others waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::refusal::Refused;
 use crate::scope::user_of_path;
 use crate::sse;
 
-/// The permits that requests need to be worked on. Heavy requests have a few of their own, so that light ones always find
-/// some.
+/// The permits that requests need before they are worked on. Heavy requests have a few separate permits, so that light
+/// requests always find some.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     light: Lane<Account>,
@@ -50,8 +50,8 @@ impl Lanes {
     }
 }
 
-/// Waits for a permit of the caller, and holds it until the head of the answer. A request that needs no login needs no
-/// permit; a run holds its permit until it begins.
+/// Waits for a permit for the caller's account, and holds it until the head of the answer is ready. A request that
+/// needs no login needs no permit. A run holds its permit until it begins.
 pub(crate) async fn admit(
     State(lanes): State<Arc<Lanes>>,
     State(limits): State<Arc<ServerLimits>>,
@@ -71,7 +71,7 @@ pub(crate) async fn admit(
         Err(_) => return Refused::from(late_error(limits.answer_time)).retry_soon(),
     };
     if begins_run(&request) {
-        // The permit is dropped with the request once the handler has read it, since runs have their own limits.
+        // Runs have their own limits, so the permit is dropped with the request, once the handler has read it.
         request.extensions_mut().insert(Arc::new(permit));
         return next.run(request).await;
     }
@@ -127,7 +127,7 @@ mod tests {
     const SESSION: &str = "/apps/{app}/users/{user}/sessions/{session}";
     const STATE: &str = "/v1/apps/{app}/users/{user}/state";
 
-    /// Handlers that wait to be released, and report whose request they have begun.
+    /// Handlers that record whose request they have begun, and then wait to be released.
     struct Slow {
         router: Router,
         lets: Arc<Semaphore>,

@@ -1,16 +1,20 @@
-//! Ends streams of events when their callers lose access, and limits how many a caller follows.
+//! Ends streams of events and downloads when their callers lose access, and limits how many streams a caller follows.
 
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_stream::stream;
 use axum::RequestExt;
+use axum::body::Body;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use scratchbook::environment::Environment;
+use scratchbook::{Error, ErrorKind};
 use tokio::time::sleep;
 
 use super::streams::{OpenStream, Streams};
@@ -18,12 +22,16 @@ use crate::access::{Access, Caller, SentToken};
 use crate::refusal::Refused;
 use crate::sse;
 
-/// How often the token of a follower is checked again. Files of a login are read again within a second, so that a stream
-/// ends at most five seconds after its token.
+/// How often the token of a follower is checked again. Changed files of a login are read again within a second, so a
+/// stream ends at most five seconds after its token becomes invalid.
 const CHECK_EVERY: Duration = Duration::from_secs(3);
 
 /// The name of the user in the paths of routes.
 const USER: &str = "user";
+
+/// Marks an answer as a download, which may take as long as its client needs to read it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Download;
 
 /// A caller whose request may be answered by a stream.
 struct Follower {
@@ -33,9 +41,9 @@ struct Follower {
     token: Option<HeaderValue>,
 }
 
-/// Ends a stream, between two frames, when its caller would no longer be let in, or when it has to make room for another
-/// stream. A stream beyond those that the caller may follow is refused, unless its request has started something that
-/// goes on without it.
+/// Ends a stream, between two frames, when its caller could no longer log in, or when the stream has to make room for
+/// another one. A stream beyond the caller's limit is refused, unless its request has started something that goes on
+/// without the stream. A download is broken off when its caller could no longer log in.
 pub(crate) async fn follow_streams(
     State(access): State<Access>,
     State(environment): State<Arc<dyn Environment>>,
@@ -48,6 +56,10 @@ pub(crate) async fn follow_streams(
     let user_id = user_of(&mut request).await;
     let is_safe = request.method().is_safe();
     let response = next.run(request).await;
+    if response.extensions().get::<Download>().is_some() {
+        let follower = Follower { access, environment, caller, token };
+        return broken_off_at(response, follower.has_to_end(None));
+    }
     if !sse::is_stream(&response) {
         return response;
     }
@@ -64,7 +76,23 @@ pub(crate) async fn follow_streams(
     }
 }
 
-/// The user that the path of a request names.
+/// Ends a body with an error when `end` is ready, so that no client takes what it has received for the whole.
+fn broken_off_at(response: Response, end: impl Future<Output = ()> + Send + 'static) -> Response {
+    response.map(|body| {
+        let mut parts = body.into_data_stream().take_until(Box::pin(end));
+        Body::from_stream(stream! {
+            while let Some(part) = parts.next().await {
+                yield part;
+            }
+            if parts.take_result().is_some() {
+                let message = "the token of this download does not count any more";
+                yield Err(axum::Error::new(Error::new(ErrorKind::PermissionDenied, message)));
+            }
+        })
+    })
+}
+
+/// Returns the user that the path of a request names.
 async fn user_of(request: &mut Request) -> Option<String> {
     let params = request.extract_parts::<RawPathParams>().await.ok()?;
     params.iter().find(|(name, _)| *name == USER).map(|(_, user_id)| user_id.to_owned())
@@ -84,7 +112,7 @@ impl Follower {
         }
     }
 
-    /// Ready when the token no longer logs this caller in: it has expired, or was revoked.
+    /// Waits until the token no longer logs this caller in, because it has expired or was revoked.
     async fn is_locked_out(&self) {
         let (Access::Login(_), Some(token)) = (&self.access, &self.token) else {
             return pending().await;

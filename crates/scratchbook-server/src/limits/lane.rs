@@ -10,15 +10,15 @@ use tokio::time::Instant;
 
 use crate::operations::Gauge;
 
-/// How long an account counts as present after its last request. An account that sends one request after another has
-/// moments without any.
+/// How long an account counts as present after its last request. Between its requests, such an account has moments
+/// without any.
 const PRESENT: Duration = Duration::from_secs(1);
 
 /// The share of all waiting places that one account may take.
 const WAITING_SHARE: usize = 4;
 
-/// A number of permits. A single account may hold nearly all of them; if there are others, each has its share. Each
-/// account has its own queue, and the queues are served in turn.
+/// A number of permits. An account that is alone may hold nearly all of them; if there are other accounts, each has a
+/// share. Each account has its own queue, and the queues are served in turn.
 #[derive(Debug)]
 pub(crate) struct Lane<K: Eq + Hash + Clone> {
     inner: Arc<LaneState<K>>,
@@ -44,7 +44,7 @@ struct State<K> {
     next_id: u64,
     /// The queues of the accounts that hold permits or wait for one.
     lines: HashMap<K, AccountQueue>,
-    /// The waiting accounts; the one to be served next comes first.
+    /// The waiting accounts. The account to be served next comes first.
     order: VecDeque<K>,
     /// The account of the latest request and its time, then the time of the latest request of any other account.
     last: Option<(K, Instant)>,
@@ -85,8 +85,8 @@ struct Waiter<'a, K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> Lane<K> {
-    /// This many permits, of which an account may hold a `share` while others are there; an eighth is left free for
-    /// accounts that arrive while it is alone. At most this many requests may wait.
+    /// Creates a lane with this many permits. An account may hold `share` of them while there are others, and all but
+    /// an eighth while it is alone. The eighth is for accounts that arrive then. At most `waiting` requests may wait.
     pub(crate) fn new(permits: usize, share: usize, waiting: usize) -> Self {
         let state = State {
             free: permits.max(1),
@@ -107,11 +107,11 @@ impl<K: Eq + Hash + Clone> Lane<K> {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Waits for a permit. A call that is dropped gives up its place.
+    /// Waits for a permit. Dropping the future gives up the place in the queue.
     ///
     /// # Errors
     ///
-    /// If there is no place to wait.
+    /// `Full` if no more requests may wait.
     pub(crate) async fn acquire(&self, account: &K) -> Result<Permit<K>, Full> {
         let mut waiter = self.enter(account)?;
         if waiter.served.try_recv().is_err() {
@@ -146,7 +146,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
             _ => None,
         };
         drop(state);
-        // A refused request drops the waiter, which takes it out of the queue.
+        // A refused request drops the waiter, which removes the request from the queue.
         let waiter = Waiter { inner, account, id, served, is_taken: false };
         full.map_or(Ok(waiter), Err)
     }
@@ -192,7 +192,7 @@ impl<K: Eq + Hash + Clone> LaneState<K> {
         self.serve(&mut state);
     }
 
-    /// Takes a request out of its account's queue; false if it is not in it any more.
+    /// Removes a request from its account's queue. Returns false if the request is no longer in the queue.
     fn leave(&self, account: &K, id: u64) -> bool {
         let mut state = self.lock();
         let Some(line) = state.lines.get_mut(account) else { return false };
@@ -217,7 +217,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         }
     }
 
-    /// Whether no other account holds a permit, waits, or has sent a request lately.
+    /// Returns whether no other account holds a permit, waits, or has sent a request within the last second.
     fn is_alone(&self, account: &K) -> bool {
         let others = self.lines.len() - usize::from(self.lines.contains_key(account));
         let last = match &self.last {
@@ -227,7 +227,7 @@ impl<K: Eq + Hash + Clone> State<K> {
         others == 0 && last.is_none_or(|at| at.elapsed() >= PRESENT)
     }
 
-    /// An account without permits and requests is forgotten.
+    /// Removes an account that has no permits and no requests.
     fn forget(&mut self, account: &K) {
         if self.lines.get(account).is_some_and(|line| line.held == 0 && line.waiting.is_empty()) {
             self.lines.remove(account);
@@ -243,7 +243,7 @@ impl<K: Eq + Hash + Clone> Drop for Permit<K> {
 
 impl<K: Eq + Hash + Clone> Drop for Waiter<'_, K> {
     fn drop(&mut self) {
-        // Neither queued nor received: the permit was granted when the request gave up.
+        // If the request is not in the queue either, the permit was granted while the request gave up.
         if !self.is_taken && !self.inner.leave(self.account, self.id) {
             self.inner.release(self.account);
         }
@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether an account has a permit at once.
+    /// Returns a permit for an account, if there is one at once.
     fn at_once<K: Eq + Hash + Clone>(lane: &Lane<K>, account: &K) -> Option<Permit<K>> {
         lane.acquire(account).now_or_never()?.ok()
     }
@@ -313,7 +313,7 @@ mod tests {
             assert!(served.as_mut().now_or_never().is_none());
             assert_eq!(lane.inner.lock().waiting, 2);
             drop(working);
-            // The second has the permit now, and goes without having looked.
+            // The second request has the permit now, and is dropped before it notices.
         }
         let state = lane.inner.lock();
         assert_eq!((state.free, state.waiting), (1, 0));

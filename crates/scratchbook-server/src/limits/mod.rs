@@ -1,4 +1,4 @@
-//! Limits of sizes, numbers and times: for each request, connection and caller.
+//! Limits of sizes, numbers and times for each request, connection and caller.
 
 mod admit;
 mod follow;
@@ -13,7 +13,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 pub(crate) use admit::{Lanes, admit};
-pub(crate) use follow::follow_streams;
+pub(crate) use follow::{Download, follow_streams};
 pub use network::Network;
 pub use rate::RateLimit;
 pub(crate) use rate::{Rates, limit_rate};
@@ -24,63 +24,70 @@ pub(crate) use time::{answer_in_time, begins_run};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// The longest body of a request, in bytes: 36 MiB, room for the largest event that a store takes,
-    /// 16 MiB, twice, as Google's clients send it. A longer one answers 413.
+    /// The longest body of a request, in bytes: 36 MiB. The largest event that a store takes has 16 MiB, and Google's
+    /// clients send it twice. A longer body is answered with 413.
     pub body_bytes: usize,
-    /// The most events in a body that creates a session: 20,000. More answer 413.
+    /// The most events in a body that creates a session: 20,000. A body with more is answered with 413.
     pub body_events: usize,
-    /// The most parts of each content in a body: 10,000. More answer 413.
+    /// The most parts of each content in a body: 10,000. A body with more is answered with 413.
     pub body_parts: usize,
-    /// The most operations in a body: 100,000. More answer 413.
+    /// The most operations in a body: 100,000. A body with more is answered with 413.
     pub body_operations: usize,
-    /// The most bytes of memory that all bodies, and what is parsed from them, take at a time: 512 MiB. A body that
-    /// would take more by itself answers 413; those for which there is no room in [`body_wait`](Self::body_wait) answer
-    /// 503 with `Retry-After`. A token has no more than half of it.
+    /// The most bytes of memory that all bodies and their parsed forms take at a time: 512 MiB. A body that would take
+    /// more by itself is answered with 413. A body for which there is no room within [`body_wait`](Self::body_wait) is
+    /// answered with 503 and `Retry-After`. One token gets at most half of this memory.
     pub body_memory: usize,
-    /// How long a body waits for room, and a large one for its turn: 5 seconds.
+    /// How long a body waits for room, and a large body for its turn: 5 seconds.
     pub body_wait: Duration,
-    /// How long a body may take to come: 60 seconds. A slower one answers 408.
+    /// How long a body may take to arrive: 60 seconds. A slower body is answered with 408.
     pub body_time: Duration,
-    /// The most bytes of a request's line and headers together: 64 KiB. More answer 431.
+    /// The most bytes of a request's line and headers together: 64 KiB. A request with more is answered with 431.
     pub header_bytes: usize,
-    /// The most headers of a request: 100. More answer 431.
+    /// The most headers of a request: 100. A request with more is answered with 431.
     pub headers: usize,
-    /// How long the line and headers of the first request on a connection may take to come: 5 seconds. Then it is closed.
+    /// How long the line and headers of the first request on a connection may take to arrive: 5 seconds. Then the
+    /// connection is closed.
     pub first_header_time: Duration,
-    /// How long the line and headers of a later request may take, from the end of the request before: 30 seconds. A
-    /// connection is kept for as long. Then it is closed.
+    /// How long the line and headers of a later request may take, from the end of the previous request: 30 seconds.
+    /// Then the connection is closed, so this is also how long an idle connection is kept.
     pub header_time: Duration,
-    /// The most bytes of an answer: 32 MiB. A longer one answers 413; pages are made smaller instead. All answers in
-    /// progress have eight times this together; beyond it, requests answer 503.
+    /// The most bytes of an answer: 32 MiB. In place of a longer answer, the server answers 413; pages of lists are
+    /// made smaller instead. All answers in progress together have eight times this memory; beyond it, requests are
+    /// answered with 503.
     pub answer_bytes: usize,
-    /// How long an answer may take to begin, unless the request begins a run: 60 seconds. A slower one answers 503.
+    /// How long an answer may take to begin, unless the request begins a run: 60 seconds. Then the request is answered
+    /// with 503.
     pub answer_time: Duration,
-    /// How long a client may read nothing of what is sent to it: 60 seconds. Then its connection is closed.
+    /// How long a client may read nothing while an answer is being sent to it: 60 seconds. Then its connection is
+    /// closed.
     pub stall_time: Duration,
-    /// The most connections at a time: 8,192. If one more comes, the one that has waited longest for a request ends; if
-    /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
+    /// The most connections at a time: 8,192. If one more arrives, the connection that has waited longest for a request
+    /// is closed. If no connection waits for a request, the new one waits a second for a place and is then answered
+    /// with 503. Streams may take three quarters of all connections.
     pub connections: usize,
-    /// The most requests that are worked on at a time: 128. More wait, and callers take turns: if there are others, one
-    /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from
-    /// the end of its body to the head of its answer; a run, until it begins.
+    /// The most requests that are worked on at a time: 128. Further requests wait, and callers take turns: if there are
+    /// several callers, each may have an eighth. A caller is a login together with the user that it acts for. A request
+    /// counts from the end of its body to the head of its answer; a run counts until it begins.
     pub requests: usize,
-    /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
+    /// The most requests that wait: 4,096, of which one caller may have a quarter. Beyond the total, requests are
+    /// answered with 503; beyond the caller's quarter, with 429.
     pub waiting_requests: usize,
-    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list,
-    /// unless its last answer was below 256 KiB, searches of Vertex's lists, and checks of a history.
+    /// The most heavy reads at a time: half the number of cores. Heavy reads are searches of Vertex's lists, checks of
+    /// a history, and reads of a whole session or list, unless the last answer to the same read was below 256 KiB.
     pub heavy_reads: usize,
-    /// The most heavy writes at a time: 1. Heavy writes are requests of 256 KiB and more, forks, rewinds, and removals.
+    /// The most heavy writes at a time: 1. Heavy writes are requests with bodies of 256 KiB and more, forks, rewinds,
+    /// and removals.
     pub heavy_writes: usize,
-    /// The most connections of an address (IPv6: a network) on which nobody has logged in yet: 64. If one more comes,
-    /// the oldest of them ends. They are not counted if nobody has to log in, nor are those of this machine and of
-    /// proxies.
+    /// The most connections of an address (IPv6: a network) on which nobody has logged in yet: 64. If one more arrives,
+    /// the oldest of them is closed. Connections of this machine and of proxies are not counted. If the server requires
+    /// no login, none are counted.
     pub connections_before_login: usize,
-    /// Proxies, whose connections are those of many clients. Their headers about clients are ignored.
+    /// The addresses of proxies, whose connections serve many clients. Their headers about clients are ignored.
     pub trusted_proxies: Vec<Network>,
-    /// The most streams that a login may follow for one user at a time: 256. More answer 429. If nobody has to log in,
-    /// there is no such limit.
+    /// The most streams that a login may follow for one user at a time: 256. Further streams are answered with 429. If
+    /// the server requires no login, there is no such limit.
     pub streams: usize,
-    /// How many requests a caller may send; unlimited by default. More answer 429.
+    /// How many requests a caller may send; unlimited by default. Further requests are answered with 429.
     pub rate: Option<RateLimit>,
     /// How long a shutdown waits for runs and requests under way: 30 seconds.
     pub shutdown_time: Duration,
@@ -117,7 +124,7 @@ impl Default for ServerLimits {
     }
 }
 
-/// Makes a method `with_FIELD` for each field, which sets it.
+/// Makes for each field a method `with_FIELD` that sets it.
 macro_rules! setters {
     ($($(#[$doc:meta])* $with:ident($field:ident: $type:ty);)+) => {
         impl ServerLimits {
@@ -131,64 +138,64 @@ macro_rules! setters {
 }
 
 setters! {
-    /// The longest body of a request, in bytes.
+    /// Sets the longest body of a request, in bytes.
     with_body_bytes(body_bytes: usize);
-    /// The most events in a body.
+    /// Sets the most events in a body.
     with_body_events(body_events: usize);
-    /// The most parts of each content in a body.
+    /// Sets the most parts of each content in a body.
     with_body_parts(body_parts: usize);
-    /// The most operations in a body.
+    /// Sets the most operations in a body.
     with_body_operations(body_operations: usize);
-    /// The most bytes of memory that bodies take, all of them at a time.
+    /// Sets the most bytes of memory that all bodies take at a time.
     with_body_memory(body_memory: usize);
-    /// How long a body waits for room.
+    /// Sets how long a body waits for room.
     with_body_wait(body_wait: Duration);
-    /// How long a body may take to come.
+    /// Sets how long a body may take to arrive.
     with_body_time(body_time: Duration);
-    /// The most bytes of a request's line and headers together; 8 KiB at least are taken.
+    /// Sets the most bytes of a request's line and headers together. A value below 8 KiB means 8 KiB.
     with_header_bytes(header_bytes: usize);
-    /// The most headers of a request.
+    /// Sets the most headers of a request.
     with_headers(headers: usize);
-    /// How long the line and headers of a connection's first request may take to come.
+    /// Sets how long the line and headers of a connection's first request may take to arrive.
     with_first_header_time(first_header_time: Duration);
-    /// How long the line and headers of a later request may take to come.
+    /// Sets how long the line and headers of a later request may take to arrive.
     with_header_time(header_time: Duration);
-    /// How long an answer may take to begin, unless the request begins a run.
+    /// Sets how long an answer may take to begin, unless the request begins a run.
     with_answer_time(answer_time: Duration);
-    /// How long a client may read nothing of what is sent to it.
+    /// Sets how long a client may read nothing while an answer is being sent to it.
     with_stall_time(stall_time: Duration);
-    /// The most connections at a time.
+    /// Sets the most connections at a time.
     with_connections(connections: usize);
-    /// The most requests that are worked on at a time; at least 1.
+    /// Sets the most requests that are worked on at a time; at least 1.
     with_requests(requests: usize);
-    /// The most requests that wait.
+    /// Sets the most requests that wait.
     with_waiting_requests(waiting_requests: usize);
-    /// The most heavy reads at a time; at least 1.
+    /// Sets the most heavy reads at a time; at least 1.
     with_heavy_reads(heavy_reads: usize);
-    /// The most heavy writes at a time; at least 1.
+    /// Sets the most heavy writes at a time; at least 1.
     with_heavy_writes(heavy_writes: usize);
-    /// The most connections of an address on which nobody has logged in yet.
+    /// Sets the most connections of an address on which nobody has logged in yet.
     with_connections_before_login(connections_before_login: usize);
-    /// The most streams that a login may follow for one user at a time.
+    /// Sets the most streams that a login may follow for one user at a time.
     with_streams(streams: usize);
-    /// How long runs and requests under way are waited for at the end.
+    /// Sets how long a shutdown waits for runs and requests under way.
     with_shutdown_time(shutdown_time: Duration);
 }
 
 impl ServerLimits {
-    /// The most bytes of an answer; 64 KiB at least are taken.
+    /// Sets the most bytes of an answer. A value below 64 KiB means 64 KiB.
     #[must_use]
     pub fn with_answer_bytes(self, answer_bytes: usize) -> Self {
         Self { answer_bytes: answer_bytes.max(64 << 10), ..self }
     }
 
-    /// Proxies, whose connections are those of many clients.
+    /// Sets the addresses of proxies, whose connections serve many clients.
     #[must_use]
     pub fn with_trusted_proxies(self, proxies: impl IntoIterator<Item = Network>) -> Self {
         Self { trusted_proxies: proxies.into_iter().collect(), ..self }
     }
 
-    /// How many requests a caller may send.
+    /// Sets how many requests a caller may send.
     #[must_use]
     pub fn with_rate(self, rate: RateLimit) -> Self {
         Self { rate: Some(rate), ..self }

@@ -28,13 +28,14 @@ impl Network {
         Self { first: cut(bits(address), any), any }
     }
 
-    /// The network of a client: a single IPv4 address, or a whole IPv6 network, of which one client has all addresses.
+    /// Returns the network of a client: a single IPv4 address, or an IPv6 network of 64 bits, since a single client may
+    /// have all addresses of such a network.
     pub(crate) fn of_client(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self::new(address, if address.is_ipv4() { 0 } else { 64 })
     }
 
-    /// Whether the network has an address.
+    /// Returns whether an address is in the network.
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
         cut(bits(address), self.any) == self.first

@@ -16,10 +16,10 @@ use super::Network;
 use crate::access::{Caller, Identity, LoginName};
 use crate::refusal::Refused;
 
-/// If there are more callers than this, those with their full allowance are forgotten.
+/// If more callers than this are remembered, those with their full allowance are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
-/// A rate of requests for each token or JWT subject, or for each address if nobody logs in.
+/// A rate of requests for each token or JWT subject, or for each address if callers do not log in.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     per_second: NonZeroU32,
@@ -27,7 +27,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// This many requests a second, and as many at once.
+    /// Allows this many requests a second, and as many at once.
     #[must_use]
     pub fn per_second(requests: NonZeroU32) -> Self {
         Self { per_second: requests, burst: requests }
@@ -49,12 +49,12 @@ pub(crate) struct Rates {
 
 #[derive(Debug)]
 struct Callers {
-    /// When each caller has its full allowance again. A time in the past has no effect.
+    /// The time at which each caller has its full allowance again. A time in the past has no effect.
     whole_at: HashMap<Key, Instant>,
     sweep_at: usize,
 }
 
-/// The requests that are counted together: of a login or of an address.
+/// The key under which requests are counted together: a login or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Login(LoginName),
@@ -66,7 +66,7 @@ impl Rates {
         Self { limit, callers: Mutex::new(Callers { whole_at: HashMap::new(), sweep_at: SWEEP_FROM }) }
     }
 
-    /// Counts a request. Returns the refusal if it is one too many.
+    /// Counts a request. Returns the refusal if the request exceeds the rate.
     pub(crate) fn count(&self, caller: Option<&Caller>, request: &Request) -> Option<Response> {
         let wait = self.take(Key::of(caller, request), Instant::now()).err()?;
         let seconds = wait.as_secs_f64().ceil();
@@ -76,7 +76,7 @@ impl Rates {
         Some(response)
     }
 
-    /// Takes one of a caller's requests. If none is left, the error says how long to wait.
+    /// Uses one request of a caller's allowance. If none is left, the error says how long to wait.
     fn take(&self, key: Key, now: Instant) -> Result<(), Duration> {
         let one = Duration::from_secs(1) / self.limit.per_second.get();
         let all = one * self.limit.burst.get();

@@ -1,4 +1,4 @@
-//! The streams that callers follow: how many there may be, and which one ends to make room for another.
+//! The streams that callers follow: how many there may be, and which stream ends to make room for another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::access::{Access, Account, LoginName};
 /// The streams that are open.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// The most streams in all, and of one account.
+    /// The most streams in all, and for one account.
     most: usize,
     most_of_one: usize,
     table: Mutex<Table>,
@@ -38,7 +38,8 @@ pub(crate) struct OpenStream {
 }
 
 impl Streams {
-    /// Three quarters of the connections are for streams. Without logins, all streams belong to one account.
+    /// Allows streams on three quarters of the connections. If the server requires no login, an account has no limit of
+    /// its own.
     pub(crate) fn new(limits: &ServerLimits, access: &Access) -> Arc<Self> {
         let most_of_one = match access {
             Access::Open => usize::MAX,
@@ -47,12 +48,13 @@ impl Streams {
         Arc::new(Self { most: limits.connections - limits.connections / 4, most_of_one, table: Mutex::default() })
     }
 
-    /// Opens a stream. If there is no room, the login with the most streams gives up its oldest, unless the asking
-    /// login has as many.
+    /// Opens a stream. If there is no room, the oldest stream of the login with the most streams ends, unless the login
+    /// that opens the stream has as many or only one less.
     ///
     /// # Errors
     ///
-    /// `ResourceExhausted` if the account has as many as it may, or the login has its share of all.
+    /// `ResourceExhausted` if the account has reached its limit, or if there is no room and the login has its share of
+    /// all streams.
     pub(crate) fn open(self: &Arc<Self>, login: LoginName, account: Account) -> Result<OpenStream> {
         let mut table = self.lock();
         if table.of_account.get(&account).copied().unwrap_or_default() >= self.most_of_one {
@@ -81,7 +83,8 @@ impl Streams {
 }
 
 impl Table {
-    /// Ends the oldest stream of the login with the most. Returns false if `login` has as many, or only one less.
+    /// Ends the oldest stream of the login with the most streams. Returns false if `login` has as many, or only one
+    /// less.
     fn make_room(&mut self, login: &LoginName) -> bool {
         let own = self.of_login.get(login).map_or(0, BTreeMap::len);
         let greatest = self.of_login.values_mut().max_by_key(|streams| streams.len());
@@ -111,7 +114,7 @@ impl Table {
 }
 
 impl OpenStream {
-    /// Ready when the stream has to make room for another.
+    /// Waits until the stream has to make room for another one.
     pub(crate) async fn has_to_end(&self) {
         self.end.notified().await;
     }

@@ -1,8 +1,8 @@
 //! Estimates which requests are heavy, before they are worked on.
 //!
-//! No request says how long a session's history is. A route that reads a whole history counts as heavy until an answer
-//! was small; any other counts as light until an answer was large. So observed sizes decide, and reads of small
-//! sessions are not delayed by large ones.
+//! A request does not say how long a session's history is. A read of a whole history counts as heavy until its answer
+//! was small once; any other read counts as light until its answer was large once. So observed sizes decide, and reads
+//! of large sessions do not delay reads of small ones.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -17,7 +17,7 @@ use crate::surface::Surface;
 /// A body or an answer of this size is heavy.
 pub(super) const HEAVY_BYTES: u64 = 256 << 10;
 
-/// How many paths are remembered, and as many again that were asked for before them.
+/// How many paths each of the two sets, the newer and the older paths, remembers.
 const REMEMBERED: usize = 32_768;
 
 /// The kind of permit that a request takes.
@@ -28,7 +28,7 @@ pub(super) enum Weight {
     HeavyWrite,
 }
 
-/// The expectation that the route of a request gives.
+/// What the route of a request says about its work and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// A page, a value, or a small change.
@@ -39,15 +39,15 @@ enum Expected {
     Work(Weight),
 }
 
-/// The paths whose answers had another size than their routes suggest.
+/// The paths whose answers had another size than their routes suggested.
 #[derive(Debug)]
 pub(super) struct Sizes {
     hasher: RandomState,
-    /// The newer paths, and the older ones, which are dropped once there are enough newer ones.
+    /// The newer paths and the older paths. The older ones are dropped once there are enough newer ones.
     unexpected: Mutex<[HashSet<u64>; 2]>,
 }
 
-/// A request whose answer will be looked at.
+/// A request whose answer will be measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighed {
     pub(super) weight: Weight,
@@ -64,12 +64,12 @@ impl Sizes {
     pub(super) fn weigh(&self, method: &Method, route: &str, uri: &Uri, body_bytes: u64) -> Weighed {
         let expected = match body_bytes {
             HEAVY_BYTES.. => Expected::Work(Weight::HeavyWrite),
-            // It may search thousands of items and find nothing, so the size of its answer says nothing about its
-            // weight.
+            // The request may search thousands of items and find nothing, so the size of the answer says nothing about
+            // its weight.
             _ if searches(route, uri) => Expected::Work(Weight::HeavyRead),
             _ => expected(method, route),
         };
-        // A part of a session is small, which says nothing of the whole.
+        // If a part of a session is small, the whole session may still be large.
         let query = uri.query().filter(|_| expected == Expected::LargeAnswer);
         let path = self.hasher.hash_one((expected == Expected::LargeAnswer, uri.path(), query));
         let weight = match expected {
@@ -103,8 +103,8 @@ impl Sizes {
     }
 }
 
-/// Whether a request searches a list, and so may read much and return little: events by their times, or sessions by
-/// something other than their user or in the order of their creation.
+/// Returns whether a request searches a list, so that it may read much and return little. That is so for events by
+/// their times, for sessions by something other than their user, and for sessions in the order of their creation.
 fn searches(route: &str, uri: &Uri) -> bool {
     let is_of_events = route.ends_with("/{app}/sessions/{session}/events");
     if Surface::of(uri.path()) != Some(Surface::Vertex) || !(is_of_events || route.ends_with("/{app}/sessions")) {
@@ -127,7 +127,7 @@ fn expected(method: &Method, route: &str) -> Expected {
         Method::GET | Method::HEAD if route == SESSIONS || route == SESSION => Expected::LargeAnswer,
         // ADK's PATCH answers with the whole session.
         Method::PATCH if route == SESSION => Expected::LargeAnswer,
-        // These routes read a whole history and answer little.
+        // These routes read a whole history and return little.
         Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff" | "{invocation}") => {
             Expected::Work(Weight::HeavyRead)
         }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::sse;
 
-/// Whether the server ends.
+/// A flag that says whether the server is ending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closing {
     closed: Arc<watch::Sender<bool>>,
@@ -22,7 +22,7 @@ impl Closing {
         self.closed.send_replace(true);
     }
 
-    /// Ready when the server ends.
+    /// Waits until the server ends.
     fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut closed = self.closed.subscribe();
         async move {

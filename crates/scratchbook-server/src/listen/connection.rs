@@ -29,13 +29,13 @@ use crate::operations::Gauge;
 /// How long the TLS handshake may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// How long a connection that is to end has for what is left of its last answer.
+/// How long a connection that has to end may take to send the rest of its last answer.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
-/// The least that hyper takes as the room for headers.
+/// The smallest buffer for headers that hyper accepts, in bytes.
 const LEAST_HEADER_BYTES: usize = 8 << 10;
 
-/// A connection from a peer, its place, and the state and the routes that serve it.
+/// A connection from a peer, with its place, and the state and the routes that serve it.
 pub(super) struct Connection {
     pub(super) state: Arc<ListenState>,
     pub(super) router: Router,
@@ -46,7 +46,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream) {
         let _open = Gauge::one_more("scratchbook_http_connections");
-        // Frames and answers go out as they are written.
+        // Without Nagle's algorithm, frames and answers are sent as soon as they are written.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection was gone at once");
             return;
@@ -98,7 +98,8 @@ impl Connection {
             .header_read_timeout(limits.header_time)
             .max_headers(limits.headers)
             .max_buf_size(limits.header_bytes.max(LEAST_HEADER_BYTES))
-            // A client that has closed its sending side still gets its answer; a read only if it is ready soon.
+            // A client that has closed its sending side still gets its answer. The answer to a read is sent only if it
+            // is ready soon.
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
             // `/run_live` upgrades its connection, and closes it at once.
@@ -107,7 +108,8 @@ impl Connection {
         let (mut is_ending, mut is_first) = (false, true);
         loop {
             tokio::select! {
-                // Polled first, so that a request that has arrived is counted before anything else.
+                // The connection is polled first, so that a request that has arrived is counted before the other
+                // branches run.
                 biased;
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {

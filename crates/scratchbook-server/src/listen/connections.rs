@@ -1,4 +1,4 @@
-//! The open connections of a listener, and the handle by which the rest of the server knows one.
+//! The open connections of a listener, and the handle through which the rest of the server refers to a connection.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use super::places::{Phase, Places, Wish};
 use crate::access::{Access, LoginName};
 use crate::limits::Network;
 
-/// How many connections may wait for a place at a time. They are accepted, so each takes a file descriptor as well.
+/// How many connections may wait for a place at a time. They are already accepted, so each takes a file descriptor.
 const SEATS: usize = 64;
-/// How long such a connection waits before it is refused.
+/// How long a connection waits for a place before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
-/// How many connections end if the system has no more files for others.
+/// How many connections are closed if the system has no more files for others.
 const SOME: usize = 64;
-/// How often to check whether a slow connection has to make room by now.
+/// How often to check whether a slow connection now has to make room.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The connections that are open.
@@ -33,14 +33,14 @@ pub(super) struct Connections {
     open: watch::Sender<usize>,
 }
 
-/// A connection, as requests on it know it.
+/// The handle that requests have to their connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionHandle {
     connections: Arc<Connections>,
     id: u64,
 }
 
-/// A connection's place, as long as it has it.
+/// The place of a connection. Dropping the permit frees the place.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     pub(super) line: Arc<ConnectionHandle>,
@@ -50,11 +50,11 @@ pub(super) struct ConnectionPermit {
 /// A connection for which there was no place at once.
 #[derive(Debug)]
 pub(super) enum Late {
-    /// It got a place after all.
+    /// The connection got a place while it waited.
     ConnectionPermit(ConnectionPermit),
-    /// It keeps its seat until it has been refused.
+    /// The connection got no place, and keeps its seat until it has been refused.
     Seat(OwnedSemaphorePermit),
-    /// It gets no seat, because too many connections wait.
+    /// The connection gets no seat, because too many connections wait.
     Nothing,
 }
 
@@ -73,8 +73,8 @@ impl Connections {
         })
     }
 
-    /// A place for a connection from an address, if there is one, or another connection makes room. Proxies and this
-    /// machine itself have addresses that stand for many clients.
+    /// Returns a place for a connection from an address, if one is free or another connection can make room. The
+    /// addresses of proxies and of this machine are not counted, since many clients share them.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Option<ConnectionPermit> {
         let address = address.to_canonical();
         let counts = !address.is_loopback() && !proxies.iter().any(|proxy| proxy.has(address));
@@ -93,25 +93,26 @@ impl Connections {
                 if let Some(place) = self.enter(address, proxies) {
                     return place;
                 }
-                // The table is checked again, whether or not something has changed.
+                // The table is checked again after each wait, even if nothing has changed.
                 let _ = timeout(LOOK_EVERY, self.changed.notified()).await;
             }
         };
         timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::ConnectionPermit)
     }
 
-    /// Ends the connections that lose least by it, because the system is short of files or memory.
+    /// Closes the connections that lose least by their end, because the system is short of files or memory.
     pub(super) fn make_room(&self) {
         let (mut places, now) = (self.lock(), Instant::now());
         let _ = (0..SOME).all(|_| places.make_room(now));
     }
 
-    /// Accepts no more connections. An open one ends with the request that is under way on it, or now.
+    /// Accepts no more connections. An open connection ends with the request under way on it, or at once if there is no
+    /// request.
     pub(super) fn end(&self) {
         self.lock().close(Wish::End);
     }
 
-    /// Ends all connections that are left, now.
+    /// Cuts off all remaining connections at once.
     pub(super) fn cut(&self) {
         self.lock().close(Wish::Cut);
     }
@@ -120,7 +121,7 @@ impl Connections {
         *self.open.borrow()
     }
 
-    /// Ready when no connection is open.
+    /// Waits until no connection is open.
     pub(super) async fn gone(&self) {
         // The sender lives as long as `self`.
         let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
@@ -130,7 +131,7 @@ impl Connections {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes one of those who wait, if there are any.
+    /// Wakes one of the waiting connections, if there are any.
     fn tell(&self) {
         if self.seats.available_permits() < SEATS {
             self.changed.notify_one();
@@ -139,12 +140,12 @@ impl Connections {
 }
 
 impl ConnectionHandle {
-    /// Whether a request has arrived on this connection.
+    /// Returns whether a request has arrived on this connection.
     pub(super) fn has_asked(&self) -> bool {
         self.connections.lock().phase(self.id) != Some(Phase::New)
     }
 
-    /// Whether no request is under way on this connection.
+    /// Returns whether no request is under way on this connection.
     pub(super) fn is_quiet(&self) -> bool {
         matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Idle))
     }
@@ -156,26 +157,26 @@ impl ConnectionHandle {
         }
     }
 
-    /// Records the login of the request that is under way. Returns false if that login has more than its share of all
-    /// connections, and others are short of them.
+    /// Records the login of the request under way. Returns false if that login has more than its share of all
+    /// connections while connections are scarce.
     pub(crate) fn log_in(&self, login: &LoginName) -> bool {
         self.connections.lock().log_in(self.id, login)
     }
 }
 
 impl ConnectionPermit {
-    /// Ready when the connection is to end with the answer that is under way, or now.
+    /// Waits until the connection has to end, with the answer under way or at once.
     pub(super) async fn ends(&self) {
         self.wished(Wish::End).await;
     }
 
-    /// Ready when the connection is to end now.
+    /// Waits until the connection has to be cut off.
     pub(super) async fn is_cut(&self) {
         self.wished(Wish::Cut).await;
     }
 
     async fn wished(&self, wish: Wish) {
-        // The sender lives until this place is left.
+        // The sender lives as long as this permit.
         let _ = self.wishes.clone().wait_for(|wished| *wished >= wish).await;
     }
 }

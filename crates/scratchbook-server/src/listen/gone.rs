@@ -1,4 +1,4 @@
-//! A connection that can tell, while it is in use, whether the client has gone.
+//! Detects, while a connection is in use, whether its client has gone.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -14,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-/// How long a read goes on after its client has ended its side of the connection. The server cannot see whether the
-/// client still waits or has gone, so an answer that is ready in this time is sent.
+/// How long the server still works on a read after the client has closed its side of the connection. The server cannot
+/// see whether the client still waits or has gone, so an answer that is ready in this time is sent.
 const AFTER_THE_END: Duration = Duration::from_millis(250);
 
-/// How often to check a client that has sent more than was read.
+/// How often to check a client whose sent bytes have not all been read.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A TCP connection; clones share it.
@@ -30,8 +30,8 @@ impl SharedStream {
         Self(Arc::new(stream))
     }
 
-    /// Ready when nobody waits for the answer to a read any more: at once if the connection is broken, some time after
-    /// the client has ended its side of it.
+    /// Waits until nobody waits for the answer to a read. That is at once if the connection is broken, and some time
+    /// later if the client has closed its side.
     pub(super) async fn gone(&self) {
         loop {
             match self.0.ready(Interest::READABLE | Interest::ERROR).await {
@@ -45,8 +45,7 @@ impl SharedStream {
     }
 }
 
-/// Answers a request. If it is a read, it ends as soon as its client has gone; a write continues whatever its client
-/// does.
+/// Answers a request. A read is abandoned as soon as its client has gone; a write continues whatever its client does.
 pub(super) async fn answer(
     client: SharedStream,
     method: Method,
@@ -59,7 +58,7 @@ pub(super) async fn answer(
         }
     };
     tokio::select! {
-        // Polled in this order, so that nothing more is answered to a client that has gone.
+        // `gone` is polled first, so that a client that has gone gets no answer.
         biased;
         () = gone => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the client has gone")),
         Ok(response) = answer => Ok(response),
@@ -112,12 +111,12 @@ impl AsyncWrite for SharedStream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Written bytes are with the operating system already.
+        // Written bytes have already been passed to the operating system.
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The connection is closed when it is dropped, which follows.
+        // The connection is dropped next, which closes it.
         Poll::Ready(Ok(()))
     }
 }

@@ -1,4 +1,4 @@
-//! Counts the connections of each login. If connections are scarce, refuses the login that has most of them.
+//! Counts the connections of each login. If connections are scarce, refuses a login that has most of them.
 
 use std::sync::Arc;
 

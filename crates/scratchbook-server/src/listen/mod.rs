@@ -34,7 +34,7 @@ use crate::access::Access;
 use crate::limits::ServerLimits;
 use crate::runs::Runs;
 
-/// The parts of the app's state that a listener takes.
+/// The parts of the app's state that a listener needs.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenState {
     pub(crate) access: Access,
@@ -51,7 +51,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long connections have for their last answers once the shutdown time is over.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Accepts connections until `shutdown` is ready, then finishes what was begun.
+/// Accepts connections until `shutdown` is ready, then finishes the requests and runs under way.
 pub(crate) async fn serve(
     state: Arc<ListenState>,
     router: Router,
@@ -76,7 +76,7 @@ pub(crate) async fn serve(
     end(&state, &connections).await;
 }
 
-/// Serves a connection that there is no place for yet, or refuses it.
+/// Waits for a place for a connection and then serves it, or refuses it.
 async fn serve_late(
     connections: Arc<Connections>,
     state: Arc<ListenState>,
@@ -93,7 +93,7 @@ async fn serve_late(
     }
 }
 
-/// Shutdown: first requests under way and runs end, then streams, then connections.
+/// Shuts down: first requests under way and runs end, then streams, then connections.
 async fn end(state: &ListenState, connections: &Connections) {
     tracing::info!(connections = connections.count(), "no more connections are taken; what was begun is finished");
     connections.end();
@@ -102,7 +102,7 @@ async fn end(state: &ListenState, connections: &Connections) {
         state.runs.close(time).await;
         state.closing.close();
     };
-    // Meanwhile a connection ends with the answer that is under way on it.
+    // Meanwhile each connection ends with the answer under way on it.
     let finished = async { tokio::join!(runs, connections.gone()) };
     if timeout(time + LAST_ANSWERS, finished).await.is_err() {
         tracing::warn!(connections = connections.count(), "connections are cut off: the time to finish is over");
@@ -111,8 +111,8 @@ async fn end(state: &ListenState, connections: &Connections) {
     }
 }
 
-/// The next connection. A listener itself does not fail: either a connection failed, or the system is short of files or
-/// memory.
+/// Waits for the next connection. An error does not come from the listener itself: either a connection failed, or the
+/// system is short of files or memory.
 async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {

@@ -1,7 +1,7 @@
 //! The table of open connections and their phases: which connection gets a place, and which one makes room for it.
 //!
-//! A connection without a request makes room for others that need its place. A connection whose request has arrived whole
-//! keeps its place until the request is answered.
+//! A connection without a request makes room for others that need its place. Once its whole request has arrived, a
+//! connection keeps its place until the request is answered.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -11,29 +11,29 @@ use tokio::sync::watch;
 
 use crate::limits::Network;
 
-/// How long a connection may take over the headers of its first request, over the time to the next one, or over a body,
-/// before it makes room for others.
+/// How long a connection may take for the headers of its first request, for the pause before the next request, or for a
+/// body, before it makes room for others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It is new: the headers of a request have not come yet.
+    /// The connection is new: the headers of its first request have not arrived yet.
     New,
-    /// All its requests are answered.
+    /// All requests of the connection are answered.
     Idle,
-    /// The body of a request has not come whole.
+    /// The body of a request has not fully arrived.
     Receiving,
     /// A request is being answered.
     Answering,
 }
 
-/// The wish of the listener for a connection.
+/// What the listener asks of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wish {
     /// Nothing.
     GoOn,
-    /// The connection should end with the answer that is under way, or now if there is none.
+    /// The connection should end with the answer under way, or at once if there is none.
     End,
     /// The connection should end now.
     Cut,
@@ -48,7 +48,8 @@ pub(super) struct Places<L> {
     is_closed: bool,
     next: u64,
     open: HashMap<u64, Connection<L>>,
-    /// The connections that are new, idle and receiving, in the order in which they became so.
+    /// The connections that are new, idle or receiving: a list for each of these phases, in the order in which the
+    /// connections entered it.
     quiet: [BTreeMap<u64, u64>; 3],
     /// How many connections are open and were not asked to end.
     taken: usize,
@@ -64,7 +65,7 @@ struct Connection<L> {
     /// The number by which connections are ordered in their phase, and the time at which this one entered it.
     order: u64,
     since: Instant,
-    /// The network of the connection, as long as nobody has logged in on it and it is counted.
+    /// The network in which the connection counts, until somebody logs in on it.
     stranger: Option<Network>,
     /// The login of the request under way.
     login: Option<L>,
@@ -86,7 +87,8 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Takes a place for a connection, if one is free or another can make room. A `network` has its strangers counted.
+    /// Takes a place for a connection, if one is free or another connection can make room. If `network` is given, the
+    /// connection counts there until somebody logs in on it.
     pub(super) fn enter(&mut self, network: Option<Network>, now: Instant) -> Option<(u64, watch::Receiver<Wish>)> {
         if self.is_closed {
             return None;
@@ -111,14 +113,14 @@ impl<L: Clone + Eq + Hash> Places<L> {
         Some((id, wishes))
     }
 
-    /// Ends the connection that loses least by it. Returns false if all of them are at work.
+    /// Ends the connection that loses least by its end. Returns false if all connections are at work.
     pub(super) fn make_room(&mut self, now: Instant) -> bool {
         let slow = |(id, wish): (u64, Wish)| {
             let since = self.open.get(&id).map_or(now, |connection| connection.since);
             (now.saturating_duration_since(since) >= PATIENCE).then_some((id, wish))
         };
         let oldest = |phase: Phase, wish| self.quiet[phase as usize].first_key_value().map(|(_, id)| (*id, wish));
-        // A connection with a recent request will soon have another, so those without a request end before it.
+        // A connection with a recent request will soon have another one, so connections without a request end first.
         let least = oldest(Phase::New, Wish::End)
             .and_then(slow)
             .or_else(|| oldest(Phase::Idle, Wish::End).and_then(slow))
@@ -134,7 +136,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// The phase of a connection.
+    /// Returns the phase of a connection.
     pub(super) fn phase(&self, id: u64) -> Option<Phase> {
         self.open.get(&id).map(|connection| connection.phase)
     }
@@ -146,7 +148,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         let (before, was) = (connection.phase, connection.order);
         (connection.phase, connection.order, connection.since) = (phase, order, now);
         let login = if matches!(phase, Phase::New | Phase::Idle) { connection.login.take() } else { None };
-        // A connection that was asked to end is in no list any more.
+        // A connection that was asked to end is no longer in a list.
         let is_listed = *connection.wish.borrow() == Wish::GoOn;
         if let Some(list) = self.quiet.get_mut(before as usize) {
             list.remove(&was);
@@ -159,8 +161,8 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Records the login of the request that is under way on a connection. Returns false if the login has more than its
-    /// share under way while others are short of places: more than half of all, and less than an eighth is left.
+    /// Records the login of the request under way on a connection. Returns false if the login has more than its share,
+    /// half of all places, while places are scarce: less than an eighth is left.
     pub(super) fn log_in(&mut self, id: u64, login: &L) -> bool {
         let at_work = self.taken - self.quiet[Phase::New as usize].len() - self.quiet[Phase::Idle as usize].len();
         let is_short = at_work > self.most - self.most / 8;
@@ -194,12 +196,12 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// How many connections are open, including those that were asked to end.
+    /// Returns how many connections are open, including those that were asked to end.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Asks a connection to end; its place is free for another from now on.
+    /// Asks a connection to end. Its place is free for another connection from now on.
     fn end(&mut self, id: u64, wish: Wish) {
         let Some(connection) = self.open.get_mut(&id) else { return };
         let before = *connection.wish.borrow();
@@ -218,7 +220,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Of the connections of a network without a login, the one that loses least by its end.
+    /// Returns, among the connections of a network on which nobody has logged in, the one that loses least by its end.
     fn quietest_of(&self, network: Network) -> Option<u64> {
         let is_of = |id: &&u64| self.open.get(id).is_some_and(|connection| connection.stranger == Some(network));
         self.quiet.iter().find_map(|list| list.values().find(is_of)).copied()

@@ -1,4 +1,4 @@
-//! The answer to a connection that there is no place for.
+//! The answer on a connection for which there is no place.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long the client has to take the answer.
+/// How long the client may take to read the answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The answer has the form of ADK's surface, since the requested path is not known.
@@ -18,17 +18,17 @@ const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     \r\n\
     {\"detail\":\"all connections are in use; try again in 1 s\"}\n";
 
-/// Answers 503 to whatever is asked, and closes the connection.
+/// Answers 503 to any request, and closes the connection.
 pub(super) async fn refuse(mut stream: TcpStream) {
     let answered = async {
         stream.write_all(ANSWER).await?;
         stream.shutdown().await?;
-        // Closing a connection with unread bytes would take the answer back.
+        // If unread bytes were left, closing the connection would discard the answer.
         let mut unread = [0; 1024];
         while stream.read(&mut unread).await? > 0 {}
         Ok::<_, std::io::Error>(())
     };
-    // A client that does not take the answer in time goes without it.
+    // A client that does not read the answer in time does not get it.
     let _ = timeout(PATIENCE, answered).await;
 }
 

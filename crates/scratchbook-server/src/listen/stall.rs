@@ -24,7 +24,7 @@ impl<S> Unstalled<S> {
         Self { stream, time, waiting: None }
     }
 
-    /// The outcome of a write, unless it has waited too long.
+    /// Returns the outcome of a write, or an error if the write has waited too long.
     fn watched<T>(&mut self, write: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if write.is_ready() {
             self.waiting = None;

@@ -1,4 +1,4 @@
-//! TLS 1.2 and 1.3, by rustls with ring.
+//! TLS 1.2 and 1.3, with rustls and ring.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::reload::{self, Watched};
 
-/// A certificate and its key, in two PEM files, which are read again when they change.
+/// A certificate and its key in two PEM files. The files are read again when they change.
 #[derive(Clone, Debug)]
 pub struct Tls {
     certificate: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) struct Certificates {
 }
 
 impl Tls {
-    /// The certificate chain and its private key.
+    /// Sets the files of the certificate chain and of its private key.
     #[must_use]
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { certificate: certificate.into(), key: key.into() }
@@ -34,7 +34,7 @@ impl Tls {
 
     /// # Errors
     ///
-    /// If a file cannot be read; `InvalidArgument` if it does not hold what it should, or the key is not that of
+    /// The errors of reading a file; `InvalidArgument` if a file has the wrong contents, or the key does not belong to
     /// the certificate.
     pub(crate) fn open(self) -> Result<Certificates> {
         let Self { certificate, key } = self;
@@ -44,7 +44,7 @@ impl Tls {
 }
 
 impl Certificates {
-    /// The acceptor for the next connection.
+    /// Returns the acceptor for the next connection.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.get())
     }
@@ -105,7 +105,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 }
 
 fn not_pem(what: &str, path: &Path, error: pem::Error) -> Error {
-    // The error may quote the file, and the file holds a key.
+    // The error is dropped, since it may quote the file, which may contain a key.
     let _ = error;
     Error::invalid(format!("the TLS {what} '{}' is not well-formed PEM", path.display()))
 }

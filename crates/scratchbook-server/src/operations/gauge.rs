@@ -1,8 +1,8 @@
-//! A gauge that counts living values.
+//! A gauge that counts values while they exist.
 
 use metrics::gauge;
 
-/// Counts as one in the gauge of this name, for as long as it lives.
+/// Counts as one in the gauge of this name until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Gauge(&'static str);
 

@@ -24,7 +24,7 @@ pub(crate) use metrics::Metrics;
 pub(crate) use observe::{Observer, observe};
 pub(crate) use ready::Readiness;
 
-/// The routes.
+/// Returns the routes.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(readiness: &Readiness, metrics: Option<&Metrics>) -> Router<S> {
     let routes = Router::new().route("/health/ready", get(ready::ready)).with_state(readiness.clone());
     match metrics {

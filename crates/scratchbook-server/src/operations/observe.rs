@@ -1,4 +1,4 @@
-//! Each request as a span, a line in the log, and metrics. None of them names a user or shows a value.
+//! Records each request as a span, a line in the log, and metrics. None of these names a user or shows a value.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tracing::{Instrument, Span, error, info, info_span};
 use super::request_id::{HEADER, RequestIds};
 use super::trace_context;
 
-/// The target of the span that logs show around what happens in a request.
+/// The target of the span that logs show for all lines of a request.
 const REQUESTS: &str = "scratchbook_server::request";
 /// The target of the span for traces.
 const TRACES: &str = "scratchbook_server::trace";
@@ -31,7 +31,8 @@ impl Observer {
     }
 }
 
-/// Logs and measures requests, refused ones too, since it is the outermost layer. The time ends at the head of the answer.
+/// Logs and measures requests. As the outermost layer, it sees refused requests too. The measured time ends at the head
+/// of the answer.
 pub(crate) async fn observe(State(observer): State<Observer>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = observer.ids.of(request.headers().get(HEADER));
@@ -61,7 +62,7 @@ impl Asked {
         Self { method: method(request.method()), path: request.extensions().get().cloned() }
     }
 
-    /// The span for traces, with OpenTelemetry's names.
+    /// Returns the span for traces, with OpenTelemetry's names.
     fn trace(&self, request: &Request) -> Span {
         let (method, route) = (self.method, self.route());
         let span = info_span!(
@@ -100,7 +101,7 @@ impl Asked {
     }
 }
 
-/// A method by its name. Unknown methods get a common label, so that clients cannot invent labels.
+/// Returns the name of a method. Unknown methods share one label, so that clients cannot invent labels.
 fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

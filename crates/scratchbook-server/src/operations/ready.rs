@@ -1,6 +1,7 @@
-//! `/health/ready`: whether requests can be served, which needs the store.
+//! `/health/ready`: whether the server can serve requests, for which it needs the store.
 //!
-//! Everybody may ask, as often as they like: the store is looked at once a second at most, for all who ask in the meantime.
+//! Everybody may ask as often as they like. The store is checked at most once a second, and all requests in the
+//! meantime share that check.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::store_probe::StoreProbe;
 
 /// How long the store may take. A slower store counts as not ready; clients ask again soon.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the answer of a check is used again.
+/// How long the answer of a check is reused.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether the store can be used. Clones share the last check.
@@ -54,12 +55,12 @@ pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Js
     (status, Json(body))
 }
 
-/// The check that is under way, or that began within the last second; otherwise a new one. It is a task of its own, so
-/// that it goes on when the client that asked first has gone.
+/// Returns the check that is under way, or that began within the last second; otherwise starts a new check. A check is
+/// a task of its own, so that it goes on when the client that asked first has gone.
 fn last_check(readiness: &Readiness) -> Check {
     let mut last = readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
     let is_recent = |check: &&Check| {
-        // A check whose task broke off is neither under way nor over.
+        // A check whose task was aborted is neither under way nor over.
         let (is_over, is_left) = (check.answer.borrow().is_some(), check.answer.has_changed().is_err());
         (!is_over && !is_left) || (is_over && check.begun.elapsed() < CHECK_EVERY)
     };
@@ -75,7 +76,7 @@ fn last_check(readiness: &Readiness) -> Check {
     check
 }
 
-/// Whether the store can be worked with.
+/// Checks that the store can be used.
 ///
 /// # Errors
 ///

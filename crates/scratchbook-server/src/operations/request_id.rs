@@ -1,4 +1,4 @@
-//! Request ids in logs: the client's, or one of ours.
+//! Request ids in logs: the client's id, or else an id of our own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// The header of a request's id, which the answer repeats.
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The length of the longest id of a client that is accepted.
+/// The longest id of a client that is accepted, in bytes.
 const MOST_BYTES: usize = 128;
 
 /// Makes ids that are unique across requests and servers.
@@ -23,7 +23,7 @@ impl RequestIds {
         Self { server: Uuid::new_v4().as_fields().0, next: AtomicU64::new(1) }
     }
 
-    /// The id of a request with this header.
+    /// Returns the id of a request with this header.
     pub(super) fn of(&self, said: Option<&HeaderValue>) -> HeaderValue {
         let said = said.filter(|said| is_plain(said.as_bytes()));
         said.cloned().unwrap_or_else(|| {
@@ -35,7 +35,7 @@ impl RequestIds {
     }
 }
 
-/// Whether an id can stand in a log as it is.
+/// Returns whether an id can be logged without escapes.
 fn is_plain(id: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     !id.is_empty() && id.len() <= MOST_BYTES && id.iter().all(plain)

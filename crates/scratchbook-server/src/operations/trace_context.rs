@@ -1,4 +1,4 @@
-//! Continues the trace of a client: W3C's `traceparent`, as the program's propagator reads it.
+//! Continues the trace of a client, which the program's propagator reads from W3C's `traceparent`.
 
 use axum::http::HeaderMap;
 use opentelemetry::global;
@@ -9,6 +9,6 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 /// Makes the span a part of the client's trace, if the request names one.
 pub(super) fn go_on(span: &Span, headers: &HeaderMap) {
     let parent = global::get_text_map_propagator(|propagator| propagator.extract(&HeaderExtractor(headers)));
-    // This fails if no layer exports spans: then there is no trace to be a part of.
+    // This fails if no layer exports spans. Then there is no trace to continue.
     let _ = span.set_parent(parent);
 }

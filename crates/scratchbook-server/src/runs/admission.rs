@@ -1,7 +1,7 @@
-//! Admission of runs: a few of each session, and of each caller only as many as leave room for others.
+//! Admission of runs: limits the runs of each session, and keeps room for other callers.
 //!
-//! A session has one run at a time; its others wait. So a session with runs takes one place, which goes from each run to
-//! the next, and the runs that wait take none.
+//! A session has one run at a time; its other runs wait. So a session with runs takes one place, which passes from each
+//! run to the next. Waiting runs take no place.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,13 +11,14 @@ use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey, json};
 use super::shares::{NoShare, Shares};
 use crate::access::Account;
 
-/// The least number of bytes that the runs under way may keep: their messages, as JSON, and themselves.
+/// The lower bound of the limit on the bytes that runs under way keep: for the runs themselves and their messages as
+/// JSON.
 const BYTES: usize = 128 << 20;
 /// About how many bytes a run keeps besides its message, and how many bytes each place allows.
 const RUN_BYTES: usize = 16 << 10;
 const PLACE_BYTES: usize = 4 * RUN_BYTES;
 
-/// The runs that were let in and have not ended.
+/// The runs that were admitted and have not ended.
 #[derive(Debug)]
 pub(super) struct Admission {
     max_runs: usize,
@@ -31,9 +32,9 @@ pub(super) struct Admission {
 /// The runs of a session.
 #[derive(Debug, Default)]
 struct WaitingRuns {
-    /// The runs in the order in which they came. The first one has the place.
+    /// The runs in the order of their arrival. The first run has the place.
     runs: VecDeque<Admitted>,
-    /// Requests that wait until a run of their own has ended.
+    /// The number of requests that wait until a run of the same invocation has ended.
     asking: usize,
 }
 
@@ -45,7 +46,7 @@ struct Admitted {
 }
 
 impl Admission {
-    /// Admits runs of at most `max_runs` sessions at a time, and for each of them at most `max_waiting` that wait.
+    /// Admits runs of at most `max_runs` sessions at a time, and at most `max_waiting` waiting runs for each session.
     pub(super) fn new(max_runs: usize, max_waiting: usize) -> Self {
         let bytes = BYTES.max(max_runs.saturating_mul(PLACE_BYTES));
         let (places, bytes) = (Shares::new(max_runs), Shares::new(bytes));
@@ -56,7 +57,8 @@ impl Admission {
     ///
     /// # Errors
     ///
-    /// `ResourceExhausted` if too many runs wait for the session, if there is no place, or if the account has its share.
+    /// `ResourceExhausted` if too many runs wait for the session, if there is no place, or if the account has used its
+    /// share.
     pub(super) fn enter(&mut self, key: &SessionKey, account: &Account, bytes: usize) -> Result<u64> {
         let waits = self.lines.get(key).is_some_and(|line| !line.runs.is_empty());
         if waits {
@@ -93,11 +95,11 @@ impl Admission {
         self.forget(key);
     }
 
-    /// Counts a request that waits for a run of its own invocation, as if it were a waiting run.
+    /// Counts a request that waits for another run of the same invocation, as if the request were a waiting run.
     ///
     /// # Errors
     ///
-    /// `ResourceExhausted` if too many runs wait for the session, or if the account has its share of what runs keep.
+    /// `ResourceExhausted` if too many runs wait for the session, or if no bytes are left for the account.
     pub(super) fn ask(&mut self, key: &SessionKey, account: &Account, bytes: usize) -> Result<()> {
         self.check_waiting(key)?;
         self.bytes.check(account, bytes).map_err(no_bytes)?;
@@ -106,7 +108,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Stops counting a request that waited for a run of its own invocation.
+    /// Stops counting a request that waited for another run of the same invocation.
     pub(super) fn asked(&mut self, key: &SessionKey, account: &Account, bytes: usize) {
         self.bytes.give_back(account, bytes);
         if let Some(line) = self.lines.get_mut(key) {
@@ -145,7 +147,7 @@ impl Admission {
     }
 }
 
-/// About how many bytes a run keeps while it is under way.
+/// Returns about how many bytes a run keeps while it is under way.
 pub(super) fn bytes_of(request: &RunRequest) -> usize {
     let kept = json::bytes_of(&(&request.message, &request.state_delta, &request.config.custom_metadata));
     usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(RUN_BYTES)
@@ -207,7 +209,7 @@ mod tests {
         let runs = ["u", "v", "u"].map(|user| admission.enter(&key, &account(user), 9).unwrap());
         admission.ask(&key, &account("u"), 9).unwrap();
         assert!(admission.ask(&key, &account("w"), 9).is_err() && admission.enter(&key, &account("w"), 9).is_err());
-        // The place goes to the next, whose share it is then.
+        // The place passes to the next run, and counts in the share of that run's account.
         admission.leave(&key, runs[0]);
         assert!(admission.enter(&session("t"), &account("v"), 9).is_err());
         let other = admission.enter(&session("t"), &account("u"), 9).unwrap();

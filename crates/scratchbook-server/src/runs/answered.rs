@@ -4,8 +4,8 @@ use scratchbook::{Content, Event, Result, SessionKey, SessionService};
 
 use crate::event_search::last_event;
 
-/// The invocation that made the first of the calls which a message answers; the run checks the others. `None` if it
-/// answers no call, or no call of the session.
+/// Returns the invocation that made the first call which a message answers; the run itself checks the other calls.
+/// Returns `None` if the message answers no call, or no call of the session.
 ///
 /// # Errors
 ///

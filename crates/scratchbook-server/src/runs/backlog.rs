@@ -1,4 +1,4 @@
-//! Events that wait to be read, of which pieces of streamed replies can be left out.
+//! Events that wait to be read. Pieces of streamed replies may be dropped from them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use scratchbook::Event;
 /// How many pieces wait at most.
 const MOST_PIECES: usize = 4096;
 
-/// Events in order. All whole events are kept; of pieces only the latest, for fast readers.
+/// Events in order. All whole events are kept, but only the latest pieces of streamed replies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Backlog {
     events: VecDeque<Arc<Event>>,
@@ -16,7 +16,8 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Adds an event at the end. If too many pieces wait, those of complete replies are dropped first, then the oldest.
+    /// Adds an event at the end. If too many pieces wait, the pieces of complete replies are dropped first, then the
+    /// oldest pieces.
     pub(super) fn push(&mut self, event: Arc<Event>) {
         if event.is_partial() {
             if self.pieces == MOST_PIECES {
@@ -79,7 +80,8 @@ impl Backlog {
     }
 }
 
-/// Whether two events are of one reply: an agent ends each reply on its branch before it begins the next one.
+/// Returns whether two events belong to the same reply. An agent ends each reply on its branch before it begins the
+/// next.
 fn is_same_reply(one: &Event, other: &Event) -> bool {
     one.author == other.author && one.branch == other.branch
 }

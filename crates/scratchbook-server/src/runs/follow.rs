@@ -1,7 +1,7 @@
-//! The events of an invocation from any event on: first the stored ones, then those of its run.
+//! Follows the events of an invocation from any event on: first the stored events, then the events of its run.
 //!
-//! A run knows the number of the last event before its own, and its log has every whole event since. So the store is
-//! read up to that number and the log after it: no event can be missed between the two, or come from both.
+//! A run knows the number of the last event before its own events, and its log has every whole event since then. So the
+//! store is read up to that number, and the log from there on: no event is missed or returned twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::event_search::last_event;
 /// How many events are read at a time.
 const PAGE: usize = 100;
 
-/// Follows the agents' events of an invocation. The user's messages are not among them, as in a run's own stream.
+/// Follows the agents' events of an invocation. As in a run's own stream, the user's messages are left out.
 #[derive(Debug)]
 pub(crate) struct Follow {
     stored: Option<Stored>,
@@ -29,14 +29,14 @@ struct Stored {
     sessions: Arc<dyn SessionService>,
     key: SessionKey,
     invocation_id: String,
-    /// The number of the event before the next page, and of the last one to be read.
+    /// The number of the event before the next page, and of the last event to read.
     after: u64,
     to: u64,
     page: VecDeque<Arc<Event>>,
 }
 
 impl Follow {
-    /// Follows a run that was just started, by the reader that it came with.
+    /// Follows a run that was just started, with the reader that [`Runs::start`] returned.
     pub(crate) fn live(reader: Reader) -> Self {
         Self { stored: None, live: Some(reader), outcome: None }
     }
@@ -45,7 +45,8 @@ impl Follow {
     ///
     /// # Errors
     ///
-    /// `NotFound` if there is no such session, or it has no such invocation; `InvalidArgument` if that has no such event.
+    /// `NotFound` if there is no such session, or no such invocation in it; `InvalidArgument` if the invocation has no
+    /// such event.
     pub(crate) async fn resume(
         runs: &Runs,
         sessions: &Arc<dyn SessionService>,
@@ -74,7 +75,7 @@ impl Follow {
         Ok(Self { stored: Some(stored), live, outcome })
     }
 
-    /// The next event, as soon as there is one; `None` when there will be no more. Dropping the call loses nothing.
+    /// Waits for the next event. Returns `None` when there will be no more. Dropping the future loses no event.
     ///
     /// # Errors
     ///
@@ -105,8 +106,8 @@ impl Follow {
         Ok(event)
     }
 
-    /// The outcome of the run, after its last event; `None` if that is not known here: it was cut off with its process,
-    /// it goes on in another, or it ended too long ago.
+    /// Returns the outcome of the run, after its last event. It is `None` if this process does not know the outcome:
+    /// the run was cut off with its process, goes on in another process, or ended too long ago.
     pub(crate) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
@@ -143,7 +144,7 @@ impl Stored {
         session.ok_or_else(|| Error::not_found(format!("there is no session {}", self.key)))
     }
 
-    /// The number of an event of the invocation.
+    /// Returns the number of an event of the invocation.
     async fn seq_of(&self, event_id: &str) -> Result<u64> {
         let found = last_event(self.sessions.as_ref(), &self.key, |event| event.id == event_id).await?;
         if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {

@@ -1,7 +1,7 @@
 //! The events of a run so far, for any number of readers.
 //!
-//! Each reader has a backlog of its own: the run adds to it and waits for nobody. A reader that is quick sees every
-//! event. One that is slow sees every whole event, and loses pieces when too many wait. One that comes late begins with
+//! Each reader has a backlog of its own: the run adds events to it and never waits for readers. A fast reader sees
+//! every event. A slow reader sees every whole event, but loses pieces when too many wait. A late reader begins with
 //! the whole events, and with the pieces of replies that are still under way.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome's name, in frames, spans and metrics.
+    /// Returns the outcome's name, in frames, spans and metrics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -35,7 +35,7 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct Log {
     inner: Mutex<LogState>,
-    /// Wakes readers when there is something new, without the news itself.
+    /// Wakes readers when something is new; the value itself is empty.
     news: watch::Sender<()>,
 }
 
@@ -72,7 +72,7 @@ impl Log {
         self.news.send_replace(());
     }
 
-    /// How the run ended, if it has.
+    /// Returns how the run ended, if it has.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         self.lock().outcome.clone()
     }
@@ -85,7 +85,7 @@ impl Log {
             if let Some(outcome) = self.outcome() {
                 return outcome;
             }
-            // The sender is part of the log, which is borrowed, so that it exists.
+            // The sender is part of the log, which is borrowed, so waiting cannot fail.
             let _ = news.changed().await;
         }
     }
@@ -106,21 +106,21 @@ impl Log {
     }
 }
 
-/// Reads a run. Dropping it changes nothing for the run.
+/// Reads a run. Dropping the reader does not affect the run.
 #[derive(Debug)]
 pub(crate) struct Reader {
     log: Arc<Log>,
     id: u64,
-    /// The number of the last event that the reader does not need, because it was read from the session.
+    /// The number of the last event that the reader skips, because that event was read from the session.
     seen: u64,
     news: watch::Receiver<()>,
 }
 
 impl Reader {
-    /// The next event, as soon as there is one; `None` when the run is over. Dropping the call loses nothing.
+    /// Waits for the next event. Returns `None` when the run is over. Dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
-            // Marked before looking, so that anything added in between counts as new.
+            // The mark is set before the backlog is read, so an event that is added in between counts as new.
             self.news.mark_unchanged();
             {
                 let mut inner = self.log.lock();
@@ -137,17 +137,17 @@ impl Reader {
         }
     }
 
-    /// How the run ended, if it has.
+    /// Returns how the run ended, if it has.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         self.log.outcome()
     }
 
-    /// The number of a whole event that is still to be read, by its id.
+    /// Returns the number of a whole event in the reader's backlog, by its id.
     pub(super) fn seq_of(&self, event_id: &str) -> Option<u64> {
         self.log.lock().readers.get(&self.id)?.seq_of(event_id)
     }
 
-    /// Leaves out the whole events up to a number of the session.
+    /// Skips the whole events up to an event number of the session.
     pub(super) fn skip_to(&mut self, seq: u64) {
         self.seen = seq;
     }

@@ -1,9 +1,9 @@
-//! Runs, which go on to their end whether or not a client follows them, and their readers.
+//! Runs and their readers. A run goes on to its end whether or not a client follows it.
 //!
-//! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When it is over the log is
-//! forgotten: its events are in the session. A run that the end of the process cuts off has its events up to there in the
-//! session too; if the app's runner is [resumable](scratchbook::agent::RunnerBuilder::resumable), a request with its id and no
-//! message resumes it.
+//! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When the run is over, the log
+//! is dropped: the events are in the session. If the end of the process cuts a run off, its events so far are in the
+//! session too. If the app's runner is [resumable](scratchbook::agent::RunnerBuilder::resumable), a request with the id
+//! of such a run and no message resumes it.
 
 mod admission;
 mod answered;
@@ -47,7 +47,7 @@ pub(crate) struct Runs {
 struct RunsState {
     environment: Arc<dyn Environment>,
     table: Mutex<Table>,
-    /// Wakes those that wait for runs to end.
+    /// Wakes the tasks that wait for runs to end.
     ends: watch::Sender<()>,
 }
 
@@ -70,7 +70,7 @@ struct Over {
 }
 
 impl Runs {
-    /// Allows `max_runs` runs at a time, and for each of their sessions `max_waiting` that wait.
+    /// Allows `max_runs` runs at a time, and `max_waiting` waiting runs for each of their sessions.
     pub(crate) fn new(max_runs: usize, max_waiting: usize, environment: Arc<dyn Environment>) -> Self {
         let admission = Admission::new(max_runs, max_waiting);
         let table = Table { is_closing: false, admission, under_way: BTreeMap::new(), over: VecDeque::new() };
@@ -79,14 +79,14 @@ impl Runs {
     }
 
     /// Starts a run on a session for an account, and returns it with a reader that misses none of its events. If a run
-    /// of the same invocation is under way, that one ends first. From the moment it is let in, to run or to wait, what
-    /// it keeps is counted with the runs, and the room of its body is given back.
+    /// of the same invocation is under way, the new run waits for its end. As soon as the run is admitted, to run or to
+    /// wait, its bytes are counted with the runs, and the room that its request body took is released.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the invocation's id is invalid; `NotFound` if the session is missing; `ResourceExhausted` if
-    /// as many runs are under way as may be, of all accounts or of this one, or wait for the session; `Unavailable` if the
-    /// server is about to end.
+    /// `InvalidArgument` if the invocation's id is invalid; `NotFound` if the session is missing; `ResourceExhausted`
+    /// if the limit of runs under way is reached, for all accounts or for this one, or the limit of runs that wait for
+    /// the session; `Unavailable` if the server is about to end.
     pub(crate) async fn start(
         &self,
         runner: &Runner,
@@ -102,7 +102,7 @@ impl Runs {
         };
         let given = answered.or_else(|| request.invocation_id.take().filter(|id| !id.is_empty()));
         let is_new = given.is_none();
-        // The id is stored and named in headers before the run itself would refuse it.
+        // The id is checked here, because it is stored and put into headers before the run itself would refuse it.
         given.as_deref().map_or(Ok(()), |id| plan::check_id("invocation id", id))?;
         let id = given.unwrap_or_else(|| format!("e-{}", self.inner.environment.new_id()));
         request.invocation_id = Some(id.clone());
@@ -118,7 +118,7 @@ impl Runs {
             };
             let run = Run::new(key.clone(), id.clone(), self.inner.environment.now(), before);
             let entered = self.enter(run, account, bytes)?;
-            // The run may take hours, and so may the one that it waits for.
+            // The body is released now, since this run, or the run that it waits for, may take hours.
             body.release();
             match entered {
                 Entered::New(run) => {
@@ -132,26 +132,26 @@ impl Runs {
         }
     }
 
-    /// A run under way.
+    /// Returns a run, if it is under way.
     pub(crate) fn find(&self, key: &SessionKey, invocation_id: &str) -> Option<Arc<Run>> {
         self.lock().under_way.get(&(key.clone(), invocation_id.to_owned())).cloned()
     }
 
-    /// How a run ended, if it is one of those that ended last in this process.
+    /// Returns how a run ended, if it is one of the last that ended in this process.
     pub(crate) fn outcome(&self, key: &SessionKey, invocation_id: &str) -> Option<Outcome> {
         let table = self.lock();
         let of_run = |over: &&Over| over.key == *key && over.invocation_id == invocation_id;
         table.over.iter().rev().find(of_run).map(|over| over.outcome.clone())
     }
 
-    /// The runs of a session that are under way, by their ids.
+    /// Returns the runs of a session that are under way, ordered by their ids.
     pub(crate) fn list(&self, key: &SessionKey) -> Vec<Arc<Run>> {
         let table = self.lock();
         let of_session = table.under_way.range((key.clone(), String::new())..);
         of_session.take_while(|((of_run, _), _)| of_run == key).map(|(_, run)| Arc::clone(run)).collect()
     }
 
-    /// Takes no more runs, waits for those under way, and then cancels those that are left.
+    /// Accepts no more runs, waits up to `time` for the runs under way, and then cancels the rest.
     pub(crate) async fn close(&self, time: Duration) {
         self.lock().is_closing = true;
         if tokio::time::timeout(time, self.idle()).await.is_ok() {
@@ -221,7 +221,8 @@ enum Entered {
     Taken(Arc<Run>, Asking),
 }
 
-/// A request that waits for a run of its own invocation to end, until it is dropped.
+/// A request that waits for the end of another run of the same invocation. Dropping this value ends the count of the
+/// request.
 struct Asking {
     runs: Runs,
     key: SessionKey,
@@ -235,7 +236,8 @@ impl Drop for Asking {
     }
 }
 
-/// How many events a session has. The request is by number, because some stores only then count the events.
+/// Returns how many events a session has. The read asks for events by number, because only then do some stores count
+/// them.
 async fn count(sessions: &dyn SessionService, key: &SessionKey) -> Result<u64> {
     let config = GetSessionConfig::default().without_state().with_events_after(u64::MAX, 0);
     let session = sessions.get_session(key, &config).await?;
@@ -252,7 +254,7 @@ mod tests {
     use super::*;
     use crate::access::Caller;
 
-    /// A run that never ends by itself.
+    /// Returns what is needed for a run that never ends by itself.
     async fn endless() -> (Runs, Runner, SessionKey) {
         let sessions = connect("memory:").await.unwrap().sessions;
         let session = sessions.create_session("app", "user", CreateSessionConfig::default()).await.unwrap();

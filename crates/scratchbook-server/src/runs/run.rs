@@ -18,10 +18,10 @@ use super::log::{Log, Outcome, Reader};
 pub(crate) struct Run {
     pub(crate) key: SessionKey,
     pub(crate) invocation_id: String,
-    /// When it was asked for, in seconds since 1970.
+    /// When the run was requested, in seconds since 1970.
     pub(crate) start_time: f64,
-    /// The number of the last event of the session that may be of an earlier run of this invocation; all later ones of
-    /// the invocation are this run's.
+    /// The number of the last event of the session that may belong to an earlier run of this invocation. All later
+    /// events of the invocation belong to this run.
     pub(super) before: u64,
     /// The number that the run got when it was admitted.
     pub(super) number: u64,
@@ -40,7 +40,7 @@ impl Run {
         self.log.read()
     }
 
-    /// Cancels the run. Committed events stay, and one that is being committed may.
+    /// Cancels the run. Committed events stay; an event that is just being committed may stay too.
     pub(crate) fn cancel(&self) {
         self.cancelled.notify_one();
     }
@@ -52,7 +52,7 @@ impl Run {
 
     /// Drives the run to its end, whether or not anybody reads.
     pub(super) fn drive(self: Arc<Self>, events: EventStream, runs: Runs) -> impl Future<Output = ()> + Send {
-        // Made here, because a task may be dropped before it has begun.
+        // `Ending` is created outside of the task, because a task may be dropped before it has begun.
         let ending = Ending::new(runs, Arc::clone(&self));
         async move {
             let outcome = tokio::select! {
@@ -78,14 +78,14 @@ impl Run {
         self.log.end(outcome);
     }
 
-    /// The span of the run: names, no values.
+    /// Returns the span of the run, which has names but no values.
     pub(super) fn span(&self) -> Span {
         let app = self.key.app_name();
         tracing::info_span!("run", app, invocation_id = self.invocation_id, outcome = Empty)
     }
 }
 
-/// Reports the end of a run in any case: also if its task panics or is dropped with its runtime.
+/// Reports the end of a run in every case, even if its task panics or is dropped with its runtime.
 struct Ending {
     runs: Runs,
     run: Arc<Run>,

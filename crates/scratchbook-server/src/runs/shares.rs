@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Places, and how many of them each account has. An account may have as many places as it leaves free: half of all if
-/// it is alone, a third beside another that has as many. So one that has none finds room as long as there is any.
+/// Places, and how many of them each account has. An account may have as many places as it leaves free: half of all
+/// places if it is alone, a third if another account has as many. So an account without places gets one as long as any
+/// is free.
 #[derive(Debug)]
 pub(super) struct Shares<K> {
     places: usize,
@@ -15,9 +16,9 @@ pub(super) struct Shares<K> {
 /// Why an account gets no more places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoShare {
-    /// There are not enough.
+    /// Not enough places are free.
     Full,
-    /// The account has as many as it may while no more are left.
+    /// The account has reached its share of the places, as long as others keep theirs.
     Share,
 }
 
@@ -26,11 +27,11 @@ impl<K: Eq + Hash + Clone> Shares<K> {
         Self { places, taken: 0, accounts: HashMap::new() }
     }
 
-    /// Whether an account can have more places.
+    /// Checks whether an account can have more places.
     ///
     /// # Errors
     ///
-    /// The reason, if it cannot.
+    /// The reason why it cannot.
     pub(super) fn check(&self, account: &K, more: usize) -> Result<(), NoShare> {
         let left = self.places.saturating_sub(self.taken);
         let has = self.accounts.get(account).copied().unwrap_or_default();
@@ -43,7 +44,7 @@ impl<K: Eq + Hash + Clone> Shares<K> {
         }
     }
 
-    /// Takes places for an account. They were checked before, or another account has given them back.
+    /// Takes places for an account. The caller has checked them, or another account has given them back.
     pub(super) fn take(&mut self, account: &K, more: usize) {
         self.taken += more;
         *self.accounts.entry(account.clone()).or_default() += more;

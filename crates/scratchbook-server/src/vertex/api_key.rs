@@ -8,10 +8,10 @@ use axum::response::Response;
 
 use crate::surface::Surface;
 
-/// The header of the key.
+/// The header that contains the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
-/// Reads the key of a request to this surface as its token, if it has no other.
+/// Reads the key of a request to this surface as its token, if the request has no other token.
 pub(crate) async fn take_api_key(mut request: Request, next: Next) -> Response {
     if Surface::of(request.uri().path()) == Some(Surface::Vertex) {
         key_to_token(request.headers_mut());

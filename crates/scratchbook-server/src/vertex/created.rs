@@ -1,4 +1,4 @@
-//! Sessions in the order of their creation. No store lists them in this order, so they are read, up to a limit, and
+//! Sessions in the order of their creation. No store lists sessions in this order, so they are read, up to a limit, and
 //! sorted.
 
 use std::collections::BTreeMap;
@@ -12,17 +12,18 @@ use serde_json::json;
 use super::times::micros;
 use crate::app_state::AppState;
 
-/// How many sessions are sorted. If more of them match, this order is refused.
+/// How many sessions are sorted. If more sessions match, this order is refused.
 const MOST: usize = 10_000;
-/// How many sessions a store is asked for at once, and how often, if few are wanted.
+/// How many sessions one read of the store takes, and how many reads there are at most, since few of the read sessions
+/// may match.
 const LOOK: usize = 1000;
 const MOST_LOOKS: usize = 100;
 
 /// The sort key of a session: its creation in microseconds, then user and id.
 type SortKey = (i64, String, String);
 
-/// A page of the sessions that match a configuration, in this order and of about its page size. Only the sort keys of
-/// one page are held in memory.
+/// Returns a page of at most `size` sessions that match a configuration, in this order. Only the sort keys of one page
+/// are held in memory.
 pub(super) async fn page(
     app_state: &AppState,
     app_name: &str,
@@ -67,7 +68,8 @@ pub(super) async fn page(
     Err(Error::new(ErrorKind::FailedPrecondition, message))
 }
 
-/// The sessions with these keys, as many as there is room for, and the sort key of the last one if there are more.
+/// Reads the sessions with these keys, as many as fit into `page_bytes`. If there are more, returns the sort key of the
+/// last one too.
 async fn read(
     app_state: &AppState,
     found: Vec<(SortKey, SessionKey)>,
@@ -78,7 +80,7 @@ async fn read(
     let config = GetSessionConfig::state_only().with_page_bytes(page_bytes);
     let mut last = None;
     for (place, key) in found {
-        // A session that was deleted in the meantime is not in the list.
+        // A session that was deleted in the meantime is left out.
         if let Some(session) = app_state.store.sessions.get_session(&key, &config).await? {
             if !room.takes(bytes_of(session.state())) {
                 return Ok((sessions, last));
@@ -90,7 +92,7 @@ async fn read(
     Ok((sessions, next))
 }
 
-/// The first sessions of those found, and the sort key of the last if one more was found.
+/// Returns the first `size` of the found sessions. If there are more, returns the sort key of the last one too.
 fn cut(
     found: BTreeMap<SortKey, SessionKey>,
     is_newest: bool,

@@ -18,7 +18,7 @@ pub(crate) struct GoogleError {
 }
 
 impl GoogleError {
-    /// An error with another code than its kind's.
+    /// Returns an error with another code than that of its kind.
     pub(crate) fn with_code(code: StatusCode, error: &Error) -> Self {
         Self { code, ..Self::of(error) }
     }
@@ -36,10 +36,11 @@ impl GoogleError {
     }
 }
 
-/// A kind's name in `google.rpc.Code`.
+/// Returns a kind's name in `google.rpc.Code`.
 fn status_name(kind: ErrorKind) -> &'static str {
     match kind {
-        // Google answers so if a request is too large; clients would try RESOURCE_EXHAUSTED again.
+        // Google's servers also answer INVALID_ARGUMENT if a request is too large. Clients would retry after
+        // RESOURCE_EXHAUSTED.
         ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge => "INVALID_ARGUMENT",
         ErrorKind::NotFound => "NOT_FOUND",
         ErrorKind::AlreadyExists => "ALREADY_EXISTS",
@@ -70,7 +71,8 @@ impl IntoResponse for GoogleError {
     }
 }
 
-/// Answers if there is no such route, or none with this method: Google's servers make no difference.
+/// Answers requests for unknown paths, and for methods that a path does not support. Google's servers do not
+/// distinguish them.
 pub(super) async fn no_route() -> GoogleError {
     GoogleError::from(Error::not_found(
         "there is no such method; there are sessions of reasoningEngines, their events, operations and :appendEvent",

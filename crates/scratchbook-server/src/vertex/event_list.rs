@@ -9,21 +9,21 @@ use super::sessions::found;
 use super::times::Times;
 use crate::app_state::AppState;
 
-/// How many events one read takes, at first and at most.
+/// How many events the first read takes, and how many any read takes at most.
 const FIRST_LOOK: usize = 16;
 const LOOK: usize = 1000;
-/// The number of bytes of one read after which the next one takes fewer events.
+/// If a read returns more bytes than this, the next read takes fewer events.
 const LOOK_BYTES: u64 = 1 << 20;
-/// How often a store is asked for one page, and for how many events. If nothing was found by then, the page is empty and
-/// another follows.
+/// How many reads and how many events of the store one page may take. If nothing was found by then, the page is empty
+/// and another page follows.
 const MOST_LOOKS: usize = 1000;
 const MOST_EVENTS: usize = 100_000;
-/// How many of the last events are read to find those after a time: at first, and if they are not enough.
+/// How many of the last events are read to find the events after a time: in the first try, and in the second.
 const RECENT: [usize; 2] = [128, LOOK];
 /// The most bytes of the events in a page. A single event may have more.
 const PAGE_BYTES: u64 = 4 << 20;
 
-/// Which events come first.
+/// The order of events: which events come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Oldest,
@@ -45,7 +45,7 @@ impl Order {
         }
     }
 
-    /// A number before the first event.
+    /// Returns a number before that of the first event, in this order.
     pub(super) fn begin(self) -> u64 {
         match self {
             Self::Oldest => 0,
@@ -53,7 +53,7 @@ impl Order {
         }
     }
 
-    /// Whether an event comes after the one with a number.
+    /// Returns whether an event comes after the event with a number, in this order.
     fn is_after(self, seq: u64, event: &Event) -> bool {
         event.seq.is_some_and(|other| match self {
             Self::Oldest => other > seq,
@@ -68,7 +68,7 @@ pub(super) struct EventList<'a> {
     pub(super) key: &'a SessionKey,
     pub(super) order: Order,
     pub(super) times: Times,
-    /// The number of the event that the page comes after.
+    /// The number of the event after which the page begins.
     pub(super) after: u64,
     pub(super) size: usize,
 }
@@ -83,15 +83,16 @@ struct Page {
 /// The result of one read.
 struct Reading {
     events: Vec<Arc<Event>>,
-    /// Whether no events follow. There may be fewer than were asked for although others follow.
+    /// Whether no events follow. A read may return fewer events than requested although others follow.
     is_last: bool,
 }
 
-/// The events of a page, and the number after which the next one begins, if there is one.
+/// The events of a page, and the event number after which the next page begins, if there is one.
 type EventPage = (Vec<Arc<Event>>, Option<u64>);
 
 impl EventList<'_> {
-    /// Reads the page. It is empty only if there are no events: Google's clients for Python fail on other empty pages.
+    /// Reads the page. It is empty only if there are no events or if [`MOST_LOOKS`] or [`MOST_EVENTS`] was reached, since
+    /// Google's clients for Python fail on an empty page.
     pub(super) async fn read(&self) -> Result<EventPage> {
         let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
         let mut limit = FIRST_LOOK.min(self.size + 1);
@@ -126,7 +127,7 @@ impl EventList<'_> {
             }
             limit = if bytes > LOOK_BYTES { (limit / 4).max(1) } else { (limit * 4).min(LOOK) };
             if are_all_wanted {
-                // Reads one more, to see whether another page follows.
+                // The limit includes one more event, to see whether another page follows.
                 limit = limit.min(self.size + 1 - page.events.len());
             }
         }
@@ -137,7 +138,7 @@ impl EventList<'_> {
         page.events.len() < self.size && (page.events.is_empty() || page.bytes + length <= PAGE_BYTES)
     }
 
-    /// The page, from all matching events.
+    /// Returns the page from all matching events.
     fn first_of(&self, events: Vec<Arc<Event>>) -> Result<EventPage> {
         let mut page = Page::default();
         for event in events {
@@ -150,7 +151,8 @@ impl EventList<'_> {
         Ok((page.events, None))
     }
 
-    /// All matching events, if they are few and the filter has a first time; stores find these from their end.
+    /// Returns all matching events, if they are few and the filter has a first time. Stores find such events from the
+    /// end of the session.
     async fn recent(&self) -> Result<Option<Vec<Arc<Event>>>> {
         let Some(begin) = self.times.begin() else { return Ok(None) };
         for count in RECENT {
@@ -159,7 +161,7 @@ impl EventList<'_> {
             let session = found(self.app_state, self.key, &bounded).await?;
             let len = session.events().len();
             if len < count {
-                // The read may have ended at its limit of bytes: then there are earlier events.
+                // The read may have ended at its limit of bytes. Then there are earlier events.
                 let one_more = found(self.app_state, self.key, &config.with_num_recent_events(len + 1)).await?;
                 if one_more.events().len() > len {
                     break;
@@ -175,7 +177,7 @@ impl EventList<'_> {
         Ok(None)
     }
 
-    /// Events after one with a number, in the order of the list.
+    /// Reads events after the event with a number, in the order of the list.
     async fn look(&self, after: u64, limit: usize) -> Result<Reading> {
         let config = GetSessionConfig::default().without_state().with_page_bytes(self.app_state.page_bytes());
         let config = match self.order {
@@ -203,7 +205,7 @@ impl Page {
         self.events.push(event);
     }
 
-    /// The page if another comes after its last event.
+    /// Returns the page together with the number of its last event, after which another page follows.
     fn with_more(self) -> EventPage {
         let last = self.events.last().and_then(|event| event.seq);
         (self.events, last)

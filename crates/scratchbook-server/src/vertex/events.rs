@@ -1,4 +1,4 @@
-//! Events: appended, and listed page by page.
+//! Appends events, and lists them page by page.
 
 use axum::Json;
 use axum::extract::RawQuery;
@@ -17,7 +17,7 @@ use super::times::Times;
 use crate::answers::ready;
 use crate::heavy::off_worker;
 
-/// Appends an event. An event with an id can be sent again; pieces of a stream are accepted and not stored.
+/// Appends an event. A retry is safe if the event has an id. Pieces of a streamed reply are accepted but not stored.
 pub(super) async fn append(
     target: EngineSession,
     RawQuery(query): RawQuery,
@@ -36,7 +36,7 @@ pub(super) async fn append(
     Ok(Json(json!({})))
 }
 
-/// A page of events, in the order in which they were appended or the other way round.
+/// Returns a page of events, in the order in which they were appended or in reverse.
 pub(super) async fn list(target: EngineSession, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
     let order = Order::new(params.text("orderBy"))?;
@@ -50,7 +50,7 @@ pub(super) async fn list(target: EngineSession, RawQuery(query): RawQuery) -> Re
     let wrong = |e| Error::internal("a page of events is no JSON").with_source(e);
     let write = move || {
         let mut body = Vec::new();
-        // Events are written one by one: all together they would take many times their memory.
+        // Events are converted one by one, since converting all at once would take many times their memory.
         for event in events {
             body.extend_from_slice(if body.is_empty() { b"{\"sessionEvents\":[" } else { b"," });
             let shown = event_to_json(&event, names.event(&session_id, &event.id))?;

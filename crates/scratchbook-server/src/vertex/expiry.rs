@@ -5,7 +5,7 @@ use scratchbook::{Error, Result};
 
 use crate::app_state::AppState;
 
-/// Refuses a time that is past or invalid, before anything is changed.
+/// Refuses an expiry time that is past or invalid, before anything is changed.
 pub(super) fn check(app_state: &AppState, expiry: Option<Expiry>) -> Result<()> {
     let Some(expiry) = expiry else { return Ok(()) };
     let now = app_state.environment.now();

@@ -1,10 +1,10 @@
-//! Filters in the language of AIP-160, of which a part is supported: conditions that all have to hold.
+//! Filters in the language of AIP-160. A part of it is supported: conditions that all have to hold.
 
 use std::str::Chars;
 
 use scratchbook::{Error, Result};
 
-/// A condition: a field, how it is compared, and with what.
+/// A condition: a field, a comparison, and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     /// `labels."a.b"` is two names.
@@ -23,7 +23,7 @@ pub(super) enum Comparison {
     AtLeast,
 }
 
-/// The conditions of a filter, joined by `AND` or a space.
+/// Reads the conditions of a filter, which are joined by `AND` or a space.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ impl Reader<'_> {
         takes
     }
 
-    /// Takes a word that is followed by a space, a bracket or the end.
+    /// Consumes a word that is followed by a space, a bracket or the end. Returns whether the word was there.
     fn takes_word(&mut self, word: &str) -> bool {
         let Some(after) = self.rest.as_str().strip_prefix(word) else { return false };
         let takes = after.chars().next().is_none_or(|c| c.is_whitespace() || c == '(');

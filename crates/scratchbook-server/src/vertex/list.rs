@@ -1,4 +1,4 @@
-//! Sessions of an engine, found and listed page by page.
+//! Lists the sessions of an engine that match a filter, page by page.
 
 use axum::extract::RawQuery;
 use axum::response::Response;
@@ -17,8 +17,8 @@ use crate::answers::ready;
 use crate::app_state::AppState;
 use crate::heavy::off_worker;
 
-/// How often a store is asked for one page, 1,000 sessions each, if few are wanted. If nothing was
-/// found by then, the page is empty and another follows.
+/// How often the store is read for one page, since few of the read sessions may match. If nothing was found by then,
+/// the page is empty and another page follows.
 const MOST_LOOKS: usize = 100;
 
 pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
@@ -57,10 +57,12 @@ pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Re
     Ok(ready(out, None))
 }
 
-/// A page up to its last session, no larger than a page is, and the place after which the next one begins.
+/// Writes a page of sessions without the end of its JSON, no larger than a page may be. Returns the text and the place
+/// after which the next page begins.
 ///
-/// Each session shows the state of its user and its app too: only the written text shows how many have room. If not all of
-/// those that were read do, as many are read again, so that the page ends with the place of its last.
+/// Each session also shows the state of its user and its app, so only the written text shows how many sessions fit. If
+/// not all of the read sessions fit, only that many are read again, so that the place belongs to the last session of
+/// the page.
 async fn written(
     app_state: &AppState,
     engine: &Engine,
@@ -102,8 +104,8 @@ async fn written(
     }
 }
 
-/// A page, which is empty only at the end, and the place after which the next one begins: Google's clients for Python fail on an
-/// empty page.
+/// Reads a page, and returns it with the place after which the next page begins. The page is empty only at the end
+/// or after [`MOST_LOOKS`] reads, since Google's clients for Python fail on an empty page.
 async fn page(
     app_state: &AppState,
     app_name: &str,
@@ -121,11 +123,12 @@ async fn page(
         }
         config.page_token = page.next_page_token;
         if is_scanned {
-            // Each look brings as many bytes as a page may have. What is beyond a page is not written, but read again.
+            // Each read returns up to as many bytes as a page may have. Sessions beyond the page are not written, and
+            // are read again for the next page.
             room = page.sessions.iter().fold(room, |room, session| Some(room? - bytes_up_to(session, room?)?));
         }
         found.extend(page.sessions);
-        // A shorter page ended by its bytes.
+        // A page with fewer sessions than requested has reached its limit of bytes.
         if config.page_token.is_none() || room.is_none() || (!found.is_empty() && !is_scanned) {
             break;
         }
@@ -164,7 +167,7 @@ impl Order {
     }
 }
 
-/// Adds a condition; false if it rules out all that the others let through.
+/// Adds a condition. Returns false if the condition excludes everything that the other conditions allow.
 fn add(config: &mut ListSessionsConfig, condition: Condition) -> Result<bool> {
     let Condition { field, comparison, value } = condition;
     let is_compared = comparison != Comparison::Is;

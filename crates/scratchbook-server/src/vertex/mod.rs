@@ -1,8 +1,8 @@
 //! Vertex AI's surface: the routes of Agent Engine Sessions, for Google's own clients.
 //!
 //! An engine is an app: its id is the app's name. Project and location only appear in names. A path names a session
-//! without its user, so that ids of sessions that are made here are unique within an app; a caller that is held to a
-//! user reaches that user's sessions, as if there were no others.
+//! without its user, so the ids of sessions that are created here are unique within an app. A caller that is restricted
+//! to a user reaches that user's sessions as if there were no others.
 
 mod api_key;
 mod created;
@@ -31,7 +31,7 @@ pub(crate) use api_key::take_api_key;
 pub(crate) use document::document;
 pub(crate) use error::GoogleError;
 
-/// The routes, of both versions, with project and location and without.
+/// Returns the routes of both versions, with and without project and location.
 pub(crate) fn routes() -> Router<AppState> {
     let in_project = || Router::new().nest("/{project}/locations/{location}/reasoningEngines", engines());
     let closed =
@@ -41,7 +41,7 @@ pub(crate) fn routes() -> Router<AppState> {
         .nest("/v1beta1", closed(beta))
         .nest("/v1/projects", closed(in_project()))
         .nest("/v1/reasoningEngines", closed(engines()));
-    // Nested routes do not inherit these.
+    // Nested routes do not inherit the fallbacks.
     VERTEX.iter().fold(routes, |routes, folder| routes.route(&format!("{folder}/"), any(error::no_route)))
 }
 

@@ -1,4 +1,5 @@
-//! Long-running operations. Each is done with its first answer, so none is stored: its number follows from what it did.
+//! Long-running operations. Each operation is done when it is first returned, so operations are not stored. The number
+//! of an operation is derived from what it did.
 
 use ring::digest::{SHA256, digest};
 use scratchbook::SessionKey;
@@ -24,7 +25,7 @@ impl Operation {
         let what = json!([format!("{self:?}"), key.app_name(), key.session_id()]).to_string();
         let hash = digest(&SHA256, what.as_bytes());
         let bytes = hash.as_ref().iter().take(8);
-        // Like Google's numbers, it fits a signed integer.
+        // Like Google's numbers, the number fits into a signed integer.
         (bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte)) >> 1).to_string()
     }
 
@@ -42,7 +43,7 @@ impl Operation {
     }
 }
 
-/// The operation that made a session.
+/// Returns the operation that created a session.
 pub(super) fn created(key: &SessionKey, names: &Names, session: &SessionResource) -> Value {
     let time = session.create_time.or(session.update_time).unwrap_or_default();
     let mut response = Map::from_iter([("@type".to_owned(), names.type_url("Session").into())]);
@@ -52,7 +53,7 @@ pub(super) fn created(key: &SessionKey, names: &Names, session: &SessionResource
     Operation::Create.to_json(key, names, ("CreateSessionOperationMetadata", time), response.into())
 }
 
-/// The operation that deleted a session.
+/// Returns the operation that deleted a session.
 pub(super) fn deleted(key: &SessionKey, names: &Names, now: f64) -> Value {
     let response = json!({"@type": "type.googleapis.com/google.protobuf.Empty"});
     Operation::Delete.to_json(key, names, ("DeleteOperationMetadata", now), response)

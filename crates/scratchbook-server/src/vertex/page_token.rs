@@ -1,4 +1,4 @@
-//! Tokens of pages. Each names the list that it is from, so that no other list accepts it and skips entries.
+//! Page tokens. Each token names the list that it is from. Other lists refuse it, since they would skip entries.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,22 +14,22 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// The tokens of the list that this value describes: its owner, its filters and its order.
+    /// Returns the tokens of the list that this value describes: its owner, its filters and its order.
     pub(super) fn of(list: &Value) -> Self {
         let hash = digest(&SHA256, list.to_string().as_bytes());
         Self { list: URL_SAFE_NO_PAD.encode(hash.as_ref().get(..9).unwrap_or_default()) }
     }
 
-    /// The token of the page that begins after a place.
+    /// Returns the token of the page that begins after a place.
     pub(super) fn write(&self, place: &str) -> String {
         URL_SAFE_NO_PAD.encode(format!("{} {place}", self.list))
     }
 
-    /// The place after which a page begins.
+    /// Returns the place after which the page of a token begins.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a token of another list, and for an invalid one.
+    /// `InvalidArgument` for an invalid token, and for a token of another list.
     pub(super) fn read(&self, token: &str) -> Result<String> {
         let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let place = text.as_deref().and_then(|text| text.strip_prefix(&self.list)?.strip_prefix(' '));

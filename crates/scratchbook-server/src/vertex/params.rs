@@ -1,4 +1,4 @@
-//! Extractors of Vertex AI's surface: parameters of the query, and bodies of JSON.
+//! Extractors of Vertex AI's surface: query parameters and JSON bodies.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -13,7 +13,7 @@ use crate::app_state::AppState;
 use crate::bodies::{SESSION_EVENT, Unread};
 use crate::wire_names::{is_json, snake_case};
 
-/// Parameters that every method of a Google API has. None of them changes an answer here.
+/// Parameters that every method of a Google API has. They do not change the answers of this server.
 const OF_THE_SYSTEM: [&str; 12] = [
     "access_token",
     "alt",
@@ -33,7 +33,7 @@ const OF_THE_SYSTEM: [&str; 12] = [
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 
-/// The parameters of a query that a method has, by their names in camelCase; empty ones count as absent.
+/// The query parameters of a method, by their names in camelCase. Empty parameters count as absent.
 #[derive(Debug)]
 pub(super) struct Params(BTreeMap<&'static str, String>);
 
@@ -70,7 +70,7 @@ impl Params {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The page size. One that is too large counts as the largest.
+    /// Returns the page size. A size above the largest one counts as the largest one.
     pub(super) fn page_size(&self) -> Result<usize> {
         let Some(text) = self.text("pageSize") else { return Ok(USUAL) };
         let wrong = || Error::invalid(format!("pageSize is {text:?}; it is a number from 1 to {MOST}"));
@@ -82,7 +82,7 @@ impl Params {
     }
 }
 
-/// A body of JSON, an object.
+/// A body that is a JSON object.
 #[derive(Debug)]
 pub(super) struct Body(pub(super) Value);
 
@@ -94,7 +94,7 @@ impl FromRequest<AppState> for Body {
     }
 }
 
-/// A body that is not parsed yet.
+/// Returns the body of a request without parsing it.
 ///
 /// # Errors
 ///
@@ -111,13 +111,14 @@ pub(super) async fn unread(request: Request, app_state: &AppState) -> Result<Unr
 impl Body {
     /// # Errors
     ///
-    /// `InvalidArgument` for what is no JSON object; `PayloadTooLarge` for too much of something.
+    /// `InvalidArgument` if the body is no JSON object; `PayloadTooLarge` if it has too many items of one kind.
     pub(super) async fn read(unread: Unread) -> Result<Self, GoogleError> {
         if unread.bytes().iter().all(u8::is_ascii_whitespace) {
             return Err(Error::invalid("the body is empty; send a JSON object").into());
         }
         let read = |bytes: Bytes| json::from_slice::<Value>(&bytes).map_err(|error| error.context("the body"));
-        // Counted like an event: a session has no content and no actions.
+        // Every body is counted like an event. For a session this counts nothing, since it has no content and no
+        // actions.
         let value = unread.read(&SESSION_EVENT, read).await??;
         if value.is_object() {
             Ok(Self(value))
@@ -127,7 +128,7 @@ impl Body {
     }
 }
 
-/// Refuses content types other than JSON: any web page may send a form's body without a preflight.
+/// Refuses content types other than JSON, because any web page may send a form without a preflight request.
 fn check_content_type(headers: &HeaderMap) -> Result<(), GoogleError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or("not of text");

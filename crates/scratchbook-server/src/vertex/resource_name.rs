@@ -15,7 +15,7 @@ use crate::wire_names::SEGMENT;
 /// The end of a path at which an event is appended.
 const APPEND: &str = ":appendEvent";
 
-/// An engine of which something is within the caller's reach.
+/// An engine, all or a part of which is within the caller's reach.
 #[derive(Debug)]
 pub(super) struct Engine {
     pub(super) app_name: String,
@@ -24,7 +24,7 @@ pub(super) struct Engine {
     pub(super) app_state: AppState,
 }
 
-/// A session of an engine. It is within the caller's reach; whether it exists, only the store knows.
+/// A session of an engine. The session is within the caller's reach, but need not exist.
 #[derive(Debug)]
 pub(super) struct EngineSession {
     pub(super) key: SessionKey,
@@ -37,7 +37,7 @@ pub(super) struct EngineSession {
 #[derive(Debug)]
 pub(super) struct PathOperation(pub(super) String);
 
-/// The resource names in answers, for the sessions and operations of an engine.
+/// Builds the resource names in answers for the sessions and operations of an engine.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     version: &'static str,
@@ -46,7 +46,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The names in a path, and the segments after the engine's.
+    /// Returns the names for the engine in a path, and the segments after the engine.
     fn of(path: &str) -> Result<(Self, Vec<&str>)> {
         let other = || Error::internal("the route is none of an engine");
         let mut segments = path.split('/').skip(1);
@@ -67,7 +67,7 @@ impl Names {
         Ok((Self { version, engine: segments.join("/") }, after))
     }
 
-    /// The full name of a type of this version.
+    /// Returns the full name of a type of this version.
     pub(super) fn type_url(&self, name: &str) -> String {
         format!("type.googleapis.com/google.cloud.aiplatform.{}.{name}", self.version)
     }
@@ -114,7 +114,7 @@ impl FromRequestParts<AppState> for EngineSession {
         };
         let session_id = GoogleError::decode("session", raw)?;
         let key = match caller.user() {
-            // Other users' sessions are not looked at, so that nothing about them can leak.
+            // Other users' sessions are not searched, so that nothing about them can leak.
             Some(user_id) => SessionKey::new(&app_name, user_id, &session_id)?,
             None => {
                 let found = app_state.store.sessions.locate_session(&app_name, &session_id).await?;
@@ -134,7 +134,7 @@ impl FromRequestParts<AppState> for PathOperation {
     }
 }
 
-/// The error for a session that is not there.
+/// Returns the error for a session that does not exist.
 pub(super) fn no_session(session_id: &str) -> Error {
     Error::not_found(format!("there is no session {session_id:?} in this engine; create it first"))
 }

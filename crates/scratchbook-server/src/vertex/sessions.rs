@@ -20,7 +20,7 @@ use crate::scope;
 /// How many ids are tried for one session: with 62 random bits the first one is nearly always free.
 const TRIES: usize = 4;
 
-/// The operation that has made a session.
+/// Creates a session, and returns the operation that created it.
 pub(super) async fn create(
     engine: Engine,
     RawQuery(query): RawQuery,
@@ -56,7 +56,7 @@ pub(super) async fn create(
     Ok(Json(operation::created(session.key(), names, &shown(&session, names, caller))))
 }
 
-/// Makes a session with a number for its id, as Google's servers give them.
+/// Creates a session with a number as its id, as Google's servers do.
 async fn numbered(
     app_state: &AppState,
     app_name: &str,
@@ -75,7 +75,7 @@ async fn numbered(
     }
 }
 
-/// The ids that ADK's client accepts, which are more than Google documents.
+/// Checks that an id is one that ADK's client accepts. These are more ids than Google documents.
 fn check_session_id(id: &str) -> Result<()> {
     if id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
         return Ok(());
@@ -89,7 +89,7 @@ pub(super) async fn get(target: EngineSession, RawQuery(query): RawQuery) -> Res
     Ok(answers::json(read(&target.app_state, &target, &config).await?).await?)
 }
 
-/// The operation that has deleted a session.
+/// Deletes a session, and returns the operation that deleted it.
 pub(super) async fn delete(target: EngineSession, RawQuery(query): RawQuery) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
     check_there(&target.app_state, &target.key).await?;
@@ -97,7 +97,7 @@ pub(super) async fn delete(target: EngineSession, RawQuery(query): RawQuery) -> 
     Ok(Json(operation::deleted(&target.key, &target.names, target.app_state.environment.now())))
 }
 
-/// An operation of a session that is there, asked for later.
+/// Returns a past operation of a session, which has to exist.
 pub(super) async fn operation(
     target: EngineSession,
     PathOperation(number): PathOperation,
@@ -114,24 +114,25 @@ pub(super) async fn operation(
     }
 }
 
-/// The JSON of a session in an answer.
+/// Reads a session and returns its JSON for an answer.
 pub(super) async fn read(app_state: &AppState, target: &EngineSession, config: &GetSessionConfig) -> Result<Value> {
     let session = found(app_state, &target.key, config).await?;
     Ok(shown(&session, &target.names, &target.caller).to_json())
 }
 
-/// A session, or `NotFound`.
+/// Reads a session. Fails with `NotFound` if there is no such session.
 pub(super) async fn found(app_state: &AppState, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
     let session = app_state.store.sessions.get_session(key, config).await?;
     session.ok_or_else(|| no_session(key.session_id()))
 }
 
-/// `NotFound` if there is no such session.
+/// Fails with `NotFound` if there is no such session.
 pub(super) async fn check_there(app_state: &AppState, key: &SessionKey) -> Result<()> {
     found(app_state, key, &GetSessionConfig::state_only().without_state()).await.map(drop)
 }
 
-/// A session after a write: a caller that may not read sees only its names and times.
+/// Returns a session as it is shown to a caller. A caller that may not read sees only the names and times of the
+/// session.
 pub(super) fn shown(session: &Session, names: &Names, caller: &Caller) -> SessionResource {
     let mut shown = SessionResource::new(session, names.session(session.id()));
     if !caller.may(Right::Read) {

@@ -1,11 +1,11 @@
-//! The times that events are filtered by, in microseconds since 1970, the precision in which they are shown.
+//! The times by which events are filtered. They are in microseconds since 1970, the precision in which times are shown.
 
 use scratchbook::vertex::seconds_from_timestamp;
 use scratchbook::{Error, Event, Result};
 
 use super::filter::{Comparison, conditions};
 
-/// The times from one on, up to another, which is excluded.
+/// The times from `from` up to, but not including, `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     from: i64,
@@ -13,7 +13,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The times that a filter on `timestamp` allows.
+    /// Returns the times that a filter on `timestamp` allows.
     pub(super) fn new(filter: Option<&str>) -> Result<Self> {
         let mut times = Self { from: i64::MIN, until: i64::MAX };
         for condition in conditions(filter.unwrap_or_default())? {
@@ -40,14 +40,14 @@ impl Times {
         self.from <= at && at < self.until
     }
 
-    /// A time in seconds before which nothing is wanted, if there is one. It is rounded down, so it may be slightly
-    /// before the given time.
+    /// Returns the time, in seconds, before which no events match, if there is such a time. The time is rounded down,
+    /// so it may be slightly before the filter's time.
     pub(super) fn begin(self) -> Option<f64> {
         (self.from > i64::MIN).then(|| ((self.from - 1) as f64 / 1e6).max(0.0))
     }
 }
 
-/// Microseconds since 1970.
+/// Converts seconds since 1970 to microseconds.
 pub(super) fn micros(seconds: f64) -> i64 {
     (seconds * 1e6).round() as i64
 }

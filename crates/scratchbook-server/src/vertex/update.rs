@@ -19,7 +19,7 @@ use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 
-/// How long an update of the state waits before it is tried again, in milliseconds, after a conflict.
+/// How long an update of the state waits before each retry after a conflict, in milliseconds.
 const PAUSES: [u64; 16] = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89, 89, 89, 89, 0];
 
 /// The fields that an update may name.
@@ -34,7 +34,7 @@ enum Field {
 impl Field {
     const ALL: [Self; 4] = [Self::DisplayName, Self::Labels, Self::SessionState, Self::Expiry];
 
-    /// The field that a path of an update mask names.
+    /// Returns the field that a path of an update mask names.
     fn new(path: &str) -> Result<Self> {
         match path {
             "displayName" | "display_name" => Ok(Self::DisplayName),
@@ -49,14 +49,14 @@ impl Field {
     }
 }
 
-/// Changes what the mask names, or without a mask, what was sent.
+/// Changes the fields that the mask names. Without a mask, changes the fields that were sent.
 pub(super) async fn update(
     State(app_state): State<AppState>,
     target: EngineSession,
     RawQuery(query): RawQuery,
     Body(body): Body,
 ) -> Result<Json<Value>, GoogleError> {
-    // Google's client also has a parameter for the id here, as for creating a session.
+    // Google's client sends a parameter for the id here too, as for creating a session.
     let params = Params::new(query.as_deref(), &["updateMask", "sessionId"])?;
     let sent = SessionResource::from_json(body)?;
     let fields = fields(params.text("updateMask"), &sent)?;
@@ -91,7 +91,7 @@ fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<Field>>
     }
 }
 
-/// The changes besides those of the state.
+/// Returns the changes other than those of the state.
 fn session_update(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<SessionUpdate> {
     let mut update = SessionUpdate::default();
     if fields.contains(&Field::DisplayName) {
@@ -108,8 +108,8 @@ fn session_update(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<Se
     Ok(update)
 }
 
-/// Puts a state in the place of the session's own keys, by an event of the user that is committed with the update. Keys of
-/// the user and the app are set where they are named, and stay otherwise: other sessions have them too.
+/// Replaces the session's own keys with a state, through an event of the user that is committed with the update. Keys
+/// of the user and the app are set if the state names them. Otherwise they stay, because other sessions share them.
 async fn set_state(
     app_state: &AppState,
     target: &EngineSession,
@@ -119,7 +119,7 @@ async fn set_state(
 ) -> Result<()> {
     let (caller, sessions) = (&target.caller, &app_state.store.sessions);
     if !caller.may(Right::Read) {
-        // Whether a key has changed is only shown to callers who may read it.
+        // All named keys are checked, since only callers who may read a key may learn whether it has changed.
         caller.check_app_keys(wanted.keys().map(String::as_str))?;
     }
     let invocation = format!("p-{}", app_state.environment.new_id());
@@ -132,7 +132,7 @@ async fn set_state(
             };
         }
         let event = Event::new("user").with_invocation_id(invocation.as_str()).with_state_delta(delta);
-        // Keys that others have added meanwhile are removed, too.
+        // Keys that others have added in the meantime are removed too.
         let options = AppendOptions::by_session(session.seen().clone()).with_update(update.clone());
         match sessions.append(&target.key, event, options).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
@@ -144,7 +144,7 @@ async fn set_state(
     Err(Error::new(ErrorKind::Conflict, "others have appended to the session every time; try again"))
 }
 
-/// The changes that turn a session's state into the wanted one.
+/// Returns the changes that turn a session's state into the wanted one.
 fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for (key, value) in wanted {
@@ -162,7 +162,7 @@ fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -
     Ok(delta)
 }
 
-/// Whether two values are the same, including the sign of a zero.
+/// Returns whether two values are the same, including the sign of a zero.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.to_string() == b.to_string(),

@@ -1,4 +1,4 @@
-//! Answers have a bound in bytes, whatever is stored.
+//! The bytes of an answer are limited, whatever is stored.
 
 use scratchbook::session::{Prune, PutStateOptions, StateOwner};
 use scratchbook::{CreateSessionConfig, Event, SessionKey, StateDelta, Store, connect};
@@ -17,7 +17,7 @@ fn key() -> SessionKey {
     SessionKey::new("demo", "u1", "s-1").unwrap()
 }
 
-/// A session with this many events of these many bytes each.
+/// Creates a session with `count` events of about `bytes` bytes each.
 async fn with_events(client: &Client, count: usize, bytes: usize) {
     client.session("demo", "u1", "s-1").await;
     for n in 0..count {
@@ -62,11 +62,12 @@ async fn state_that_sessions_share_is_shown_once_a_page() {
             (page["userStates"].as_object().unwrap().len(), &page["appState"]),
             (1, &json!({"app:catalogue": 7}))
         );
-        // ADK's clients are shown it in each session: all of that is more than an answer may be.
+        // ADK's clients are shown the shared state in each session. All sessions together exceed the limit of an
+        // answer.
         let answer = client.send("GET", "/apps/demo/users/u1/sessions", None).await;
         assert_eq!(answer.status, 413);
         assert!(answer.json()["detail"].as_str().unwrap().contains("/v1/"), "{}", answer.text());
-        // As are Google's, page by page.
+        // Google's clients are shown it too, but page by page.
         for order in ["update_time", "create_time"] {
             let answer = client.send("GET", &format!("{ENGINE}?pageSize=1000&orderBy={order}"), None).await;
             assert_eq!(answer.status, 200, "{}", answer.text());
@@ -119,7 +120,7 @@ async fn pages_of_events_end_by_their_bytes_and_say_so() {
     let session = client.get(&format!("{OF_USER}/s-1?numRecentEvents=10")).await.1;
     assert_eq!((seqs(&session).last(), session["eventCount"].as_u64()), (Some(&10), Some(10)));
     assert!(seqs(&session).len() < 5, "{:?}", seqs(&session));
-    // What was pruned is not on a page before.
+    // Pruned events are not on a page before the kept ones.
     client.store.sessions.prune(Prune::events(&key(), 4), 100).await.unwrap();
     let page = client.get(&format!("{OF_USER}/s-1/events?before=6")).await.1;
     assert_eq!((seqs(&page), &page["next"]), (vec![4, 5], &Value::Null));
@@ -146,7 +147,7 @@ async fn adks_clients_are_told_of_a_session_that_is_larger_than_an_answer() {
     }
     let (status, body) = client.get(&format!("{SESSION}?num_recent_events=many")).await;
     assert_eq!((status, body["detail"].as_str().unwrap().contains("many")), (400, true));
-    // What is written is written, and its answer is no refusal.
+    // A write that was committed is not answered with a refusal.
     let answer = client.send("PATCH", SESSION, Some(&json!({"stateDelta": {"step": 1}}))).await;
     assert_eq!((answer.status, &answer.json()["state"]), (200, &json!({"step": 1})));
     assert!(answer.body.len() < 5 * MIB);
@@ -165,7 +166,7 @@ async fn adks_clients_are_shown_a_session_of_many_pages_whole() {
         let config = config.with_state(json!({"own": 1, "user:name": "Ada"}));
         client.store.sessions.create_session("demo", "u1", config).await.unwrap();
         let text = |event: &Value| event["content"]["parts"][0]["text"].as_str().unwrap().to_owned();
-        // As ADK's server, it does not hear of a number unless it has to.
+        // Like ADK's server, this server ignores `num_recent_events`, unless the answer would be too large.
         let limits = ServerLimits::default().with_answer_bytes(500_000);
         let narrow = Server::builder(client.store.clone()).limits(limits).build().unwrap().router();
         let narrow = Client { store: client.store.clone(), router: narrow };
@@ -206,12 +207,12 @@ async fn a_state_that_is_larger_than_an_answer_is_read_by_its_keys() {
     {
         assert_eq!(client.send("GET", path, None).await.status, 200, "{path}");
     }
-    // A write is answered all the same.
+    // A write is answered nevertheless.
     let answer = client.send("PATCH", SESSION, Some(&json!({"stateDelta": {"c": 2}}))).await;
     assert_eq!((answer.status, &answer.json()["state"]), (200, &json!({})));
 }
 
-/// Answers that nobody reads hold their room, and it is given back with them.
+/// Answers that nobody reads hold their share of the memory until they are dropped.
 #[tokio::test]
 async fn all_answers_together_have_a_bound() {
     let store: Store = connect("memory:").await.unwrap();

@@ -1,4 +1,4 @@
-//! What is hosted, as ADK's clients see it.
+//! The hosted apps, as ADK's clients see them.
 
 use std::sync::Arc;
 

@@ -115,7 +115,7 @@ async fn megabytes_come_back_as_they_were() {
     let megabytes = "0123456789abcdef".repeat(1 << 18);
     saved(&client, OF, "large.txt", json!({"text": megabytes})).await;
     assert_eq!(client.get(&format!("{OF}/large.txt")).await, (200, json!({"text": megabytes})));
-    // The limit of one version, with its detail.
+    // The limit for a single version, and the detail of its refusal.
     let folder = tempfile::tempdir().unwrap();
     let small = Client::over(&format!("sqlite://{}?artifact_bytes=1000", folder.path().join("a.db").display())).await;
     let (status, answer) = save(&small, OF, &json!({"filename": "f", "artifact": {"text": "x".repeat(1000)}})).await;

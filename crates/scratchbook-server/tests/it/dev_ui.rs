@@ -1,4 +1,4 @@
-//! The dev interface: its files, and what it asks for besides ADK's API. It is driven in a browser elsewhere.
+//! The dev interface: its files, and its requests beyond ADK's API. Other tests drive it in a browser.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::Client;
 
-/// Files as those of the interface lie, with one beside them that is none of it.
+/// Creates a folder as the interface has it, with a file beside the folder that does not belong to the interface.
 fn files() -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("secret.txt"), "not served").unwrap();
@@ -104,10 +104,10 @@ async fn what_the_interface_asks_for_besides_has_an_answer() {
         assert_eq!(client.get(&format!("/dev/apps/demo/{path}")).await, (200, body), "{path}");
     }
     client.session("demo", "user", "s1").await;
-    // Before there is an event the interface asks for that of none.
+    // Before the first event, the interface requests the graph of the event `none`.
     let graph = "/dev/apps/demo/users/user/sessions/s1/events/none/graph";
     assert_eq!(client.get(graph).await, (200, json!({})));
-    // That of any event is the agents': nothing is read for it, however long the session is.
+    // The graph of an event is the graph of the agents. No event is read for it, however long the session is.
     assert!(client.get(&graph.replace("none", "e-1")).await.1["dotSrc"].is_string());
     assert_eq!(client.get(&graph.replace("s1", "s2")).await.0, 404);
     for results in ["eval-results", "eval_results"] {
@@ -167,7 +167,7 @@ async fn a_request_to_remember_is_refused_with_the_reason() {
 #[tokio::test]
 async fn a_live_call_is_ended_with_the_reason() {
     let client = Client::memory().await;
-    // To what is no WebSocket there is no such path.
+    // For requests that are no WebSocket handshake, the path does not exist.
     assert_eq!(client.get("/run_live?app_name=demo").await, (404, json!({"detail": "Not Found"})));
     let agent = LlmAgent::builder("root").model(ScriptedLlm::new(["Hello."])).build().unwrap();
     let server = Server::builder(connect("memory:").await.unwrap()).app("demo", agent).build().unwrap();
@@ -185,7 +185,7 @@ async fn a_live_call_is_ended_with_the_reason() {
     all.await.expect("the server ends the connection").unwrap();
     let text = String::from_utf8_lossy(&said);
     assert!(text.starts_with("HTTP/1.1 101 ") && text.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{text}");
-    // A frame of the end, its length, 1011 and why.
+    // The close frame: its opcode, its length, the status 1011 and the reason.
     let frame = &said[said.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4..];
     assert_eq!(frame[..2], [0x88, (frame.len() - 2) as u8]);
     assert_eq!(frame[2..4], 1011u16.to_be_bytes());

@@ -1,4 +1,4 @@
-//! What callers are shown if something under the server fails, and what is in its log.
+//! What callers are shown if something below the server fails, and what the server's log says.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tracing::Level;
 use crate::log::Log;
 use crate::support::{Answer, Client};
 
-/// A server whose app `demo` has the session `s` of the user `u`.
+/// Returns a server whose app `demo` has the session `s` of the user `u`.
 async fn client(store: Store) -> Client {
     let agent = LlmAgent::builder("demo").model(ScriptedLlm::new(["Hello."; 1000])).build().unwrap();
     let client = Client::new(store, |server| server.app("demo", agent));
@@ -24,7 +24,7 @@ async fn client(store: Store) -> Client {
     client
 }
 
-/// Writes on every surface, and their ways to say that they failed. The last is one of a stream.
+/// Returns writes on every surface, which report failures in different ways. The last write answers with a stream.
 fn writes() -> Vec<(&'static str, &'static str, Value)> {
     let run = json!({"appName": "demo", "userId": "u", "sessionId": "s",
         "newMessage": {"role": "user", "parts": [{"text": "hello"}]}});
@@ -47,20 +47,21 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Whether a server is ready, by a look that it has not taken yet: one is good for a second.
+/// Returns whether a server is ready, after a new check: the result of a check is reused for a second.
 async fn readiness(client: &Client) -> Answer {
     tokio::time::sleep(Duration::from_millis(1100)).await;
     client.send("GET", "/health/ready", None).await
 }
 
-/// Holds every write to fail as the server's failure, with nothing of these in what is answered and one of them in the log.
+/// Asserts that every write fails with one of these statuses, that no answer shows one of the secrets, and that the log
+/// shows one of them.
 async fn assert_untold(client: &Client, secrets: &[&str], statuses: &[u16]) {
     let lines = Log::default();
     let _listening = lines.listen(Level::WARN);
     for (method, path, body) in writes() {
         let answer = client.send(method, path, Some(&body)).await;
         let (status, text) = (answer.status, answer.text());
-        // What has begun to answer before it failed says so in its stream.
+        // If a stream has already begun, the failure is reported in the stream.
         let has_begun = (path == "/run_sse" || path.ends_with("/runs")) && status == 200 && text.contains("error");
         assert!(statuses.contains(&status) || has_begun, "{method} {path}: {status} {text}");
         for secret in secrets {
@@ -89,7 +90,7 @@ async fn a_full_database_is_unavailable_and_its_path_is_for_the_log() {
             break;
         }
     }
-    // A little room for small things may be left.
+    // A little room for small values may be left, so it is filled too.
     for text in [2_000, 200, 20, 2] {
         let body = json!({"event": {"author": "user", "actions": {"stateDelta": {"k": "x".repeat(text)}}}});
         while client.send(method, path, Some(&body)).await.status < 300 {}
@@ -143,7 +144,7 @@ async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
 
     let client = client(connect(&uri).await.unwrap()).await;
     server.ask("REVOKE INSERT, UPDATE ON ledger7.* FROM clerk@'%'").unwrap();
-    // Rights on a database count from the next connection on.
+    // Changed rights on a database apply from the next connection on.
     server.ask("KILL HARD USER clerk").unwrap();
     assert_untold(&client, &secrets, &[500]).await;
     server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
@@ -159,7 +160,7 @@ async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
 async fn a_summary_that_fails_names_no_session_in_the_log() {
     let lines = Log::default();
     let _listening = lines.listen(Level::WARN);
-    // The agent is answered, and nobody sums up.
+    // The script has an answer for the agent, but none for the summary.
     let model = ScriptedLlm::new(["Hello."]);
     let agent = LlmAgent::builder("demo").model(model).build().unwrap();
     let runner = Runner::builder("demo", agent, Arc::new(InMemorySessionService::new())).auto_create_session();

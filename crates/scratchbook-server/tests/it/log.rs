@@ -1,4 +1,4 @@
-//! What is logged while a test runs, kept.
+//! Keeps what is logged while a test runs.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -11,24 +11,25 @@ use tracing_subscriber::fmt::MakeWriter;
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// Lines are kept as long as this is.
+/// Lines are kept until this value is dropped.
 pub(crate) struct Listening {
     _log: DefaultGuard,
     _second: Dispatch,
 }
 
 impl Log {
-    /// Keeps what the thread of this test logs from now on; a test without threads of its own runs on it alone.
+    /// Keeps what the thread of this test logs from now on. A test without threads of its own runs only on that thread.
     pub(crate) fn listen(&self, level: Level) -> Listening {
         let all = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
-        // Of one subscriber alone tracing asks only the thread that reaches a line first. That of another test has none, and
-        // the line would be written for nobody from then on.
+        // With a single subscriber, tracing asks only the thread that first reaches a log line whether the line is
+        // wanted. If that is the thread of another test, it has no subscriber, and the line would never be written. A
+        // second subscriber prevents this.
         let second = Dispatch::new(all().with_writer(io::sink).finish());
         let log = tracing::subscriber::set_default(all().with_writer(self.clone()).finish());
         Listening { _log: log, _second: second }
     }
 
-    /// What was logged since this was last asked.
+    /// Returns what was logged since the last call.
     pub(crate) fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
     }

@@ -1,4 +1,4 @@
-//! The server by `oneshot` on its router, and over the wire.
+//! Tests of the server, with `oneshot` on its router and over connections.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod answers;

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::support::Client;
 
-/// A login by three tokens, the first of which may do what concerns all: the folder of its file, and the tokens.
+/// Returns a login with three tokens, its folder, and the tokens. The first token may administer all apps.
 fn login() -> (tempfile::TempDir, Login, [String; 3]) {
     let folder = tempfile::tempdir().unwrap();
     let admin = NewToken::new("admin").with_rights([Right::Admin]).make().unwrap();
@@ -45,7 +45,7 @@ async fn numbers_are_for_who_may_see_what_concerns_all() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_is_ready_as_long_as_its_store_answers() {
-    // The store is looked at once a second.
+    // The store is checked at most once a second.
     let next_look = || sleep(Duration::from_secs(1));
     let open = Client::memory().await;
     assert_eq!(open.get("/health/ready").await, (200, json!({"status": "ready"})));

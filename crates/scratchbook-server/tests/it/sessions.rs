@@ -1,4 +1,4 @@
-//! Sessions on ADK's surface, where nothing was recorded or where we do better.
+//! Sessions on ADK's surface, in cases that were not recorded or in which this server does better.
 
 use axum::Router;
 use axum::body::Body;
@@ -32,7 +32,7 @@ async fn an_exported_session_is_imported_whole_and_leaves_user_and_app_alone() {
     let (_, exported) = client.get(&format!("{SESSIONS}/old")).await;
     ask(&client, "PATCH", "/old", json!({"stateDelta": {"user:lang": "de", "app:x": 2, "k": 2}})).await;
 
-    // What ADK's interface sends.
+    // The body that ADK's interface sends.
     let import = json!({"events": exported["events"], "state": exported["state"]});
     let (status, made) = ask(&client, "POST", "", import).await;
     assert_eq!(status, 200, "{made}");

@@ -1,4 +1,4 @@
-//! A server on a store of its own, and a client that speaks to its router.
+//! A server on a store of its own, and a client that calls its router.
 
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
@@ -17,18 +17,18 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Over memory, with the app `demo`.
+    /// Creates a server over a store in memory, with the app `demo`.
     pub(crate) async fn memory() -> Self {
         let agent = LlmAgent::builder("demo_agent").model(ScriptedLlm::new(["Hello."])).build().unwrap();
         Self::with(|server| server.app("demo", agent)).await
     }
 
-    /// Over memory, with what is hosted said by a function.
+    /// Creates a server over a store in memory. The function sets what is hosted.
     pub(crate) async fn with(hosting: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         Self::new(connect("memory:").await.unwrap(), hosting)
     }
 
-    /// Over another store, with no app.
+    /// Creates a server over another store, without an app.
     pub(crate) async fn over(uri: &str) -> Self {
         Self::new(connect(uri).await.unwrap(), |server| server)
     }
@@ -38,19 +38,19 @@ impl Client {
         Self { store, router: server.router() }
     }
 
-    /// Makes a session in the store.
+    /// Creates a session in the store.
     pub(crate) async fn session(&self, app: &str, user: &str, id: &str) {
         let config = CreateSessionConfig::default().with_session_id(id);
         self.store.sessions.create_session(app, user, config).await.unwrap();
     }
 
-    /// Status and body, `null` where it is no JSON.
+    /// Returns the status and the body of a GET. The body is `null` if it is no JSON.
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
         let answer = self.send("GET", path, None).await;
         (answer.status, answer.json())
     }
 
-    /// A request, with a JSON body or with none.
+    /// Sends a request, with or without a JSON body.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
@@ -65,14 +65,14 @@ impl Client {
     }
 }
 
-/// What a router answers.
+/// Returns the answer of a router.
 pub(crate) async fn answer(router: &axum::Router, request: Request<Body>) -> Answer {
     let response = router.clone().oneshot(request).await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     Answer { status, headers, body: response.into_body().collect().await.unwrap().to_bytes() }
 }
 
-/// What came back.
+/// An answer, read whole.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -89,7 +89,7 @@ impl Answer {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// `null` where it is no JSON.
+    /// Returns the body as JSON, or `null` if it is no JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The keys that JWTs are signed by. The key decides the algorithm; a token that names another is refused.
+//! The keys with which JWTs are signed. The key decides the algorithm; a token that names another algorithm is refused.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::reload;
 
-/// The least length of a secret, in bytes: that of HS256's output.
+/// The least length of a secret, in bytes: the length of HS256's output.
 const LEAST_SECRET: usize = 32;
 
 /// The least length of an RSA modulus, in bytes.
@@ -58,17 +58,17 @@ struct Jwk {
 }
 
 impl Keys {
-    /// The secret in a file; a line end after it does not count.
+    /// Reads the secret in a file. A line end at the end of the file is not part of the secret.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read; `InvalidArgument` if the secret is too short or invalid.
+    /// The errors of reading the file; `InvalidArgument` if the secret is too short or invalid.
     pub(super) fn secret(path: &Path) -> Result<Self> {
         let bytes = reload::read("the secret of JWTs", path)?;
         let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
         let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
         let wrong = |message| Err(Error::invalid(format!("the secret of JWTs '{}' {message}", path.display())));
-        // A public key is known to all: used as the secret, it would let everyone sign.
+        // A public key is known to everyone. If it were used as the secret, everyone could sign tokens.
         if secret.trim_ascii_start().starts_with(b"-----BEGIN") || secret.trim_ascii_start().starts_with(b"{") {
             return wrong(
                 "holds a key in PEM or JSON; public keys go into a JWKS file, a secret is random bytes".into(),
@@ -82,11 +82,11 @@ impl Keys {
         Ok(Self { keys: vec![Named { id: None, key }] })
     }
 
-    /// The public keys of a JWKS file: those for EdDSA (Ed25519) and RS256. Other keys are ignored.
+    /// Reads the public keys of a JWKS file for EdDSA (Ed25519) and RS256. Other keys are ignored.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read; `InvalidArgument` if it is no JWKS, contains a secret or has no usable key.
+    /// The errors of reading the file; `InvalidArgument` if it is no JWKS, contains a secret or has no usable key.
     pub(super) fn jwks(path: &Path) -> Result<Self> {
         let bytes = reload::read("the JWKS", path)?;
         let wrong = |message: String| Error::invalid(format!("the JWKS '{}': {message}", path.display()));
@@ -104,7 +104,7 @@ impl Keys {
         Ok(Self { keys })
     }
 
-    /// Whether one of the keys made this signature. If the token names a key, only keys of that name are tried.
+    /// Returns whether one of the keys made this signature. If the token names a key, only keys of that name are tried.
     pub(super) fn have_signed(&self, algorithm: &str, key_id: Option<&str>, message: &[u8], signature: &[u8]) -> bool {
         let named = |named: &&Named| key_id.is_none() || named.id.is_none() || named.id.as_deref() == key_id;
         let mut keys = self.keys.iter().filter(named).map(|named| &named.key);
@@ -131,7 +131,7 @@ impl Key {
 }
 
 impl Jwk {
-    /// The key; `None` if it is for another algorithm or use.
+    /// Returns the key, or `None` if it is for another algorithm or use.
     fn key(self) -> Result<Option<Key>> {
         if self.kty == "oct" {
             return Err(Error::invalid(
@@ -169,7 +169,7 @@ fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
     bytes.into_iter().skip_while(|byte| *byte == 0).collect()
 }
 
-/// The bytes that a member holds in base64url.
+/// Returns the bytes that a member holds in base64url.
 fn bytes(member: &str, text: Option<&str>) -> Result<Vec<u8>> {
     let text = text.ok_or_else(|| Error::invalid(format!("it has no '{member}'")))?;
     let bytes = URL_SAFE_NO_PAD.decode(text);

@@ -1,7 +1,8 @@
-//! JSON Web Tokens (RFC 7519), signed by a secret or by keys of a JWKS file, and what their claims mean here.
+//! JSON Web Tokens (RFC 7519), which are signed with a secret or with keys of a JWKS file, and what their claims mean
+//! to this server.
 //!
-//! A token is read in this order: its form, its signature, its claims. The claims are not read before the signature has
-//! been verified.
+//! A token is checked in this order: form, signature, claims. The claims are not read before the signature has been
+//! verified.
 
 mod keys;
 
@@ -19,10 +20,10 @@ use crate::reload::Watched;
 
 use keys::Keys;
 
-/// How far the clocks of issuer and server may be apart, in seconds.
+/// How many seconds the clocks of issuer and server may differ.
 const LEEWAY: f64 = 30.0;
 
-/// The name of all users, as the claim `user`.
+/// The value of the claim `user` that means all users.
 const ALL_USERS: &str = "*";
 
 /// The JWTs that are accepted.
@@ -56,7 +57,7 @@ struct Claims {
     scope: Option<Names>,
 }
 
-/// Names in a list, or in a text with spaces between them.
+/// Names in a list, or in a text that separates them by spaces.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Names {
@@ -67,7 +68,7 @@ enum Names {
 impl Jwts {
     /// # Errors
     ///
-    /// If a file cannot be read or holds no key.
+    /// The errors of reading a file, or of a file without a key.
     pub(super) fn open(
         secret: Option<PathBuf>,
         jwks: Option<PathBuf>,
@@ -92,7 +93,7 @@ impl Jwts {
         results.into_iter().collect()
     }
 
-    /// The caller that has this token.
+    /// Returns the caller that has this token.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl Jwts {
         claims.caller()
     }
 
-    /// The claims, after the signature has been verified.
+    /// Verifies the signature and returns the claims.
     fn signed(&self, token: &str) -> Result<Vec<u8>, Invalid> {
         let unknown = || "the token is not known here".to_owned();
         let (message, signature) = token.rsplit_once('.').ok_or_else(unknown)?;
@@ -167,7 +168,7 @@ impl Claims {
 }
 
 impl Names {
-    /// The rights among the scopes; an issuer's other scopes are ignored.
+    /// Returns the rights among the scopes. An issuer's other scopes are ignored.
     fn rights(&self) -> Vec<Right> {
         let parse = |name: &str| name.parse().ok();
         match self {

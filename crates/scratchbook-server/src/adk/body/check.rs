@@ -25,7 +25,7 @@ pub(crate) enum Kind {
     Bytes,
     Dict(&'static Self),
     List(&'static Self),
-    /// A list whose order means nothing.
+    /// A list whose order does not matter.
     Set(&'static Self),
     Model(&'static Model),
 }
@@ -44,7 +44,7 @@ enum Unknown {
     Forbidden,
 }
 
-/// A field of a model, which may come in camelCase or snake_case.
+/// A field of a model. Clients may send its name in camelCase or snake_case.
 #[derive(Debug)]
 pub(crate) struct Field {
     name: &'static str,
@@ -60,28 +60,28 @@ enum Need {
 }
 
 impl Model {
-    /// A model that ignores unknown names.
+    /// Returns a model that ignores unknown names.
     pub(super) const fn ignoring(fields: &'static [Field]) -> Self {
         Self { fields, unknown: Unknown::Ignored }
     }
 
-    /// A model that refuses unknown names.
+    /// Returns a model that refuses unknown names.
     pub(super) const fn forbidding(fields: &'static [Field]) -> Self {
         Self { fields, unknown: Unknown::Forbidden }
     }
 }
 
-/// A field that has to be there.
+/// Returns a field that has to be present.
 pub(super) const fn required(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Required }
 }
 
-/// A field that may be absent but not `null`.
+/// Returns a field that may be absent but not `null`.
 pub(super) const fn defaulted(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Defaulted }
 }
 
-/// A field that may be absent or `null`, which mean the same.
+/// Returns a field that may be absent or `null`, which mean the same.
 pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, need: Need::Optional }
 }
@@ -111,7 +111,8 @@ impl Loc<'_> {
 pub(crate) struct Problems(Vec<Value>);
 
 impl Problems {
-    /// One error has about a hundred bytes, so a body with a million wrong items does not get an error for each.
+    /// An error takes about a hundred bytes. The limit keeps a body with a million wrong items from getting a million
+    /// errors.
     const MAX: usize = 1000;
 
     pub(crate) fn add(&mut self, kind: &str, loc: &Loc<'_>, message: &str, input: &Value) {
@@ -136,7 +137,7 @@ impl Problems {
         if self.0.is_empty() { Ok(()) } else { Err(self.into_error()) }
     }
 
-    /// The error 422 with all recorded problems.
+    /// Returns the error 422 with all recorded problems.
     pub(crate) fn into_error(self) -> AdkError {
         AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, Value::Array(self.0))
     }
@@ -178,7 +179,7 @@ fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut P
         let message = "Input should be a valid dictionary or object to extract fields from";
         return problems.add("model_attributes_type", loc, message, value);
     };
-    // Most bodies have no snake_case names, so that none has to be looked up.
+    // Most bodies have no snake_case names. Then no such name has to be looked up.
     let has_snake_case = map.keys().any(|key| key.contains('_'));
     for field in model.fields {
         match sent_as(map, field, has_snake_case) {
@@ -205,7 +206,7 @@ fn check_field(map: &mut Map<String, Value>, field: &Field, key: &str, loc: &Loc
     }
 }
 
-/// The name under which a field was sent; camelCase wins.
+/// Returns the name under which a field was sent. If both spellings were sent, camelCase wins.
 fn sent_as(map: &Map<String, Value>, field: &Field, has_snake_case: bool) -> Option<Cow<'static, str>> {
     if map.contains_key(field.name) {
         return Some(Cow::Borrowed(field.name));
@@ -217,7 +218,7 @@ fn sent_as(map: &Map<String, Value>, field: &Field, has_snake_case: bool) -> Opt
     map.contains_key(&snake).then_some(Cow::Owned(snake))
 }
 
-/// The field that a sent name stands for.
+/// Returns the field to which a sent name refers.
 fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option<&'a Field> {
     let by_name = model.fields.iter().find(|field| field.name == key);
     by_name.or_else(|| {
@@ -226,7 +227,7 @@ fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option
     })
 }
 
-/// Removes from an object what its model would not write.
+/// Removes from an object the fields that its model would not write.
 fn write_as_model(map: &mut Map<String, Value>, model: &Model) {
     let is_written = |field: &Field, value: &Value| !value.is_null() || field.need != Need::Optional;
     if !map.keys().any(|key| key.contains('_')) {

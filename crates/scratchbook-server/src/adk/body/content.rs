@@ -1,4 +1,4 @@
-//! The models of `Content` and `Part`, as Google's GenAI types have them. Unknown fields are refused.
+//! The models of `Content` and `Part`, as Google's GenAI types define them. Unknown fields are refused.
 
 use super::check::Kind::{Any, Bool, Bytes, Dict, Float, Int, List, Model, Str};
 use super::check::{self, optional};

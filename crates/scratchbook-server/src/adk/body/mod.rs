@@ -1,6 +1,7 @@
-//! Bodies of ADK's surface: read, checked and refused as FastAPI and pydantic do it for ADK.
+//! Bodies of ADK's surface, which are read, checked and refused as FastAPI and pydantic do it for ADK.
 //!
-//! A handler takes a [`JsonBody`] of a request of `requests.rs`, or an `Option` of one if a body may be left out.
+//! A handler takes a [`JsonBody`] with a request type of `requests.rs`, or an `Option` of a `JsonBody` if the body may
+//! be left out.
 
 mod check;
 mod content;
@@ -28,16 +29,16 @@ pub(crate) use requests::{
     UpdateSessionRequest,
 };
 
-/// A type that a body is read as.
+/// A type as which a body is read.
 pub(crate) trait Body: DeserializeOwned + Send + 'static {
-    /// The model that it is checked against. A body that passes can be deserialized, unless our own types refuse a
-    /// value.
+    /// The model against which the body is checked. A body that passes the check can be deserialized, unless our own
+    /// types refuse a value.
     const KIND: Kind;
     /// The shape by which the body's items are counted before it is parsed.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 
-/// A JSON body, checked.
+/// A JSON body that has passed the check.
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
@@ -65,7 +66,7 @@ impl<T: Body> JsonBody<T> {
     ///
     /// # Errors
     ///
-    /// ADK's error for what is wrong with it; 413 if it has too much of something.
+    /// ADK's error for what is wrong with the body; 413 if the body has too many items of one kind.
     pub(crate) async fn read(unread: Unread) -> Result<Self, AdkError> {
         let is_json = unread.is_json();
         unread.read(T::SHAPE, move |bytes| required(is_json, bytes)).await?.map(Self)
@@ -86,7 +87,7 @@ fn optional<T: Body>(is_json: bool, bytes: Bytes) -> Result<Option<T>, AdkError>
     }
 }
 
-/// The refusal of a body that did not arrive.
+/// Returns the refusal of a body that could not be received.
 pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
@@ -94,7 +95,7 @@ pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
     }
 }
 
-/// Reads a body; if its content type is not JSON, it is read as a string, `None` if it is empty.
+/// Reads a body, or returns `None` if it is empty. A body whose content type is not JSON is read as a string.
 fn value(is_json: bool, bytes: Bytes) -> Result<Option<Value>, AdkError> {
     if bytes.is_empty() {
         return Ok(None);
@@ -106,7 +107,7 @@ fn value(is_json: bool, bytes: Bytes) -> Result<Option<Value>, AdkError> {
     Ok(Some(body))
 }
 
-/// Checks a body and reads it.
+/// Checks a body and converts it to its type.
 fn from_value<T: Body>(mut body: Value) -> Result<T, AdkError> {
     let mut problems = Problems::default();
     check(&mut body, T::KIND, &Loc::Body, &mut problems);
@@ -135,7 +136,7 @@ mod tests {
         refusal::<T>(Some("application/json"), body.as_bytes()).await.1
     }
 
-    /// What google-adk 2.13.0 said of bodies that it refused.
+    /// Compares the refusals with those that were recorded from google-adk 2.13.0.
     #[tokio::test]
     async fn bodies_are_refused_as_they_were_by_adk() {
         let measured: Vec<Value> = serde_json::from_str(include_str!("measured.json")).unwrap();

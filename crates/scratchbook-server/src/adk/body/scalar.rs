@@ -1,4 +1,4 @@
-//! Single values as pydantic takes them: which conversions it makes, and how it words a refusal.
+//! Single values as pydantic reads them: its conversions, and its messages for values that it refuses.
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
@@ -79,7 +79,8 @@ pub(super) fn float(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
     }
 }
 
-/// Reads both alphabets, padded or not, as the library does.
+/// The decoder of base64. It accepts text with or without padding, as pydantic does; callers first convert the standard
+/// alphabet to the URL-safe one.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()

@@ -1,4 +1,4 @@
-//! JSON text of a body, and what is wrong with it in the words of Python's `json` module, which ADK's clients know.
+//! Reads the JSON text of a body. Errors are worded as in Python's `json` module, which ADK's clients know.
 
 use axum::http::StatusCode;
 use scratchbook::json;
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::adk::AdkError;
 use crate::bodies::without_mark;
 
-/// How deep a body may be nested: `serde_json` reads no deeper.
+/// How deep a body may be nested. `serde_json` reads no deeper.
 const MAX_DEPTH: usize = 127;
 
 /// Reads the text of a body.
 ///
 /// # Errors
 ///
-/// 400 if it is not UTF-8; 422 if it is not JSON, or has a number that cannot be kept exactly.
+/// 400 if the text is not UTF-8; 422 if it is not JSON, or has a number that cannot be kept exactly.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     let bytes = without_mark(bytes);
     let error = match json::from_slice(bytes) {
@@ -37,12 +37,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
     Err(AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, json!([problem])))
 }
 
-/// The error for a body that is not text.
+/// Returns the error for a body that is not text.
 pub(super) fn unreadable() -> AdkError {
     AdkError::new(StatusCode::BAD_REQUEST, json!("There was an error parsing the body"))
 }
 
-/// An error in a text, and the byte at which it is.
+/// An error in a text, and the byte at which it occurs.
 #[derive(Debug)]
 struct Wrong {
     at: usize,
@@ -53,12 +53,12 @@ fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong { at, what: what.into() })
 }
 
-/// Goes through a text that the reader has refused, to say why. Its steps follow Python's order, so that messages and
+/// Parses a text that the reader has refused, to find the reason. The steps are in Python's order, so that messages and
 /// positions are the same.
 struct Walk<'a> {
     text: &'a [u8],
     at: usize,
-    /// A value that Python takes and we do not; reported if nothing else is wrong.
+    /// A value that Python accepts and this server refuses. It is reported if nothing else is wrong.
     refused: Option<Wrong>,
 }
 

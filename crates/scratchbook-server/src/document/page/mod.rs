@@ -1,4 +1,4 @@
-//! The document as a page to read: rendered here, from nothing but the document, without a script.
+//! Renders the OpenAPI document as a page to read, from the document alone and without a script.
 
 mod operation;
 mod schema;
@@ -13,7 +13,7 @@ const STYLE: &str = include_str!("style.css");
 /// The policy allows no loading and no scripts.
 pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(document: &Value) -> Markup {
     let title = text(&document["info"]["title"]);
     let parts: Vec<_> = items(&document["tags"]).map(|tag| Part::of(document, tag)).collect();
@@ -33,6 +33,12 @@ pub(super) fn page(document: &Value) -> Markup {
                         h1 { (title) " API " small { (text(&document["info"]["version"])) } }
                         p { (words(text(&document["info"]["description"]))) }
                         p { "For programs: " a href="openapi.json" { "openapi.json" } }
+                        p {
+                            "The examples are of a session " code { "s1" } " of the user " code { "alice" } " in an app "
+                            code { "shop" } ", which hosts an agent. A server that hosts no agents of yours hosts "
+                            code { "demo" } ". They need the server's address in a variable:"
+                        }
+                        pre { "SERVER=http://127.0.0.1:8000" }
                     }
                     @for part in &parts {
                         section id=(part.name) {
@@ -96,7 +102,7 @@ fn contents(title: &str, parts: &[Part<'_>], document: &Value) -> Markup {
     }
 }
 
-/// Text in which words between backticks become code.
+/// Returns text in which words between backticks become code.
 fn words(text: &str) -> Markup {
     html! {
         @for (n, part) in text.split('`').enumerate() {

@@ -84,7 +84,7 @@ impl Operation<'_> {
         }
     }
 
-    /// The curl command that calls the operation.
+    /// Returns the curl command that calls the operation.
     fn call(&self, document: &Value, body: &Value) -> String {
         let (mut path, mut query) = (self.path.to_owned(), String::new());
         for parameter in items(&self.is["parameters"]) {
@@ -103,7 +103,7 @@ impl Operation<'_> {
             method => format!("-X {} ", method.to_uppercase()),
         };
         let unbuffered = if self.path.ends_with("/watch") { "-N " } else { "" };
-        let call = format!("curl {unbuffered}{method}'http://127.0.0.1:8000{path}{query}'");
+        let call = format!("curl {unbuffered}{method}\"$SERVER{path}{query}\"");
         match example(document, body) {
             Some(example) => {
                 let body = example.to_string().replace('\'', r"'\''");

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{fields, items, text, words};
 
-/// A schema by its name, with its fields.
+/// Renders a schema with its name and its fields.
 pub(super) fn article(name: &str, schema: &Value) -> Markup {
     html! {
         article id={ "schema-" (name) } {
@@ -54,7 +54,7 @@ fn table(schema: &Value) -> Markup {
     }
 }
 
-/// A schema's type in a few words, or a link to the schema that it refers to.
+/// Returns a schema's type in a few words, or a link to the schema that it refers to.
 pub(super) fn kind(schema: &Value) -> Markup {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap_or_default();
@@ -87,7 +87,7 @@ pub(super) fn kind(schema: &Value) -> Markup {
     }
 }
 
-/// The example of a body or an answer: its own, or its schema's.
+/// Returns the example of a body or an answer, or else the example of its schema.
 pub(super) fn example<'d>(document: &'d Value, content: &'d Value) -> Option<&'d Value> {
     let schema = match content["schema"]["$ref"].as_str() {
         Some(reference) => document.pointer(reference.trim_start_matches('#'))?,

@@ -83,6 +83,7 @@ function addEvent({ seq, run, html }) {
   const event = box.content.firstElementChild;
   event.classList.add("new");
   section.append(event);
+  if (!view().has("at")) choose(event);
   document.dispatchEvent(new CustomEvent("part", { detail: "#conversation" }));
   if (atEnd) pane.scrollTop = pane.scrollHeight;
 }

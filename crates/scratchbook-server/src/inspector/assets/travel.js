@@ -20,18 +20,27 @@ function partAddress(name, query) {
   return `${bar.dataset.page}/${name}?${query}`;
 }
 
-// Marks the chosen event, and fetches its surroundings if they are not on the page.
+// Marks an event as the one that is shown, and no other.
+function choose(event) {
+  for (const old of document.querySelectorAll("article.event[aria-current]")) old.removeAttribute("aria-current");
+  event?.setAttribute("aria-current", "true");
+}
+
+// Whether the parts of the page are below each other.
+function isNarrow() {
+  return getComputedStyle(document.querySelector(".left")).overflowY === "visible";
+}
+
+// Chooses an event, and fetches its surroundings if they are not on the page.
 let settling;
 function markEvent(seq) {
-  for (const old of document.querySelectorAll("article.event[aria-current]")) old.removeAttribute("aria-current");
   // The start is before the first event.
   const place = Math.max(seq, 1);
   const event = document.getElementById(`e${place}`);
   clearTimeout(settling);
-  if (event) {
-    if (seq > 0) event.setAttribute("aria-current", "true");
-    scrollToEvent(event);
-  } else {
+  choose(seq > 0 ? event : null);
+  if (event) scrollToEvent(event);
+  else {
     settling = setTimeout(async () => {
       await replacePart(partAddress("events", new URLSearchParams({ at: place })), "#conversation");
       const shown = document.getElementById(`e${place}`);
@@ -83,7 +92,7 @@ async function travelTo(seq, { key, push = true } = {}) {
   history[push ? "pushState" : "replaceState"](null, "", text ? `${bar.dataset.page}?${text}` : bar.dataset.page);
   const at = seq ?? lastSeq();
   showBar(at, seq === null);
-  if (seq !== null || !document.getElementById(`e${at}`)) markEvent(at);
+  markEvent(at);
   if (query.has("key") && key === undefined && document.querySelector("#history")) showHistory(query.get("key"));
   await replacePart(partAddress("state", query), "#state");
 }
@@ -98,9 +107,13 @@ async function showHistory(key) {
     place.id = "history";
     box.replaceChildren(place);
   }
+  for (const link of document.querySelectorAll("#state .row a.key")) {
+    if (link.dataset.key === key) link.closest(".row").setAttribute("aria-current", "true");
+    else link.closest(".row").removeAttribute("aria-current");
+  }
   await replacePart(partAddress("history", query), "#history");
   // On a narrow screen it is below the conversation.
-  if (getComputedStyle(document.querySelector(".left")).overflowY === "visible") box.scrollIntoView();
+  if (isNarrow()) box.scrollIntoView();
 }
 
 function clampSeq(seq) {
@@ -144,7 +157,8 @@ if (bar) {
   });
   addEventListener("popstate", () => location.reload());
   const chosen = document.querySelector("article.event[aria-current]");
-  if (chosen && view().has("at")) scrollToEvent(chosen);
+  if (isNarrow() && view().has("key")) document.querySelector("#key").scrollIntoView();
+  else if (chosen && view().has("at")) scrollToEvent(chosen);
   else {
     const list = document.querySelector(".left");
     list.scrollTop = list.scrollHeight;

@@ -41,7 +41,7 @@ impl Counted {
             Ok(_) => success,
             Err(error) if error.kind() == ErrorKind::Conflict => Outcome::Conflict,
             Err(error) if error.is_for_operator() => Outcome::Error,
-            // A request that is wrong says nothing about the app, which may not even exist.
+            // An invalid request is not counted for the app, which may not even exist.
             Err(_) => return result,
         };
         let seconds = begun.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! The page of the overview: plots over the last half hour, of the apps that the caller reaches.
+//! The page of the overview: plots of the last half hour, for the apps that the caller may access.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +19,14 @@ use crate::app_state::AppState;
 
 /// How many slow calls are shown.
 const CALLS: usize = 10;
-/// How many apps have their sizes looked at, and about how many bytes of sessions are read for each.
+/// For how many apps the size is measured, and about how many bytes of sessions are read for each.
 const APPS: usize = 20;
 const READ: u64 = 256 << 10;
 
 /// What is shown.
 #[derive(Debug, Deserialize)]
 pub(in super::super) struct View {
-    /// This app alone.
+    /// Show only this app; if empty, all apps.
     #[serde(default)]
     app: String,
 }
@@ -38,7 +38,7 @@ pub(in super::super) async fn page(
 ) -> Answer {
     caller.check(Right::Read)?;
     let now = app_state.environment.now();
-    // A caller that is held to a user does not see what others of the app do.
+    // A caller that is restricted to one user does not see what other users of the app do.
     let reaches = |app: &str| caller.user().is_none() && caller.reaches_app(app);
     let is_shown = |app: &str| reaches(app) && (view.app.is_empty() || view.app == app);
     let apps = names(&app_state, &reaches, now);
@@ -51,7 +51,7 @@ pub(in super::super) async fn page(
     Ok(Page { title: "Overview", above, caller: Some(&caller), scripts: &["overview.js", "time.js"], body }.answer())
 }
 
-/// The apps that are hosted or were written to, as far as the caller reaches them.
+/// Returns the apps that are hosted or were written to, if the caller may access them.
 fn names(app_state: &AppState, reaches: &impl Fn(&str) -> bool, now: f64) -> BTreeSet<String> {
     let hosted = app_state.apps.iter().map(|(name, _)| name.to_owned());
     let written = app_state.activity.intervals(now).into_iter().flat_map(|interval| interval.apps.into_keys());
@@ -166,7 +166,7 @@ fn calls(slow: &[&SlowCall], now: f64) -> Markup {
     }
 }
 
-/// The figures of each app.
+/// Returns the figures of each app.
 fn table(app_state: &AppState, apps: &BTreeSet<String>, intervals: &[Interval]) -> Markup {
     let of = |app: &str| {
         let counts = intervals.iter().filter_map(|interval| interval.apps.get(app));
@@ -191,7 +191,7 @@ fn table(app_state: &AppState, apps: &BTreeSet<String>, intervals: &[Interval]) 
                     tr {
                         td.name {
                             a href=(address::app(app)) { bdi { (visible(app)) } }
-                            @if app_state.apps.get(app).is_some() { " " span.badge { "agent here" } }
+                            @if app_state.apps.get(app).is_some() { " " span.badge { "agent hosted here" } }
                         }
                         td.number data-name="Appends" { (number(counts.appends)) }
                         td.number data-name="Conflicts" { (number(counts.conflicts)) }

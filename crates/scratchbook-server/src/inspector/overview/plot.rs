@@ -9,9 +9,9 @@ const HEIGHT: f64 = 60.0;
 /// A plot with its figures in words.
 pub(super) struct Plot<'a> {
     pub(super) title: &'a str,
-    /// The figures as a sentence: it stands below the plot, and says the same.
+    /// The figures as a sentence, which is shown below the plot.
     pub(super) words: String,
-    /// The values, the earliest first; those that are not known are left out of the line.
+    /// The values, the earliest first. Unknown values leave gaps in the line.
     pub(super) values: &'a [Option<f64>],
     /// The greatest value, as text.
     pub(super) top: String,
@@ -36,14 +36,14 @@ impl Plot<'_> {
     }
 }
 
-/// The points of what is below a line.
+/// Returns the points of the area below a line.
 fn area(line: &str) -> String {
     let edge = |point: Option<&str>| point.and_then(|point| point.split(',').next()).unwrap_or("0").to_owned();
     let (first, last) = (edge(line.split(' ').next()), edge(line.rsplit(' ').next()));
     format!("{first},{HEIGHT} {line} {last},{HEIGHT}")
 }
 
-/// The points of the line; a gap ends one line and begins another.
+/// Returns the points of each line. A gap ends one line and begins another.
 fn lines(values: &[Option<f64>], greatest: f64) -> Vec<String> {
     let step = WIDTH / (values.len().max(2) - 1) as f64;
     // A line at the upper edge would be cut in half.
@@ -53,7 +53,7 @@ fn lines(values: &[Option<f64>], greatest: f64) -> Vec<String> {
     let places: Vec<_> = values.iter().enumerate().map(|(place, value)| value.map(|value| (place, value))).collect();
     let known = places.split(Option::is_none).filter(|part| !part.is_empty());
     let line = |part: &[Option<(usize, f64)>]| match part {
-        // One value alone lasts for its interval.
+        // A single value is drawn as wide as its interval.
         [Some((place, value))] => {
             let [from, to] = [-0.5, 0.5].map(|half| ((*place as f64 + half) * step).clamp(0.0, WIDTH));
             format!("{from:.1},{y:.1} {to:.1},{y:.1}", y = height(*value))

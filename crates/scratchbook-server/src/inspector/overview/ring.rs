@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(super) const SECONDS: u64 = 15;
 /// How many intervals are kept: half an hour.
 pub(super) const INTERVALS: usize = 120;
-/// How many apps an interval counts. A name has at most some hundred bytes, so that the ring stays below 2 MB.
+/// How many apps an interval counts. A name has at most a few hundred bytes, so the ring stays below 2 MB.
 const APPS: usize = 64;
 /// How many slow calls an interval keeps.
 const SLOW: usize = 8;
@@ -32,11 +32,11 @@ pub(super) struct Interval {
 pub(super) struct Counts {
     /// Commits of events and of state.
     pub(super) appends: u64,
-    /// Writes that were refused because others had written.
+    /// Writes that were refused because of a conflict with another write.
     pub(super) conflicts: u64,
-    /// Calls that failed by a fault of the store or the server.
+    /// Calls that failed because of a fault in the store or the server.
     pub(super) errors: u64,
-    /// The stored bytes of its sessions, if they were looked at.
+    /// The stored bytes of its sessions, if they were measured.
     pub(super) bytes: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct SlowCall {
     pub(super) seconds: f64,
 }
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Read,
@@ -83,12 +83,12 @@ impl Ring {
         }
     }
 
-    /// Whether the bytes of an app were noted in the present interval.
+    /// Returns whether the bytes of an app were noted in the present interval.
     pub(super) fn has_bytes(&self, app_name: &str, now: f64) -> bool {
         at(&mut self.lock(), now).apps.get(app_name).is_some_and(|counts| counts.bytes.is_some())
     }
 
-    /// The intervals up to now, the present one last. Those in which nothing happened are there too.
+    /// Returns the intervals up to now, the present one last. Intervals in which nothing happened are included.
     pub(super) fn intervals(&self, now: f64) -> Vec<Interval> {
         let kept = self.lock();
         let last = number(now);
@@ -119,7 +119,7 @@ impl Interval {
     }
 }
 
-/// The interval of a moment. A clock that has gone back counts into the last interval.
+/// Returns the interval of a moment. If the clock has gone back, the call counts in the last interval.
 fn at(intervals: &mut VecDeque<Interval>, time: f64) -> &mut Interval {
     let number = number(time);
     if intervals.back().is_none_or(|last| last.number < number) {

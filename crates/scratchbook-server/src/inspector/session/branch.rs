@@ -1,4 +1,5 @@
-//! Forks, rewinds, pruning and deletions. What destroys something asks first, and says what is lost.
+//! Forks, rewinds, pruning and deletions. Each destructive action first asks for confirmation and says what will be
+//! lost.
 
 use maud::{Markup, html};
 use scratchbook::session::{ForkConfig, Prune};
@@ -15,13 +16,13 @@ use super::read::Reader;
 use crate::access::{Caller, Right};
 use crate::scope::Admin;
 
-/// How many events are kept unless somebody says otherwise.
+/// How many events are kept by default.
 const KEPT: u64 = 1_000;
 /// How many events one commit removes, and how many commits one request makes.
 const PRUNED_AT_ONCE: usize = 1_000;
 const PRUNED_STEPS: usize = 50;
 
-/// A run, before which a session is rewound.
+/// The run before which a session is rewound.
 #[derive(Debug, Deserialize)]
 pub(super) struct Before {
     #[serde(default)]
@@ -71,7 +72,7 @@ pub(super) async fn delete(scope: SessionScope, _: Form) -> Answer {
     Ok(see_other(&address::user(scope.key.app_name(), scope.key.user_id())))
 }
 
-/// Asks which events are to go.
+/// Asks which events to remove.
 pub(super) async fn ask_to_prune(scope: SessionScope, Query(view): Query<View>, _: Needs<Admin>) -> Answer {
     let head = Reader::new(&scope).head().await?;
     let last = head.known_seq().unwrap_or_default();
@@ -91,7 +92,7 @@ pub(super) async fn prune(scope: SessionScope, _: Needs<Admin>, form: Form) -> A
     let before = form.field("before");
     let before =
         before.parse().map_err(|_| Error::invalid(format!("the first event to keep is '{before}', not a number")))?;
-    // As much as fits into one request; what is left over is removed by the next.
+    // One request removes only a limited number of events; the next request removes the rest.
     for _ in 0..PRUNED_STEPS {
         let pruned = scope.app_state.store.sessions.prune(Prune::events(&scope.key, before), PRUNED_AT_ONCE).await?;
         if pruned < PRUNED_AT_ONCE as u64 {
@@ -101,7 +102,7 @@ pub(super) async fn prune(scope: SessionScope, _: Needs<Admin>, form: Form) -> A
     Ok(see_other(&address::part(&scope.key, "prune", &View { before: Some(before), ..View::default() })))
 }
 
-/// A page that asks before something is lost.
+/// Returns a page that asks for confirmation before data is lost.
 fn ask(scope: &SessionScope, head: &Session, part: &str, word: &str, words: &Markup, fields: &Markup) -> Answer {
     scope.caller.check(Right::Write)?;
     let body = html! {
@@ -121,7 +122,7 @@ fn ask(scope: &SessionScope, head: &Session, part: &str, word: &str, words: &Mar
     Ok(page.answer())
 }
 
-/// The buttons for the whole session that the caller may use.
+/// Returns the buttons for the whole session that the caller may use.
 pub(super) fn markup(head: &Session, view: &View, caller: &Caller) -> Markup {
     let key = head.key();
     let part = |part: &str| address::part(key, part, &View::default());

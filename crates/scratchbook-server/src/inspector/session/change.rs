@@ -1,4 +1,5 @@
-//! Changes of a key: an event by the person who makes them. A value that others have changed is never overwritten unseen.
+//! Changes of a key, each stored as an event of the person who makes it. Optimistic locking prevents a person from
+//! overwriting a value that they have not seen.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,8 +8,8 @@ use ring::digest::{SHA256, digest};
 use scratchbook::error::KeyWriter;
 use scratchbook::session::AppendOptions;
 use scratchbook::state::{Operation, StateDelta};
-use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, json};
-use serde_json::Value;
+use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session};
+use serde_json::{Value, json};
 
 use super::super::address::{self, View};
 use super::super::form::{Form, see_other};
@@ -23,10 +24,10 @@ use crate::access::{Caller, Right};
 /// The largest value that is edited in its field, in bytes.
 const EDITED: usize = 64 << 10;
 
-/// Stands for a key that is absent.
+/// The digest that a form has for an absent key.
 const ABSENT: &str = "absent";
 
-/// The author of changes if nobody has to log in.
+/// The author of changes if the server needs no login.
 const ANYONE: &str = "inspector";
 
 /// Carries out the change that a form asks for.
@@ -38,12 +39,12 @@ pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
     if !may_change(&head, &scope.caller, &key) {
         return Err(Error::new(ErrorKind::PermissionDenied, format!("'{key}' cannot be changed here")).into());
     }
-    let operation = match operation(&form.field("operation"), &text) {
-        Ok(operation) => operation,
-        Err(why) => return Ok(again(&scope, &head, &key, &text, &form.field("seen"), &why)),
-    };
     let found = value(&reader, &key).await?;
     check_has_no_secrets(&head, &key, found.as_ref())?;
+    let operation = match operation(&form.field("operation"), &text) {
+        Ok(operation) => operation,
+        Err(why) => return Ok(again(&scope, &head, &form, found.as_ref(), &why)),
+    };
     if print(found.as_ref()) != form.field("seen") {
         return conflict(&scope, &reader, &head, &key, &text, found.as_ref()).await;
     }
@@ -61,15 +62,20 @@ pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
             conflict(&scope, &reader, &head, &key, &text, found.as_ref()).await
         }
         Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition) => {
-            Ok(again(&scope, &head, &key, &text, &form.field("seen"), error.public_message()))
+            Ok(again(&scope, &head, &form, found.as_ref(), error.public_message()))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// What is done to the key; the error is for the person.
+/// Returns the operation on the key. The error is a message for the person.
 fn operation(name: &str, text: &str) -> Result<Operation, String> {
-    let value = || json::from_str::<Value>(text).map_err(|error| format!("This is not JSON: {error}"));
+    let value = || {
+        scratchbook::json::from_str::<Value>(text).map_err(|error| {
+            let example = example(text);
+            format!("This is not JSON ({error}). A value is written as JSON, with text in quotes, as in {example}")
+        })
+    };
     match name {
         "remove" => Ok(Operation::Remove),
         "increment" => match value()? {
@@ -81,7 +87,14 @@ fn operation(name: &str, text: &str) -> Result<Operation, String> {
     }
 }
 
-/// Whether a caller may change a key on these pages. Secret values are not shown, so that they are not edited either.
+/// Returns a short input as a JSON string, since the person may have meant that, or else an example.
+fn example(text: &str) -> Value {
+    let is_plain = text.len() <= 40 && text.chars().all(|c| c.is_alphanumeric() || " _-.".contains(c));
+    json!(if is_plain && !text.trim().is_empty() { text.trim() } else { "EUR" })
+}
+
+/// Returns whether a caller may change a key on these pages. Secret values are not shown, so they cannot be edited
+/// either.
 pub(super) fn may_change(head: &Session, caller: &Caller, key: &str) -> bool {
     let has_right = match Scope::split(key).0 {
         Scope::Temp => false,
@@ -91,23 +104,23 @@ pub(super) fn may_change(head: &Session, caller: &Caller, key: &str) -> bool {
     has_right && caller.may(Right::Write) && caller.may(Right::Read) && !Masks::of(head).hides(key)
 }
 
-/// The value of a key as it is now.
+/// Returns the value of a key as it is now.
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// The errors of the store.
 pub(super) async fn value(reader: &Reader<'_>, key: &str) -> Result<Option<Value>> {
     let config = GetSessionConfig::state_only().with_state_keys([key]);
     let session = reader.sessions.get_session(reader.key, &config).await?;
     Ok(session.and_then(|session| session.state().get(key).cloned()))
 }
 
-/// Whether a value has parts that are shown to nobody.
+/// Returns whether a value has parts that are shown to nobody.
 fn has_secrets(head: &Session, key: &str, value: Option<&Value>) -> bool {
     value.is_some_and(|value| *Masks::of(head).of_key(key, value) != *value)
 }
 
-/// Refuses to change such a value: the form would have a digest of it.
+/// Refuses to change a value with secrets, because the form would contain a digest of the value.
 fn check_has_no_secrets(head: &Session, key: &str, value: Option<&Value>) -> Result<(), Error> {
     if !has_secrets(head, key, value) {
         return Ok(());
@@ -116,14 +129,14 @@ fn check_has_no_secrets(head: &Session, key: &str, value: Option<&Value>) -> Res
     Err(Error::new(ErrorKind::PermissionDenied, message))
 }
 
-/// Stands for a value in a form: what the person has seen.
+/// Returns a digest of the value that the person has seen; the form sends it back.
 fn print(value: Option<&Value>) -> String {
     let Some(value) = value else { return ABSENT.to_owned() };
     let text = serde_json::to_vec(value).unwrap_or_default();
     digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The form that changes a key, with its value as it is now.
+/// Returns the form that changes a key, with its value as it is now.
 pub(super) fn form(head: &Session, key: &str, value: Option<&Value>) -> Markup {
     if has_secrets(head, key, value) {
         return html! { p.soft { "This value has secrets, which are not shown; it cannot be changed here." } };
@@ -134,7 +147,7 @@ pub(super) fn form(head: &Session, key: &str, value: Option<&Value>) -> Markup {
     };
     html! {
         details.edit {
-            summary { "Change" }
+            summary { "Change the value" }
             (fields(head, key, &text, &print(value), value))
         }
     }
@@ -156,13 +169,14 @@ fn fields(head: &Session, key: &str, text: &str, seen: &str, value: Option<&Valu
     }
 }
 
-/// The form once more, with what was wrong.
-fn again(scope: &SessionScope, head: &Session, key: &str, text: &str, seen: &str, why: &str) -> Response {
+/// Returns the form again, with the reason why the change was refused.
+fn again(scope: &SessionScope, head: &Session, form: &Form, found: Option<&Value>, why: &str) -> Response {
+    let [key, text, seen] = &["key", "value", "seen"].map(|name| form.field(name));
     let body = html! {
         section.ask {
             h1 { "Change " code { bdi { (visible(key)) } } }
             p.failure role="alert" { (visible(&sentence(why))) }
-            (fields(head, key, text, seen, None))
+            (fields(head, key, text, seen, found))
             p { a href=(address::session(head.key(), &View::default().with_key(key))) { "Back" } }
         }
     };
@@ -170,7 +184,7 @@ fn again(scope: &SessionScope, head: &Session, key: &str, text: &str, seen: &str
     page.with_status(StatusCode::BAD_REQUEST)
 }
 
-/// Both values, and who wrote the one that is stored.
+/// Returns a page with both values, which says who wrote the stored one.
 async fn conflict(
     scope: &SessionScope,
     reader: &Reader<'_>,

@@ -14,9 +14,9 @@ use super::event;
 use super::read::Reader;
 use crate::access::Right;
 
-/// About how many bytes of HTML the events may have. Those around the chosen one come first.
+/// About how many bytes of HTML the events may have. The events nearest to the chosen one are kept.
 const BYTES: usize = 46 << 10;
-/// The part of them that events after the chosen one may have.
+/// How many of these bytes are for events after the chosen one.
 const LATER_BYTES: usize = 14 << 10;
 
 /// The answers of tools, by the ids of their calls.
@@ -29,13 +29,13 @@ impl<'e> Answers<'e> {
         Self(answers.filter_map(|(event, answer)| Some((answer.id.as_deref()?, (event, answer)))).collect())
     }
 
-    /// The answer to a call, and its event.
+    /// Returns the answer to a call, and its event.
     pub(super) fn to(&self, call: &str) -> Option<(&'e Event, &'e FunctionResponse)> {
         self.0.get(call).copied()
     }
 }
 
-/// A page of events, with links to those before and after it.
+/// Returns a page of events, with links to those before and after it.
 pub(super) fn markup(reader: &Reader<'_>, head: &Session, view: &View, events: &[Arc<Event>]) -> Markup {
     let (key, last) = (reader.key, head.known_seq());
     let chosen = view.at.or(last.filter(|_| view.before.is_none()));
@@ -67,7 +67,7 @@ pub(super) fn markup(reader: &Reader<'_>, head: &Session, view: &View, events: &
     }
 }
 
-/// As many events as fit, each with its HTML: from the chosen one back, then those after it.
+/// Returns as many events as fit, each with its HTML: those up to the chosen event, and those after it.
 fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Event, String)> {
     let chosen = how.chosen;
     let middle = events.partition_point(|event| event.seq <= chosen || chosen.is_none());
@@ -97,7 +97,7 @@ fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Eve
     shown
 }
 
-/// The events run by run.
+/// Returns the events as HTML, run by run.
 fn runs(reader: &Reader<'_>, shown: &[(&Event, String)]) -> Markup {
     let can_rewind = reader.caller.may(Right::Write);
     let rewind = address::part(reader.key, "rewind", &View::default());
@@ -107,7 +107,7 @@ fn runs(reader: &Reader<'_>, shown: &[(&Event, String)]) -> Markup {
                 @if let Some((event, _)) = run.first().filter(|(event, _)| !event.invocation_id.is_empty()) {
                     h2.run-head { "run " bdi { (visible(&event.invocation_id)) } @if let Some(facts) = facts(run) { span.soft { (facts) } }
                         a.timeline href=(address::run(reader.key, &event.invocation_id, event.seq.unwrap_or_default())) { "Timeline" }
-                        @if can_rewind { a.rewind href={ (rewind) "?run=" (encoded(&event.invocation_id)) } { "Rewind to before" } } }
+                        @if can_rewind { a.rewind href={ (rewind) "?run=" (encoded(&event.invocation_id)) } { "Rewind this run" } } }
                 }
                 @for (_, text) in run { (PreEscaped(text)) }
             }
@@ -115,7 +115,7 @@ fn runs(reader: &Reader<'_>, shown: &[(&Event, String)]) -> Markup {
     }
 }
 
-/// How long a run took, and its tokens.
+/// Returns a line with the duration of a run and its tokens.
 fn facts(run: &[(&Event, String)]) -> Option<String> {
     let times = || run.iter().filter_map(|(event, _)| event.timestamp);
     let (from, to) = (times().next()?, times().next_back()?);

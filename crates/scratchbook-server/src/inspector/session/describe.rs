@@ -1,4 +1,4 @@
-//! The title and the labels of a session: what people find it by.
+//! The title and the labels of a session, by which people find it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use super::frame;
 use super::read::Reader;
 use crate::access::Right;
 
-/// The form, with what is stored.
+/// Returns the form with the stored title and labels.
 pub(super) async fn ask(scope: SessionScope) -> Answer {
     scope.caller.check(Right::Write)?;
     let head = Reader::new(&scope).head().await?;
@@ -27,7 +27,7 @@ pub(super) async fn ask(scope: SessionScope) -> Answer {
     Ok(answer(&scope, &head, StatusCode::OK, &html! {}, &title, &labels))
 }
 
-/// Stores what the form has, unless somebody else has changed it since.
+/// Stores the title and labels from the form, unless somebody else has changed them since it was shown.
 pub(super) async fn update(scope: SessionScope, form: Form) -> Answer {
     scope.caller.check(Right::Read)?;
     let head = Reader::new(&scope).head().await?;
@@ -84,7 +84,7 @@ fn answer(
     page.with_status(status)
 }
 
-/// Labels as lines.
+/// Writes labels as lines.
 fn lines(labels: &BTreeMap<String, String>) -> String {
     labels.iter().fold(String::new(), |mut text, (name, value)| {
         // Writing to a string cannot fail.
@@ -93,7 +93,7 @@ fn lines(labels: &BTreeMap<String, String>) -> String {
     })
 }
 
-/// Lines as labels.
+/// Reads labels from lines.
 fn labels(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let label = |line: &str| {
@@ -103,7 +103,7 @@ fn labels(text: &str) -> BTreeMap<String, String> {
     lines.map(label).collect()
 }
 
-/// Stands in the form for the title and the labels that the person has seen.
+/// Returns a digest of the title and the labels that the person has seen; the form sends it back.
 fn print(head: &Session) -> String {
     let text = format!("{}\n{}", head.title().unwrap_or_default(), lines(head.labels()));
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

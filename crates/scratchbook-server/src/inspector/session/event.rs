@@ -15,7 +15,7 @@ use super::conversation::Answers;
 use super::talk;
 use crate::answers::{is_credential_call, value_without_secrets};
 
-/// How much of an event is shown in the conversation: bytes of a text and of a value, parts, and keys.
+/// How much of an event the conversation shows: bytes of a text, of a value and of a line, parts, and keys.
 const TEXT: usize = 1200;
 const VALUE: usize = 600;
 const LINE: usize = 90;
@@ -33,7 +33,7 @@ pub(super) struct Shown<'a> {
     pub(super) before: Option<&'a Event>,
     /// The number of the chosen event.
     pub(super) chosen: Option<u64>,
-    /// Whether calls that wait can be answered here.
+    /// Whether the page can answer calls that wait for an answer.
     pub(super) takes_answers: bool,
 }
 
@@ -84,7 +84,7 @@ impl Shown<'_> {
         }
     }
 
-    /// How long after the event before it, within a run.
+    /// Returns the seconds since the previous event of the same run.
     fn took(&self, event: &Event) -> Option<f64> {
         let before = self.before.filter(|before| before.invocation_id == event.invocation_id)?;
         let took = event.timestamp? - before.timestamp?;
@@ -134,7 +134,7 @@ impl Shown<'_> {
         }
     }
 
-    /// A call of a tool, folded together with its answer.
+    /// Returns a call of a tool, folded together with its answer.
     fn call(&self, call: &FunctionCall, event: &Event) -> Markup {
         let name = call.name.as_deref().unwrap_or("?");
         let args = Value::Object(call.args.clone().unwrap_or_default());
@@ -142,7 +142,7 @@ impl Shown<'_> {
         let answer = call.id.as_deref().and_then(|id| self.answers.to(id));
         let waits =
             event.long_running_tool_ids.as_ref().zip(call.id.as_ref()).is_some_and(|(ids, id)| ids.contains(id));
-        // A tool may have answered that it is not done yet; the answer itself comes from outside.
+        // The tool may have answered that it is not done yet. The final answer comes from the user.
         let waits = waits && answer.is_none_or(|(answered, _)| answered.author != "user");
         let question = call.id.as_deref().filter(|_| waits && self.takes_answers);
         html! {
@@ -172,7 +172,7 @@ impl Shown<'_> {
         }
     }
 
-    /// What the event does besides saying something and changing state.
+    /// Returns what the event does besides saying something and changing state.
     fn actions(&self, event: &Event) -> Markup {
         let actions = &event.actions;
         html! {
@@ -188,7 +188,7 @@ impl Shown<'_> {
         }
     }
 
-    /// The keys that the event writes.
+    /// Returns the keys that the event writes.
     fn changes(&self, event: &Event, seq: u64) -> Markup {
         let delta = &event.actions.state_delta;
         html! {
@@ -222,7 +222,7 @@ fn hidden() -> Value {
     Value::from("[secret]")
 }
 
-/// The answer of a tool; most are an object of one field, `result`.
+/// Returns the answer of a tool. Most answers are an object with the single field `result`.
 fn of_answer(answer: &FunctionResponse) -> Value {
     if answer.name.as_deref().is_some_and(is_credential_call) {
         return hidden();
@@ -243,12 +243,12 @@ fn answered(answer: &FunctionResponse) -> Markup {
     }
 }
 
-/// The author of an event, as a word.
+/// Returns the author of an event, or `unknown`.
 pub(super) fn author(event: &Event) -> &str {
     if event.author.is_empty() { "unknown" } else { &event.author }
 }
 
-/// The tools whose answers are in an event: they have written what it changes.
+/// Returns the tools whose answers are in an event. They have written the changes of the event.
 pub(super) fn tools(event: &Event) -> Cow<'_, str> {
     let names: Vec<_> = event.function_responses().filter_map(|answer| answer.name.as_deref()).collect();
     match names.as_slice() {

@@ -1,6 +1,7 @@
-//! A session as a file, in the lines that `scratchbook import --from jsonl` reads.
+//! A session as a file, in the format that `scratchbook import --from jsonl` reads.
 
 use async_stream::try_stream;
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -18,14 +19,15 @@ use super::super::{Answer, SessionScope};
 use super::read::Reader;
 use crate::access::Right;
 use crate::answers::Share;
+use crate::limits::Download;
 
 /// How many events are read at a time, and about how many bytes of them.
 const EVENTS: usize = 200;
 const BYTES: u64 = 1 << 20;
-/// What a download takes of the bytes of all answers: a page of events, and their lines.
+/// How many bytes a download takes from the budget of all answers: for a page of events and their lines.
 const HELD: usize = 2 << 20;
 
-/// Sends the session as a download, line by line, so that it costs the same memory however long it is.
+/// Sends the session as a download, line by line. The memory in use does not grow with the session.
 pub(super) async fn download(scope: SessionScope) -> Answer {
     scope.caller.check(Right::Read)?;
     let reader = Reader::new(&scope);
@@ -49,11 +51,11 @@ fn file(session_id: &str, body: Body) -> Response {
         (CONTENT_DISPOSITION, disposition),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    (headers, body).into_response()
+    (Extension(Download), headers, body).into_response()
 }
 
-/// The lines: the user with all keys, since an import sets them to what this line has, then the session, its events and
-/// its artifacts. Secrets are masked, as on the pages.
+/// Returns the lines: the user with all keys, then the session, its events and its artifacts. The user's line needs all
+/// keys because an import sets the user's state to exactly this line. Secrets are masked, as on the pages.
 fn lines(
     store: Store,
     key: SessionKey,
@@ -102,7 +104,7 @@ fn lines(
             }
         }
         for filename in store.artifacts.list_artifacts(&key).await? {
-            // The user's own belong to all sessions of the user.
+            // The artifacts of the user belong to all sessions of the user.
             if filename.starts_with("user:") {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The page of a session around its parts: what the session is, and the way through time.
+//! The page of a session around its parts: the facts about the session, and the slider over its events.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::history::{self, History};
 use super::read::{Moment, Reader};
 use super::{branch, conversation, state, talk};
 
-/// The pages above.
+/// Returns the pages above this one: their names and addresses.
 pub(super) fn above(head: &Session) -> Vec<(String, String)> {
     let key = head.key();
     vec![
@@ -69,7 +69,7 @@ fn about(head: &Session, view: &View, reader: &Reader<'_>) -> Markup {
     }
 }
 
-/// The slider, which is a form without scripts.
+/// Returns the slider. Without scripts it is a form.
 fn travel(head: &Session, view: &View, at: u64, last: u64) -> Markup {
     let key = head.key();
     let here = View { at: None, with: None, before: None, after: None, ..view.clone() };

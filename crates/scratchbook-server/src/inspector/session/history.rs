@@ -10,30 +10,32 @@ use serde_json::Value;
 
 use super::super::address::{self, View};
 use super::super::masks::Masks;
-use super::super::value::{Cut, ago, line, number, visible};
+use super::super::value::{Cut, ago, line, moment, number, visible};
 use super::change;
 use super::event::{author, tools};
 use super::read::Reader;
 
 /// How many writes are shown at once.
 const WRITES: usize = 20;
-/// How many events are read at a time in search of them, how often, and about how many bytes of them at a time.
+/// The limits of one search for writes: events per read, reads, and about how many bytes per read.
 const EVENTS: usize = 500;
 const READS: usize = 4;
 const BYTES: u64 = 4 << 20;
 /// How much of a value is shown.
-const LINE: usize = 120;
+const LINE: usize = 100;
 
 /// The writes to a key, the latest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     writes: Vec<Write>,
-    /// Where the search goes on.
+    /// The number before which the next search begins.
     next: Option<u64>,
-    /// How far it has come: the number of the first event that was looked at.
+    /// The number of the earliest event that was searched.
     back_to: Option<u64>,
     now: f64,
-    /// The form that changes the key, if the caller may do that.
+    /// Whether the caller may change the current value of the key.
+    may_change: bool,
+    /// The form that changes the key, unless an older event is chosen.
     change: Option<Markup>,
 }
 
@@ -50,7 +52,7 @@ struct Write {
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// The errors of the store.
 pub(super) async fn read(reader: &Reader<'_>, head: &Session, key: &str, view: &View) -> Result<History> {
     let history = match Scope::split(key) {
         (Scope::Session, name) => of_session(reader, head, name, view).await,
@@ -58,13 +60,12 @@ pub(super) async fn read(reader: &Reader<'_>, head: &Session, key: &str, view: &
         (Scope::App, name) => of_owner(reader, &reader.key.app(), name, view).await,
         (Scope::Temp, _) => Err(Error::invalid("temp: keys are never stored, so that they have no history")),
     };
+    let may_change = change::may_change(head, reader.caller, key);
     let change = match view.at {
-        None if change::may_change(head, reader.caller, key) => {
-            Some(change::form(head, key, change::value(reader, key).await?.as_ref()))
-        }
+        None if may_change => Some(change::form(head, key, change::value(reader, key).await?.as_ref())),
         _ => None,
     };
-    Ok(History { now: reader.now, change, ..history? })
+    Ok(History { now: reader.now, may_change, change, ..history? })
 }
 
 async fn of_session(reader: &Reader<'_>, head: &Session, name: &str, view: &View) -> Result<History> {
@@ -101,7 +102,7 @@ fn write(key: &SessionKey, event: &Arc<Event>, name: &str) -> Option<Write> {
     Some(Write { value: change.value().cloned(), tools: tools(event).into_owned(), writer })
 }
 
-/// What the session began with.
+/// Returns the write of the session's initial state to the key.
 async fn initial(reader: &Reader<'_>, name: &str) -> Result<Option<Write>> {
     let initial = match reader.sessions.get_initial_state(reader.key).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
@@ -126,7 +127,7 @@ async fn of_owner(reader: &Reader<'_>, owner: &StateOwner, name: &str, view: &Vi
     Ok(History { writes: writes.collect(), next, ..History::default() })
 }
 
-/// The writes, for a page or to replace those on it.
+/// Returns the writes as HTML, for a whole page or to replace the ones on a page.
 pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
     let (key, masks) = (head.key(), Masks::of(head));
     let name = view.key.as_deref().unwrap_or_default();
@@ -138,6 +139,13 @@ pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
                 a.close href=(address::session(key, &closed)) data-close="#history" { "Close" }
             }
             @if let Some(change) = &history.change { (change) }
+            @if let Some(at) = view.at && history.may_change {
+                p.soft {
+                    "This is event " (number(at)) ". "
+                    a.now href=(address::session(key, &View { at: None, ..view.clone() })) { "Go to now" }
+                    " to change the value."
+                }
+            }
             @if history.writes.is_empty() {
                 p.empty { @if history.next.is_some() { "Not written in the events searched so far." } @else { "Nothing was written to this key." } }
             }
@@ -166,13 +174,13 @@ fn item(key: &SessionKey, view: &View, name: &str, masks: &Masks, write: &Write,
                 @if !write.tools.is_empty() { "tool " b { bdi { (write.tools) } } " of " }
                 @if writer.author.is_empty() { "at the start" } @else { bdi { (visible(&writer.author)) } }
                 (place(key, view, name, writer))
-                @if writer.time > 0.0 { " " (ago(writer.time, now)) }
+                @if writer.time > 0.0 { ", " (ago(writer.time, now)) ", " (moment(writer.time)) }
             }
         }
     }
 }
 
-/// The event that wrote it, which may be another session's.
+/// Returns a link to the event that wrote the value; the event may be in another session.
 fn place(key: &SessionKey, view: &View, name: &str, writer: &KeyWriter) -> Markup {
     let Some((user_id, session_id)) = &writer.session else { return html! {} };
     let is_here = user_id == key.user_id() && session_id == key.session_id();

@@ -1,7 +1,8 @@
-//! What is committed to a session from now on, as a stream: the number of each event and its HTML. A frame without
-//! these says that the state has changed: other sessions write to the user's and the app's keys.
+//! Streams what is committed to a session from now on: the number of each event and its HTML. A frame without these two
+//! says that the state has changed, since other sessions also write to the user's and the app's keys.
 //!
-//! All pages of a session share one reader of its feed, and all pages of an app one of the app's.
+//! All pages of a session share one reader of the session's feed, and all pages of an app share one reader of the app's
+//! feed.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -26,13 +27,13 @@ use super::read::Reader;
 use crate::operations::Gauge;
 use crate::sse;
 
-/// How long to wait before a store that cannot be reached is asked again.
+/// How long to wait before the next call of a store that could not be reached.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long changes of keys that sessions share are gathered for one frame.
+/// For how long changes of shared keys are gathered into one frame.
 const GATHER: Duration = Duration::from_millis(250);
 
-/// Browsers name the last frame that they have seen when they connect again.
+/// The header in which a browser that reconnects names the last frame it has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, headers: HeaderMap) -> Answer {
@@ -46,7 +47,7 @@ pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, header
         None => FeedStart::Now,
     };
     let watch = scope.app_state.watches.start(Watched::session(scope.key.clone()), start).await?;
-    // Read after the watch has begun, so that no event is between the two.
+    // The head is read after the watch has begun, so that no event between the two is missed.
     let (head, can_talk) = (reader.head().await?, reader.can_talk);
     let last = if seen.is_none() { head.known_seq() } else { None };
     let mut shared = Shared::of(&scope).await?;
@@ -63,12 +64,12 @@ struct Frames {
     can_talk: bool,
 }
 
-/// Changes of the user's and the app's keys by other sessions, or by none.
+/// Changes of the user's and the app's keys that are made by other sessions, or outside of any session.
 struct Shared {
     /// `None` if the store has no such feed, or once reading it has failed for good.
     watch: Option<Watch<Arc<dyn SessionService>>>,
     key: SessionKey,
-    /// Whether a change is to be reported without waiting for another.
+    /// Whether a change is to be reported at once.
     is_due: bool,
 }
 
@@ -83,7 +84,7 @@ impl Shared {
         Ok(Self { watch, key: scope.key.clone(), is_due: false })
     }
 
-    /// Ready when the state has changed: once for all changes of a moment, so that a busy app costs a page little.
+    /// Waits until the state has changed. Changes that follow quickly count once, so a busy app costs a page little.
     async fn changed(&mut self) {
         while !self.is_due {
             match self.next().await {
@@ -96,7 +97,7 @@ impl Shared {
         self.is_due = false;
     }
 
-    /// The next commit to the app; `None` if there will be no more.
+    /// Waits for the next commit to the app. Returns `None` if there will be no more.
     async fn next(&mut self) -> Option<FeedEntry> {
         loop {
             match self.watch.as_mut()?.next().await {
@@ -108,7 +109,7 @@ impl Shared {
     }
 }
 
-/// Whether a commit changes keys that a session sees, and is none of its own events.
+/// Returns whether a commit changes shared keys that a session sees, and is not one of the session's own events.
 fn concerns(key: &SessionKey, entry: &FeedEntry) -> bool {
     let user_id = match &entry.commit {
         FeedCommit::Event { session, .. } if session == key => return false,
@@ -120,7 +121,8 @@ fn concerns(key: &SessionKey, entry: &FeedEntry) -> bool {
     entry.keys().iter().any(|name| name.starts_with("app:") || (of_user && name.starts_with("user:")))
 }
 
-/// `last` is the event before the first of the stream, for a page that was made before it.
+/// Streams the frames. `last` is the last event before the stream, from which a page learns whether it has missed
+/// events.
 fn frames(
     mut watch: Watch<Arc<dyn SessionService>>,
     last: Option<u64>,
@@ -145,7 +147,7 @@ fn frames(
                 Ok(Ok(entry)) => yield frame(&how, &entry),
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
                 Ok(Err(error)) => {
-                    // Without the mark the page asks again, and is then answered with the reason.
+                    // Without the mark `gone` the page connects again, and that answer has the reason.
                     if error.kind() == ErrorKind::NotFound {
                         yield sse::frame("message", &json!({"gone": true}));
                     }
@@ -157,12 +159,12 @@ fn frames(
     }
 }
 
-/// A frame without data, which moves the client's place on and is no event.
+/// Returns a frame without data: it advances the client's cursor but is no event.
 fn place(before: &str, cursor: &FeedCursor) -> Bytes {
     format!("{before}id: {}\n\n", encoded(cursor.as_str())).into()
 }
 
-/// A frame that says that the state has changed, by no event of the session.
+/// Returns a frame that says that the state has changed without an event of the session.
 fn changed(cursor: &FeedCursor) -> Bytes {
     format!("id: {}\ndata: {{}}\n\n", encoded(cursor.as_str())).into()
 }

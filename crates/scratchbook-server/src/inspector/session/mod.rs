@@ -1,10 +1,12 @@
 //! One session: its conversation, beside its state at an event.
 //!
-//! - `read.rs`: what is read of the store for a view. `frame.rs`: the page around its parts, and the way through time.
+//! - `read.rs`: what is read from the store for a view. `frame.rs`: the page around its parts, and the slider over its
+//!   events.
 //! - `conversation.rs`, `event.rs`: the events as people read them. `state.rs`: the state, and what changed it.
 //! - `talk.rs`: messages to the agent. `change.rs`: changes of a key. `describe.rs`: title and
 //!   labels. `branch.rs`: forks, rewinds, pruning and deletions. `export.rs`: the session as a file.
-//! - `timeline.rs`: a run with its times. `history.rs`: the writes to a key. `raw.rs`: a whole value or event. `live.rs`: what is committed from now on.
+//! - `timeline.rs`: a run with its times. `history.rs`: the writes to a key. `raw.rs`: a whole value or event.
+//!   `live.rs`: what is committed from now on.
 
 mod branch;
 mod change;
@@ -30,7 +32,7 @@ use super::{Answer, SessionScope};
 use crate::app_state::AppState;
 use read::Reader;
 
-/// The page and its parts.
+/// Returns the routes of the page and its parts.
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route("/", get(session))
@@ -40,7 +42,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/live", get(live::follow))
         .route("/value", get(raw::value))
         .route("/event", get(raw::event))
-        // As for every route with this name, the head of the answer may take as long as the agent.
+        // As for every route named `/runs`, the agent determines how long the head of the answer takes.
         .route("/runs", get(timeline::page).post(talk::start))
         .route("/stop", post(talk::stop))
         .route("/change", post(change::change))

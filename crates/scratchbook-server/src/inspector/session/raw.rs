@@ -11,7 +11,7 @@ use super::super::{Answer, SessionScope};
 use super::read::Reader;
 use crate::heavy::off_worker;
 
-/// The value of a key at an event, or now.
+/// Returns the value of a key at an event, or its current value.
 pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answer {
     let reader = Reader::new(&scope);
     let key = view.key.clone().unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answ
     Ok(plain(off_worker(move || text(&value, most)).await??))
 }
 
-/// An event in the JSON of ADK.
+/// Returns an event in the JSON of ADK.
 pub(super) async fn event(scope: SessionScope, Query(view): Query<View>) -> Answer {
     let reader = Reader::new(&scope);
     let head = reader.head().await?;
@@ -50,7 +50,7 @@ fn whole(event: &scratchbook::Event, masks: &Masks, most: usize) -> Result<Strin
     text(&value.map_err(|e| Error::internal("an event cannot be written as JSON").with_source(e))?, most)
 }
 
-/// JSON on several lines; on one line, if it is nested so deeply that the lines would be too much.
+/// Returns JSON on several lines, or on one line if the value is so deeply nested that the lines would be too long.
 fn text(value: &Value, most: usize) -> Result<String> {
     let text = pretty(value, most).unwrap_or_else(|| value.to_string());
     if text.len() > most {

@@ -1,4 +1,4 @@
-//! What is read of the store for a view of a session: never more than a page of it.
+//! Reads what a view of a session needs from the store: never more than one page.
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ pub(super) struct Reader<'a> {
     pub(super) sessions: &'a dyn SessionService,
     /// The time, in seconds since 1970.
     pub(super) now: f64,
-    /// Whether an agent is here that the caller may talk to.
+    /// Whether this server hosts an agent that the caller may talk to.
     pub(super) can_talk: bool,
 }
 
-/// The state at an event, and what it differs by from the one before.
+/// The state at an event, and how it differs from an earlier state.
 pub(super) struct Moment {
-    /// The state, or why it is not known.
+    /// The state, or the reason why it is not known.
     pub(super) state: Result<StateMap, String>,
     /// What has changed since [`base`](Self::base).
     pub(super) diff: StateDiff,
-    /// The event that it is compared with.
+    /// The event with whose state it is compared.
     pub(super) base: Option<u64>,
-    /// The event that it is at.
+    /// The event at which the state is shown.
     pub(super) at: u64,
-    /// The event itself, if its own changes are to be distinguished from those of others.
+    /// The event itself, if its own changes are to be distinguished from the changes of others.
     pub(super) event: Option<Arc<Event>>,
 }
 
@@ -59,16 +59,17 @@ impl<'a> Reader<'a> {
         session.ok_or_else(|| no_session(self.key))
     }
 
-    /// The session without events and state.
+    /// Reads the session without events and state.
     ///
     /// # Errors
     ///
-    /// `NotFound` if it does not exist; those of the store.
+    /// `NotFound` if the session does not exist; the errors of the store.
     pub(super) async fn head(&self) -> Result<Session> {
         self.get(GetSessionConfig::state_only().without_state()).await
     }
 
-    /// The session without state, and a page of events: those around the chosen one, those before a place, or the last.
+    /// Reads the session without state, and a page of events: around the chosen event, before a given event, or the
+    /// last ones.
     ///
     /// # Errors
     ///
@@ -88,7 +89,7 @@ impl<'a> Reader<'a> {
         };
         let session = self.get(page(before)).await?;
         let events: Vec<_> = session.events().iter().cloned().collect();
-        // If the events after the chosen one fill the page, it begins with the chosen one.
+        // If the events after the chosen one would fill the page, another page is read that ends with the chosen one.
         let chosen = view.at.filter(|at| *at > 0 && view.before.is_none());
         let is_missing = |at: u64| events.first().and_then(|event| event.seq).is_some_and(|first| first > at);
         match chosen.filter(|at| is_missing(*at)) {
@@ -101,11 +102,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The state at the chosen event, or now, with what has changed.
+    /// Returns the state at the chosen event, or the current state, with what has changed.
     ///
     /// # Errors
     ///
-    /// As [`head`](Self::head). A state that is not known any more is no error.
+    /// As [`head`](Self::head). It is no error if the state is no longer known.
     pub(super) async fn moment(&self, head: &Session, view: &View) -> Result<Moment> {
         let last = head.known_seq();
         let at = view.at.or(last).unwrap_or_default();
@@ -126,12 +127,12 @@ impl<'a> Reader<'a> {
         Ok(Moment { state, diff, base: before.and(base), at, event })
     }
 
-    /// The merged state as it is now.
+    /// Reads the merged state as it is now.
     async fn now(&self) -> Result<StateMap> {
         Ok(self.get(GetSessionConfig::state_only()).await?.state().clone())
     }
 
-    /// An event by its number.
+    /// Reads an event by its number.
     ///
     /// # Errors
     ///
@@ -142,7 +143,7 @@ impl<'a> Reader<'a> {
         Ok(session.events().last().filter(|event| event.seq == Some(seq)).cloned())
     }
 
-    /// A page of events before a place, for a search.
+    /// Reads a page of events before a given event, for a search.
     ///
     /// # Errors
     ///
@@ -154,7 +155,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A state, or why it is not known: it was pruned, there is no such event, or the store keeps no past.
+/// Returns a state, or the reason why it is not known: it was pruned, there is no such event, or the store keeps no
+/// past states.
 fn known(state: Result<StateMap>) -> Result<Result<StateMap, String>> {
     match state {
         Ok(state) => Ok(Ok(state)),

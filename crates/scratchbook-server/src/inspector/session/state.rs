@@ -12,7 +12,7 @@ use super::super::masks::Masks;
 use super::super::value::{Cut, block, line, number, size, visible};
 use super::read::Moment;
 
-/// How much of the state is shown at once: keys, bytes of a value, and bytes of HTML of all of them.
+/// How much of the state is shown at once: keys, bytes of a value on one line and in a block, and bytes of HTML in all.
 const KEYS: usize = 200;
 const LINE: usize = 120;
 const BLOCK: usize = 1500;
@@ -20,7 +20,7 @@ const BYTES: usize = 34 << 10;
 /// How many changes are shown.
 const CHANGES: usize = 40;
 
-/// The state, for a page or to replace the one on it.
+/// Returns the state as HTML, for a whole page or to replace the state on a page.
 pub(super) fn markup(head: &Session, view: &View, moment: &Moment) -> Markup {
     let (key, masks, last) = (head.key(), Masks::of(head), head.known_seq());
     html! {
@@ -44,14 +44,18 @@ pub(super) fn markup(head: &Session, view: &View, moment: &Moment) -> Markup {
     }
 }
 
-/// What has changed since the event that it is compared with.
+/// Returns what has changed since the event with which the state is compared.
 fn changes(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks) -> Markup {
     let diff = &moment.diff;
     html! {
         @if let Some(base) = moment.base {
             div.changes {
                 h3 {
-                    @if view.with.is_some() { "Changed since event " (number(base)) } @else { "Changed here" }
+                    @match (view.with, view.at) {
+                        (Some(_), _) => { "Changed since event " (number(base)) }
+                        (None, Some(at)) => { "Changed at event " (number(at)) }
+                        (None, None) => "Changed at the last event",
+                    }
                     @if diff.is_empty() { span.soft { " nothing" } }
                 }
                 @if !diff.is_empty() {
@@ -85,7 +89,7 @@ fn changed(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks, name: 
     }
 }
 
-/// A page of the keys, by scope.
+/// Returns a page of the keys, by scope.
 fn keys<'s>(
     key: &SessionKey,
     view: &View,
@@ -138,7 +142,7 @@ fn keys<'s>(
     }
 }
 
-/// Where a key stands: the session's own first, then the user's and the app's, in byte order.
+/// Returns the sort order of a key: the session's keys come first, then the user's and the app's, each in byte order.
 fn place(name: &str) -> (u8, String) {
     let order = match Scope::split(name).0 {
         Scope::User => 1,

@@ -1,4 +1,4 @@
-//! Talk: a message to the agent of the app, answers to what it asks, and an end to its runs.
+//! Talks to the agent of the app: sends messages, answers its questions, and stops its runs.
 
 use async_stream::stream;
 use axum::body::Bytes;
@@ -19,7 +19,7 @@ use crate::public_error::PublicError;
 use crate::runs::{Follow, Outcome};
 use crate::sse;
 
-/// Starts a run with a message or an answer. A script is answered by the stream of its text, a form by the page.
+/// Starts a run with a message or an answer. A script gets the text of the run as a stream; a form gets the page.
 pub(super) async fn start(scope: SessionScope, held: Held, form: Form) -> Answer {
     scope.caller.check(Right::Read)?;
     let app_name = scope.key.app_name();
@@ -47,7 +47,7 @@ pub(super) async fn stop(scope: SessionScope, form: Form) -> Answer {
     Ok(see_other(&address::session(&scope.key, &View::default())))
 }
 
-/// What a form says to the agent: a text, or the answer to a call.
+/// Returns the message that a form has for the agent: a text, or the answer to a call.
 fn message(form: &Form) -> Result<Content> {
     let Some(call) = form.find("call") else {
         let text = form.find("message").ok_or_else(|| Error::invalid("the message is empty; write something"))?;
@@ -58,7 +58,7 @@ fn message(form: &Form) -> Result<Content> {
         Some(confirmed) => json!(ToolConfirmation { confirmed: confirmed == "yes", ..ToolConfirmation::default() }),
         None => {
             let text = form.field("response");
-            // What is no JSON is text.
+            // An answer that is not JSON is taken as text.
             match scratchbook::json::from_str::<Value>(&text) {
                 Ok(value @ Value::Object(_)) => value,
                 Ok(value) => json!({"result": value}),
@@ -69,7 +69,7 @@ fn message(form: &Form) -> Result<Content> {
     Ok(Content::new("user", vec![Part::function_response(call, name, answer)]))
 }
 
-/// The text of a run as it comes. Whole events reach the page by its own stream.
+/// Streams the text of a run as it is produced. The page gets whole events from its own stream.
 fn pieces(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes> + Send + 'static {
     stream! {
         yield sse::frame("run", &json!({"run": invocation_id}));
@@ -102,7 +102,8 @@ fn end(outcome: Option<&Outcome>) -> Value {
     }
 }
 
-/// The field for a message, if an agent is here and the caller may talk to it, and the runs that can be stopped.
+/// Returns the runs that can be stopped, and the field for a message if this server hosts an agent that the caller may
+/// talk to.
 pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
     let key = head.key();
     let runs = scope.app_state.runs.list(key);
@@ -127,7 +128,7 @@ pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
     }
 }
 
-/// The form that answers a call which waits for it.
+/// Returns the form that answers a waiting call.
 pub(super) fn question(key: &scratchbook::SessionKey, call: &str, name: &str) -> Markup {
     html! {
         form.question method="post" action=(address::part(key, "runs", &View::default())) {

@@ -30,7 +30,7 @@ const DEEPEST: usize = 8;
 pub(super) struct OfRun {
     #[serde(default)]
     run: String,
-    /// An event of the run, from which it is read if there are no spans.
+    /// An event of the run. If there are no spans, the run is read from the events near this one.
     #[serde(default)]
     at: u64,
 }
@@ -46,7 +46,7 @@ struct Row {
     /// Tokens in and out.
     tokens: Option<(u64, u64)>,
     failure: Option<String>,
-    /// The event that tells of it.
+    /// The event that records this step.
     seq: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ fn of_spans(spans: &[Arc<TraceSpan>], events: &[Arc<Event>]) -> Vec<Row> {
     rows.collect()
 }
 
-/// What stored events tell of a run: each took the time since the one before.
+/// Returns the steps of a run from its stored events: each step took the time since the event before.
 fn of_events(events: &[Arc<Event>]) -> Vec<Row> {
     let mut before = None;
     let mut rows = Vec::new();
@@ -135,7 +135,8 @@ fn of_events(events: &[Arc<Event>]) -> Vec<Row> {
     rows
 }
 
-/// How long a step took; model calls of scripts and many tools take less than a millisecond.
+/// Returns how long a step took. Tenths of a millisecond are shown, because scripted model calls and many tools take
+/// less than a millisecond.
 fn took(seconds: f64) -> String {
     if (0.00005..0.00995).contains(&seconds) { format!("{:.1} ms", seconds * 1000.0) } else { duration(seconds) }
 }
@@ -190,7 +191,7 @@ fn line(table: &Table<'_>, row: &Row) -> Markup {
     let Table { key, from, to, has_tokens } = *table;
     let whole = (to - from).max(1e-6);
     let percent = |seconds: f64| format!("{:.2}%", (seconds / whole * 100.0).clamp(0.0, 100.0));
-    // A step that took no time can be seen all the same.
+    // A step that took no time still has to be visible.
     let width = ((row.end - row.start) / whole * 100.0).clamp(0.4, 100.0);
     html! {
         tr {

@@ -28,13 +28,13 @@ fn what_nobody_uses_makes_room_oldest_first_and_work_does_not() {
     places.change(first, Phase::Idle, now);
     let (_, of_new) = places.enter(None, now).unwrap();
     assert_eq!([wish(&of_working), wish(&of_first), wish(&of_second)], [Wish::GoOn, Wish::GoOn, Wish::End]);
-    // One that was asked something a moment ago is asked again soon; one that has asked nothing goes before it.
+    // A connection with a recent request will soon have another one, so a connection without a request ends first.
     let (_, of_newer) = places.enter(None, now).unwrap();
     assert_eq!([wish(&of_new), wish(&of_first)], [Wish::End, Wish::GoOn]);
     let later = now + PATIENCE;
     let (_, of_newest) = places.enter(None, later).unwrap();
     assert_eq!([wish(&of_newer), wish(&of_first)], [Wish::End, Wish::GoOn]);
-    // One that has only just come is given the time to say what it wants, if another is not used any more.
+    // A new connection gets time to send its first request, if another connection is idle.
     places.enter(None, later).unwrap();
     assert_eq!([wish(&of_newest), wish(&of_first)], [Wish::GoOn, Wish::End]);
 }
@@ -73,7 +73,7 @@ fn strangers_of_an_address_make_room_for_each_other_alone() {
     let (_, of_other) = places.enter(network(2), now).unwrap();
     let (first, of_first) = places.enter(network(1), now).unwrap();
     let (_, of_second) = places.enter(network(1), now).unwrap();
-    // One that has logged in is not a stranger any more.
+    // A connection on which somebody has logged in no longer counts as a stranger's.
     places.change(first, Phase::Answering, now);
     assert!(places.log_in(first, &"a"));
     places.change(first, Phase::Idle, now);

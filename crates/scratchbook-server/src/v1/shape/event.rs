@@ -19,8 +19,8 @@ const SEQ: &str = "seq";
 pub(crate) struct Stored(pub(crate) Arc<Event>);
 
 impl Stored {
-    /// An event for the caller that has written it. If it may not read, the results of its changes are left out, which
-    /// may reveal earlier values.
+    /// An event for the caller that has written it. If the caller may not read, the results of its changes are
+    /// left out, because they could reveal earlier values.
     pub(crate) fn told(mut event: Arc<Event>, caller: &Caller) -> Self {
         if !caller.may(Right::Read) {
             Arc::make_mut(&mut event).actions.state_delta = StateDelta::new();

@@ -1,4 +1,4 @@
-//! The JSON of `/v1`, of requests and of answers.
+//! The JSON of requests and answers of `/v1`.
 
 mod changes;
 mod event;

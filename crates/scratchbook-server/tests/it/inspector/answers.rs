@@ -1,4 +1,4 @@
-//! Runs that wait for a person: they are answered, and stopped, by the forms of the pages.
+//! Runs that wait for a person are answered and stopped through the forms of the pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::changes::send;
 use super::{S1, text};
 use crate::support::Client;
 
-/// An agent that calls its tool until the tool has answered.
+/// Returns an agent that calls its tool until the tool has answered.
 fn caller(name: &'static str, tool: FunctionTool) -> LlmAgent {
     let model = ScriptedLlm::from_fn(move |request| {
         let last = request.contents.last().cloned().unwrap_or_default();
@@ -37,7 +37,7 @@ fn pay() -> FunctionTool {
     FunctionTool::new("pay", "Pays.", pay).require_confirmation()
 }
 
-/// Sends a message, and the page once it shows this.
+/// Sends a message, and returns the page once it shows this text.
 async fn said(client: &Client, shown: &str) -> String {
     let sent = send(client, &format!("{S1}/runs"), &[("message", "Go on")]).await;
     assert_eq!(sent.status, 303, "{}", sent.text());
@@ -55,7 +55,7 @@ async fn until(client: &Client, shown: &str) -> String {
     panic!("no {shown} in {}", text(client, S1).await)
 }
 
-/// The hidden fields of the form that answers a call.
+/// Returns the hidden fields of the form that answers a call.
 fn question(page: &str) -> [String; 2] {
     let (_, form) = page.split_once("class=\"question\"").unwrap_or_else(|| panic!("no question in {page}"));
     ["call", "name"].map(|name| {
@@ -87,7 +87,7 @@ async fn a_late_call_is_answered_with_json_or_with_text() {
         assert_eq!(name, "ask");
         let fields = [("call", call.as_str()), ("name", &name), ("response", answer)];
         assert_eq!(send(&client, &format!("{S1}/runs"), &fields).await.status, 303);
-        // Its first answer, without a value, is the run's own.
+        // The run itself has added the first answer, which has no value.
         let page = until(&client, shown).await;
         assert!(!page.contains("class=\"question\""), "it is answered: {page}");
     }
@@ -108,6 +108,6 @@ async fn a_run_is_stopped() {
     let run = page.split("name=\"run\" value=\"").nth(1).unwrap().split('"').next().unwrap();
     assert_eq!(send(&client, &format!("{S1}/stop"), &[("run", run)]).await.status, 303);
     assert!(!text(&client, S1).await.contains("name=\"run\" value=\""), "no run is under way");
-    // A second press finds nothing to stop.
+    // A second request finds nothing to stop.
     assert_eq!(send(&client, &format!("{S1}/stop"), &[("run", run)]).await.status, 303);
 }

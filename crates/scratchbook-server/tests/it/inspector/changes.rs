@@ -1,4 +1,4 @@
-//! What the pages change: by forms of their own alone, and never over somebody else's value.
+//! The pages make changes only through their own forms, and never overwrite a value that the person has not seen.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -27,7 +27,7 @@ fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
-/// What a page's form for a key has as the value that was seen.
+/// Returns the digest of the seen value in a page's form for a key.
 async fn seen(client: &Client, key: &str) -> String {
     seen_on(client, &format!("{S1}/history?key={}", encoded(key))).await
 }
@@ -76,7 +76,7 @@ async fn a_value_that_others_have_changed_is_shown_and_not_overwritten() {
     let page = answer.text();
     assert!(page.contains("<pre>42</pre>") && page.contains(">5</textarea>") && page.contains("clerk"), "{page}");
     assert_eq!(state(&client).await["step"], 42);
-    // The page's form knows what was shown: sent again it takes effect.
+    // The form on the returned page has the digest of the value that was shown, so it takes effect if it is sent again.
     let (_, rest) = page.split_once("name=\"seen\" value=\"").unwrap();
     let fields = [("key", "step"), ("operation", "set"), ("value", "5"), ("seen", rest.split('"').next().unwrap())];
     assert_eq!(send(&client, &format!("{S1}/change"), &fields).await.status, 303);
@@ -116,7 +116,7 @@ async fn no_form_of_another_page_changes_anything() {
         ("runs", &[("message", "hello")]),
         ("stop", &[("run", "run-1")]),
     ] {
-        // Pages of allowed origins may call the APIs, and may not use these forms.
+        // Pages of allowed origins may call the APIs, but may not use these forms.
         for origin in ["https://shop.example", "http://127.0.0.1:1", "null", "https://evil.example"] {
             let path = match part.strip_prefix("../../") {
                 Some(of_user) => format!("/inspector/apps/shop/users/alice/{of_user}"),

@@ -11,7 +11,7 @@ use crate::support::{Answer, Client};
 
 const EVENTS: &str = "/v1/apps/shop/users/alice/sessions/s1/events";
 
-/// A write that expects a value which is not there.
+/// Returns a write that expects a value which is not stored.
 fn guarded() -> Value {
     json!({"event": {"author": "till"}, "operations": {"user:tier": [{"expect": "gold"}, {"set": "none"}]}})
 }
@@ -40,7 +40,7 @@ async fn a_conflict_links_to_the_page_that_shows_it() {
     assert_eq!((answer.status, answer.json()["error"].get("view")), (409, None));
 }
 
-/// A server for one token, and the token.
+/// Returns a server that accepts a single token, and the token.
 async fn with_login(rights: &[Right]) -> (Client, String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let made = NewToken::new("ann").with_rights(rights.iter().copied()).make().unwrap();
@@ -68,7 +68,7 @@ const FROM_ELSEWHERE: [(&str, &str); 3] =
 const FROM_HERE: [(&str, &str); 3] =
     [("sec-fetch-site", "same-origin"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
 
-/// A page as a browser opens it.
+/// Opens a page as a browser does.
 async fn open(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::get(path).header("accept", "text/html");
     for (name, value) in [&[HOST][..], headers].concat() {
@@ -77,7 +77,7 @@ async fn open(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     client.request(request.body(Body::empty()).unwrap()).await
 }
 
-/// Where a page goes by itself.
+/// Returns the address to which a page goes by itself.
 fn refreshed_to(page: &Answer) -> String {
     let (_, rest) = page.text().split_once("http-equiv=\"refresh\" content=\"0; url=").expect("it goes on");
     rest.split('"').next().unwrap().replace("&amp;", "&")
@@ -89,7 +89,7 @@ async fn a_link_on_another_site_leads_to_the_page_and_not_to_the_login() {
     let cookie = format!("scratchbook-login-8801={token}");
     let path = format!("{S1}?at=0&key=user%3Atier");
     for site in ["cross-site", "same-site"] {
-        // The browser sends no cookie along, or one that does not count.
+        // The browser sends no cookie, or a cookie that the server does not use.
         let from = [("sec-fetch-site", site), FROM_ELSEWHERE[1], FROM_ELSEWHERE[2]];
         let first = open(&client, &path, &from).await;
         assert_eq!(first.status, 200, "{}", first.text());
@@ -101,7 +101,7 @@ async fn a_link_on_another_site_leads_to_the_page_and_not_to_the_login() {
         let second = open(&client, &next, &with_cookie).await;
         assert_eq!((second.status, second.header("location")), (303, Some(path.as_str())));
         assert_eq!(open(&client, &path, &with_cookie).await.status, 200);
-        // A person who is not logged in gets the form, and no further page that goes on by itself.
+        // A person who is not logged in gets the form, and not another page that goes on by itself.
         for headers in [&FROM_HERE, &from] {
             let form = open(&client, &next, headers).await;
             assert!(form.status == 200 && form.text().contains("name=\"token\""), "{}", form.text());
@@ -121,7 +121,7 @@ async fn a_link_to_the_login_leads_to_no_other_server() {
         let answer = open(&client, &format!("/login?next={next}&from=link"), &with_cookie).await;
         assert_eq!((answer.status, answer.header("location")), (200, None), "{next}");
     }
-    // What is wanted is text to the page that goes on.
+    // The page that goes on treats the wanted address as text.
     let evil = open(&client, "/inspector/apps/x%22%3E%3Cscript%3E?a='%3E;url=//evil.example", &FROM_ELSEWHERE).await;
     let next = refreshed_to(&evil);
     assert!(next.starts_with("/login?next=%2Finspector") && next.ends_with("&from=link"), "{next}");

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 use super::{S1, set, shop};
 use crate::support::Client;
 
-/// The frames of a stream until one has this text.
+/// Reads the frames of a stream until one has this text.
 async fn until(body: &mut Body, text: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(text) {
@@ -73,7 +73,7 @@ async fn set_in(client: &Client, user: &str, session: &str, key: &str, value: &s
     client.store.sessions.append(&session, event, Default::default()).await.unwrap();
 }
 
-/// How many frames without an event come within this time.
+/// Counts the frames without an event that arrive within this time.
 async fn changes(body: &mut Body, time: Duration) -> usize {
     let (mut seen, end) = (String::new(), tokio::time::Instant::now() + time);
     while let Ok(Some(frame)) = tokio::time::timeout_at(end, body.frame()).await {
@@ -98,7 +98,7 @@ async fn what_other_sessions_write_to_shared_keys_appears() {
     client.store.sessions.put_state(&StateOwner::user("shop", "alice").unwrap(), delta, "till".into()).await.unwrap();
     until(&mut body, "data: {}").await;
 
-    // Keys that this session does not see are none of its business, and many changes are one.
+    // Changes of keys that this session does not see are not reported, and many changes are reported as one.
     let moment = Duration::from_millis(700);
     set_in(&client, "bob", "b1", "user:theme", "light").await;
     set_in(&client, "alice", "s2", "step", "9").await;
@@ -109,12 +109,12 @@ async fn what_other_sessions_write_to_shared_keys_appears() {
     let frames = changes(&mut body, Duration::from_secs(2)).await;
     assert!((1..10).contains(&frames), "{frames} frames for 50 changes");
 
-    // A page that was cut off may have missed some.
+    // A page that was disconnected may have missed changes, so one is reported.
     let place = first.split("id: ").nth(1).unwrap().lines().next().unwrap().to_owned();
     until(&mut follow(&client, Some(&place)).await, "data: {}").await;
 }
 
-/// A store that counts what the pages read of it.
+/// A store that counts the reads of the pages.
 #[derive(Debug)]
 struct CountsReads {
     service: Arc<dyn SessionService>,
@@ -161,7 +161,7 @@ async fn two_hundred_pages_of_one_session_read_each_commit_once() {
             until(&mut body, "data: {}").await;
         });
     }
-    // Until all have read to the end, and wait.
+    // Wait until all pages have read to the end.
     let mut before = usize::MAX;
     while open.load(Ordering::SeqCst) < PAGES || before != reads.load(Ordering::SeqCst) {
         before = reads.load(Ordering::SeqCst);
@@ -178,6 +178,6 @@ async fn two_hundred_pages_of_one_session_read_each_commit_once() {
     }
     let reads = reads.load(Ordering::SeqCst) - before;
     println!("{PAGES} pages, {COMMITS} commits: {reads} reads");
-    // A reader of the session's feed and one of the app's, each with a look for the end.
+    // One reader of the session's feed and one of the app's feed, each with one more read to find the end.
     assert!(reads <= 6 * (COMMITS + 1), "{reads} reads for {PAGES} pages and {COMMITS} commits");
 }

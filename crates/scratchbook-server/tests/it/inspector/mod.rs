@@ -1,4 +1,4 @@
-//! The inspector: its pages as a browser gets them. They are driven in a browser elsewhere.
+//! The inspector: its pages as a browser gets them. Other tests drive the pages in a browser.
 
 mod answers;
 mod changes;
@@ -21,8 +21,8 @@ use crate::support::{Answer, Client};
 
 const S1: &str = "/inspector/apps/shop/users/alice/sessions/s1";
 
-/// The session shop/alice/s1, made with `step` and `draft`, and three events: they change `step`, remove `draft`, and
-/// add `user:tier`.
+/// Creates the session shop/alice/s1 with the keys `step` and `draft`. Its three events change `step`, remove `draft`,
+/// and add `user:tier`.
 async fn shop() -> Client {
     let client = Client::memory().await;
     let config = CreateSessionConfig::default()
@@ -61,13 +61,13 @@ async fn set(client: &Client, key: &str, value: impl Into<Value>) {
     append(client, Event::new("clerk").with_state_delta(StateDelta::new().with(key, value.into()).unwrap())).await;
 }
 
-/// A page, as a browser asks for it.
+/// Requests a page as a browser does.
 async fn page(client: &Client, path: &str) -> Answer {
     let request = Request::get(path).header("accept", "text/html,*/*;q=0.8").body(Body::empty()).unwrap();
     client.request(request).await
 }
 
-/// The text of a page that is there.
+/// Returns the text of a page, which has to exist.
 async fn text(client: &Client, path: &str) -> String {
     let answer = page(client, path).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());

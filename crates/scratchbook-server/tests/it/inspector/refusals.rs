@@ -1,4 +1,4 @@
-//! What layers around the pages refuse is a page as well.
+//! If a layer around the pages refuses a request, the answer is a page too.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +9,7 @@ use scratchbook_server::{RateLimit, ServerLimits};
 use super::{S1, page, shop};
 use crate::support::{Answer, Client};
 
-/// A page with a title that needs no script.
+/// Asserts that an answer is a page with this title that needs no script.
 fn is_page(answer: &Answer, status: u16, title: &str) {
     assert_eq!(answer.status, status, "{}", answer.text());
     assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"), "{}", answer.text());

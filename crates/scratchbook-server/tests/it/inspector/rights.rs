@@ -1,4 +1,4 @@
-//! The rights of the pages are those of the token.
+//! On the pages a caller has the rights of its token.
 
 use axum::Router;
 use axum::http::Method;
@@ -15,7 +15,7 @@ struct Guarded {
     _folder: tempfile::TempDir,
 }
 
-/// A server with sessions of alice and bob in shop, and of alice in bank.
+/// Returns a store with sessions of alice and bob in shop, and of alice in bank.
 async fn store() -> Store {
     let store = connect("memory:").await.unwrap();
     for (app, user, id) in [("shop", "alice", "a-1"), ("shop", "bob", "b-1"), ("bank", "alice", "a-2")] {
@@ -25,7 +25,7 @@ async fn store() -> Store {
     store
 }
 
-/// The server for the holder of one token, and that token.
+/// Returns a server that accepts a single token, and the token.
 async fn guarded(token: NewToken) -> (Guarded, String) {
     guarded_on(store().await, token).await
 }
@@ -48,7 +48,7 @@ impl Guarded {
         crate::support::answer(&self.router, request.body(axum::body::Body::empty()).unwrap()).await
     }
 
-    /// A request by the method and the path of a route, with what its forms take.
+    /// Sends a request to a route, with the fields that its forms take.
     async fn send(&self, method: &str, path: &str, token: &str) -> Answer {
         let request = axum::http::Request::builder()
             .method(method)
@@ -128,7 +128,7 @@ async fn a_reader_sees_no_button_that_would_fail() {
     for view in ["", "?key=step"] {
         let page = guarded.page(&format!("{session}{view}"), &token).await;
         assert_eq!(page.status, 200);
-        // The search and the way through time read alone; the login's own button stays.
+        // The search and the slider only read, so they stay, as does the button to log out.
         for part in ["delete", "prune", "rewind", "fork", "details", "change", "runs\"", "stop"] {
             assert!(!page.text().contains(&format!("{session}/{part}")), "{part}: {}", page.text());
         }
@@ -196,7 +196,7 @@ async fn no_link_names_an_app_out_of_reach() {
             assert!(!apps.text().contains("app-"), "{}", apps.text());
         }
     }
-    // A token for all of them finds each once, page by page.
+    // A token for all apps finds each app once, page by page.
     let (guarded, token) = guarded_on(store, NewToken::new("all").with_rights([Right::Read])).await;
     let (mut found, mut path) = (0, "/inspector".to_owned());
     for _ in 0..5 {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{shop, text};
 use crate::support::Client;
 
-/// An agent that calls a tool, and then answers.
+/// Returns an agent that calls a tool, and then answers.
 fn clerk() -> LlmAgent {
     let mut said = LlmResponse::text("In stock.");
     said.usage_metadata = Some(json!({"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}));
@@ -22,7 +22,7 @@ fn clerk() -> LlmAgent {
     LlmAgent::builder("clerk").description("Sells.").instruction("Be kind.").model(model).tool(tool).build().unwrap()
 }
 
-/// A server with a run of the clerk in shop/alice/s1, and the run's id.
+/// Returns a server with a run of the clerk in shop/alice/s1, and the id of the run.
 async fn with_run(dev_ui: std::path::PathBuf) -> (Client, String) {
     let client = Client::with(|server| server.app("shop", clerk()).dev_ui(dev_ui)).await;
     client.session("shop", "alice", "s1").await;
@@ -152,7 +152,7 @@ async fn the_overview_has_what_was_written_refused_and_slow() {
     let client = shop().await;
     let key = SessionKey::new("shop", "alice", "s1").unwrap();
     let sessions = Arc::clone(&client.store.sessions);
-    // Writes by the APIs are counted, and those of a program beside the server are not.
+    // Writes through the APIs are counted, but writes of a program beside the server are not.
     let change = json!({"author": "clerk", "stateDelta": {"step": 9}});
     let path = "/v1/apps/shop/users/alice/sessions/s1/state";
     let answer = client.send("PATCH", path, Some(&change)).await;

@@ -1,4 +1,4 @@
-//! Whatever is stored is text to the pages, and they stay small.
+//! The pages show all stored data as text, and stay small.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -125,7 +125,7 @@ async fn secret_keys_and_credentials_are_shown_to_nobody() {
     }
     assert!(text(&client, S1).await.contains("[secret]"));
 
-    // A form has a digest of what it would replace: there is none of a secret.
+    // A form has a digest of the value that it would replace. For a secret there is no such digest.
     let fields = "key=login&operation=set&value=1&seen=x";
     let request =
         Request::post(format!("{S1}/change")).header("host", "127.0.0.1").header("origin", "http://127.0.0.1");
@@ -152,7 +152,7 @@ async fn an_address_costs_no_more_than_it_says() {
 #[tokio::test]
 async fn a_deep_value_is_shown_without_more_memory_than_an_answer_may_take() {
     let client = shop().await;
-    // As JSON on several lines it would have some 50 MB.
+    // As JSON on several lines, the value would take about 50 MB.
     let deep = format!("{}{}1{}", "[".repeat(60), "1,".repeat(400_000), "]".repeat(60));
     set(&client, "deep", serde_json::from_str::<serde_json::Value>(&deep).unwrap()).await;
     let shown = text(&client, &format!("{S1}/value?key=deep")).await;

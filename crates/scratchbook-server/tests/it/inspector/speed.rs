@@ -1,4 +1,4 @@
-//! A session of 100,000 events opens at once. Built without optimization, this leaves room.
+//! A session of 100,000 events opens fast. The limits are generous, since tests are built without optimization.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What the pages show, by their addresses.
+//! What the pages show for each address.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{S1, page, set, shop, text};
 use crate::support::Client;
 
-/// The part of a page between two texts.
+/// Returns the part of a page between two texts.
 fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in {text}"));
     rest.split_once(to).unwrap_or_else(|| panic!("no {to} in {rest}")).0

@@ -1,10 +1,11 @@
-//! Whether two answers are alike up to ids and times: what stands for one id or time here stands for it everywhere.
+//! Compares two answers except for ids and times. An id or time of ours has to correspond to the same recorded one
+//! everywhere.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Where a difference's answer has an id, a time or a text of our own that was not recorded.
+/// Placeholders in the answers of differences, for an id, a time or a text of ours that was not recorded.
 const ANY_ID: &str = "<id>";
 const ANY_TIME: &str = "<time>";
 const ANY_TEXT: &str = "<text>";
@@ -12,7 +13,7 @@ const ANY_TEXT: &str = "<text>";
 /// The seconds in which the exchanges were recorded.
 const RECORDED: std::ops::Range<f64> = 1_795_194_000.0..1_795_195_000.0;
 
-/// What of ours stands for what was recorded.
+/// Which ids and times of ours correspond to the recorded ones.
 #[derive(Default)]
 pub(super) struct Alike {
     ids: HashMap<String, String>,
@@ -21,12 +22,12 @@ pub(super) struct Alike {
 }
 
 impl Alike {
-    /// A request with our ids in place of those that were recorded.
+    /// Returns a request with our ids in place of the recorded ids.
     pub(super) fn ours(&self, recorded: &str) -> String {
         self.ids.iter().fold(recorded.to_owned(), |text, (recorded, ours)| text.replace(recorded, ours))
     }
 
-    /// Compares, and remembers what stands for what; an error names the place.
+    /// Compares two values, and remembers which ids and times correspond. An error names the place of the difference.
     pub(super) fn compare(&mut self, recorded: &Value, ours: &Value) -> Result<(), String> {
         let unlike = || Err(String::new());
         match (recorded, ours) {
@@ -57,7 +58,7 @@ impl Alike {
             (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
                 (Some(time), Some(ours)) if a.is_f64() && b.is_f64() && RECORDED.contains(&time) => {
                     let known = *self.times.entry(time.to_bits()).or_insert(ours);
-                    // Sessions keep theirs to the microsecond, events as they are.
+                    // Sessions keep their times to the microsecond, events exactly.
                     if (known - ours).abs() <= 1e-6 { Ok(()) } else { unlike() }
                 }
                 _ if a == b => Ok(()),
@@ -75,7 +76,7 @@ impl Alike {
     }
 }
 
-/// A generated id in its parts: `e-`, `p-`, `adk-` or nothing, and a UUID.
+/// Splits a generated id into its prefix (`e-`, `p-`, `adk-` or nothing) and its UUID.
 fn id_of(text: &str) -> Option<(&str, &str)> {
     let (kind, id) = text.split_at_checked(text.len().checked_sub(36)?)?;
     let is_uuid = id.char_indices().all(|(at, c)| match at {

@@ -1,27 +1,28 @@
-//! Where we answer otherwise than `adk api_server` did, on purpose; docs/adk-compatibility.md says the same to users.
+//! The answers that intentionally differ from those of `adk api_server`. docs/adk-compatibility.md describes the same
+//! differences for users.
 
 use serde_json::{Value, json};
 
 use Change::{Add, Insert, Order, Remove, Set};
 
-/// A recorded exchange that is answered in another way.
+/// A recorded exchange that we answer differently.
 pub(super) struct Difference {
     pub(super) exchange: u16,
     pub(super) why: &'static str,
     pub(super) change: Change,
 }
 
-/// What makes our answer of the one that was recorded.
+/// The change that turns the recorded answer into ours.
 pub(super) enum Change {
-    /// This value at a place, in JSON; `<id>`, `<time>` and `<text>` stand for any.
+    /// Sets this value, in JSON, at a place. `<id>`, `<time>` and `<text>` match any id, time and text.
     Set(&'static str, &'static str),
-    /// A text more in an object.
+    /// Adds a text to an object.
     Add(&'static str, &'static str, &'static str),
-    /// Nothing at a place.
+    /// Removes the value at a place.
     Remove(&'static str),
-    /// The items of a list in another order, or some of them.
+    /// Takes the items of a list in another order, or only some of them.
     Order(&'static str, &'static [usize]),
-    /// An item more in a list.
+    /// Inserts an item into a list.
     Insert(&'static str, usize, &'static str),
 }
 

@@ -1,6 +1,6 @@
 //! Exchanges recorded with `adk api_server` of google-adk 2.13.0, replayed in their order against one fresh server.
 //!
-//! An answer is what was recorded, up to ids and times, or up to a difference that `differences.rs` lists.
+//! An answer has to equal the recorded one, except for ids, times, and the differences that `differences.rs` lists.
 
 mod agents;
 mod alike;
@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use alike::Alike;
 use differences::DIFFERENCES;
 
-/// Of the headers, those that a client goes by.
+/// The headers that matter to clients.
 const HEADERS: [&str; 9] = [
     "vary",
     "allow",
@@ -34,7 +34,7 @@ const HEADERS: [&str; 9] = [
     "access-control-max-age",
 ];
 
-/// What was asked, and what was answered.
+/// A recorded request and its answer.
 struct Exchange {
     number: u16,
     name: String,
@@ -62,7 +62,7 @@ fn exchanges() -> Vec<Exchange> {
     exchanges
 }
 
-/// A body in a form that is compared: JSON, the frames of a stream, or text.
+/// Returns a body in a form that can be compared: JSON, the frames of a stream, or text.
 fn body_of(content_type: Option<&str>, raw: &str) -> Value {
     match content_type {
         Some("application/json") => serde_json::from_str(raw).unwrap_or_else(|_| json!(raw)),
@@ -70,7 +70,7 @@ fn body_of(content_type: Option<&str>, raw: &str) -> Value {
             let frames = raw.strip_suffix("\n\n").unwrap().split("\n\n").map(|frame| {
                 let data = frame.strip_prefix("data: ").unwrap();
                 let value: Value = serde_json::from_str(data).unwrap();
-                // Spaces are of the form: the last frame of a failure has them, no other.
+                // Spaces are part of the format: only the last frame of a failure has them.
                 json!({"compact": value.to_string().len() == data.len(), "data": value})
             });
             frames.collect()
@@ -79,7 +79,7 @@ fn body_of(content_type: Option<&str>, raw: &str) -> Value {
     }
 }
 
-/// A server that hosts what was hosted when the exchanges were recorded.
+/// Returns a server that hosts the apps that were hosted when the exchanges were recorded.
 pub(crate) fn server(store: Store) -> Router {
     hosting(store).build().unwrap().router()
 }
@@ -88,7 +88,8 @@ fn hosting(store: Store) -> ServerBuilder {
     Server::builder(store).app("demo", agents::demo()).app("second", agents::second())
 }
 
-/// The two servers that were asked, by their ports, over one store: one lets a page of another origin call.
+/// The two servers of the recording, named by their ports, over one store. One of them lets a page of another origin
+/// call.
 struct Servers {
     of_port_8801: Router,
     of_port_8802: Router,
@@ -103,7 +104,7 @@ impl Servers {
     }
 
     fn of(&self, exchange: &Exchange) -> &Router {
-        // What was asked of the second has it in its name.
+        // The names of exchanges with the second server contain `_web_`.
         if exchange.name.contains("_web_") { &self.of_port_8802 } else { &self.of_port_8801 }
     }
 }

@@ -1,10 +1,11 @@
-//! Requests, somewhere between right and wrong.
+//! Generates requests that are more or less valid.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// Paths that the server's own document does not have: ADK's, and some that no route serves. Braces hold a name.
+/// Paths that the server's own document does not contain: ADK's paths, and some that no route serves. A name is put in
+/// place of braces.
 const UNDOCUMENTED: &[&str] = &[
     "/",
     "/health",
@@ -36,7 +37,8 @@ const UNDOCUMENTED: &[&str] = &[
     "/v1/nope",
 ];
 
-/// Where sessions are made and changed, which is asked more often than the rest. The second name of a path is `u1` mostly.
+/// The paths at which sessions are created and changed. They are requested more often than the rest. The second name of
+/// a path is mostly `u1`.
 const SESSIONS: &[&str] = &[
     "/apps/{app}/users/{user}/sessions",
     "/apps/{app}/users/{user}/sessions/{session}",
@@ -45,7 +47,7 @@ const SESSIONS: &[&str] = &[
     "/v1/reasoningEngines/{app}/sessions/{session}:appendEvent",
 ];
 
-/// What is sent, readable where a case fails.
+/// A request, in a form that is readable if a case fails.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) method: &'static str,
@@ -54,7 +56,7 @@ pub(super) struct Sent {
     pub(super) body: Vec<u8>,
 }
 
-/// What usually stands in a place, or something else.
+/// Generates the usual name for a place, or something else.
 fn name(usual: &'static str) -> impl Strategy<Value = String> {
     let odd = vec![
         "demo",
@@ -131,7 +133,7 @@ fn path(documented: Vec<String>) -> impl Strategy<Value = String> {
     })
 }
 
-/// JSON that a client might send, somewhere between right and wrong.
+/// Generates JSON that a client might send, more or less valid.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         select(vec![
@@ -230,7 +232,7 @@ fn key() -> impl Strategy<Value = String> {
     prop_oneof![20 => select(known).prop_map(str::to_owned), 1 => any::<String>()]
 }
 
-/// A request that is right, or right but for one value in it.
+/// Generates a body that is valid, or valid except for one value.
 fn nearly_right() -> impl Strategy<Value = Value> {
     let right = select(vec![
         json!({"sessionId": "s-1", "state": {"a": 1, "user:b": 2.5, "app:c": null, "temp:d": []}}),
@@ -266,7 +268,7 @@ fn places(value: &Value) -> usize {
     below + 1
 }
 
-/// Puts a value in the place with a number, counted from above.
+/// Puts a value in the place with a number, counted from the top.
 fn put(into: &mut Value, place: &mut usize, value: &Value) -> bool {
     if *place == 0 {
         *into = value.clone();
@@ -305,7 +307,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
         4 => value().prop_map(|body| body.to_string().into_bytes()),
         2 => select(broken),
         1 => prop::collection::vec(any::<u8>(), 0..40),
-        // A byte of a body that was nearly right is another, or what follows is missing.
+        // A byte of a nearly valid body is changed, or the body ends there.
         2 => (text(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut body, at, byte)| {
             let at = at.index(body.len());
             body[at] = byte;
@@ -322,7 +324,7 @@ fn nested(levels: usize) -> Vec<u8> {
     format!("{{\"stateDelta\":{{\"a\":{}{}}}}}", "[".repeat(levels), "]".repeat(levels)).into_bytes()
 }
 
-/// A request to any of the paths that the server's document has, or to others.
+/// Generates a request to any path of the server's document, or to another path.
 pub(super) fn sent(documented: Vec<String>) -> impl Strategy<Value = Sent> {
     let methods = vec![
         "GET", "GET", "POST", "POST", "POST", "PATCH", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "FOO",

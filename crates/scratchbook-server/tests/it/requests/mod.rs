@@ -1,4 +1,4 @@
-//! Requests nobody would write by hand: whatever is sent, no answer is a server error, and nothing panics.
+//! Generated requests: whatever is sent, no answer is a server error, and nothing panics.
 
 mod generate;
 
@@ -19,16 +19,16 @@ use tower::ServiceExt;
 use crate::replay;
 use generate::{Sent, sent};
 
-/// How long a stream is listened to.
+/// How long a stream is read.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The status; an error where it is a server error, or the body is not in the form of its surface.
+/// Returns the status. Fails if it is a server error, or if the body is not in the form of its surface.
 async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
     let mut request = Request::builder().method(sent.method).uri(&sent.path);
     for (name, value) in sent.headers.iter().filter(|(_, value)| axum::http::HeaderValue::from_str(value).is_ok()) {
         request = request.header(*name, *value);
     }
-    // What cannot be said in HTTP does not arrive.
+    // A request that is not valid HTTP cannot be sent.
     let Ok(request) = request.body(Body::from(sent.body)) else { return Ok(None) };
     let Ok(response) = server.clone().oneshot(request).await;
     let (status, headers) = (response.status(), response.headers().clone());
@@ -43,7 +43,7 @@ async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
     if status.is_server_error() {
         return Err(format!("{status}: {}", String::from_utf8_lossy(&body)));
     }
-    // An artifact is what its owner says it is.
+    // An artifact has the content type that its owner chose.
     let is_artifact = status.is_success() && sent.path.contains("/artifacts/");
     if is("application/json") && sent.method != "HEAD" && !is_artifact {
         let value: Value = serde_json::from_slice(&body).map_err(|error| format!("no JSON: {error}"))?;
@@ -65,7 +65,7 @@ async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
     Ok(Some(status.as_u16()))
 }
 
-/// The paths of the document that the server gives of itself.
+/// Returns the paths of the server's own document.
 async fn documented() -> Vec<String> {
     let server = replay::server(connect("memory:").await.unwrap());
     let response = server.oneshot(Request::get("/openapi.json").body(Body::empty()).unwrap()).await.unwrap();
@@ -76,7 +76,7 @@ async fn documented() -> Vec<String> {
     paths
 }
 
-/// As many as `SCRATCHBOOK_REQUESTS` says, 2,000 otherwise.
+/// Sends as many requests as `SCRATCHBOOK_REQUESTS` says, or else 2,000.
 #[test]
 fn no_request_is_answered_with_a_server_error() {
     let count = std::env::var("SCRATCHBOOK_REQUESTS").map_or(2000, |count| count.parse().unwrap());
@@ -85,7 +85,7 @@ fn no_request_is_answered_with_a_server_error() {
     let (server, seen) = (RefCell::new((0, None)), RefCell::new(BTreeSet::new()));
     let outcome = TestRunner::new(config).run(&sent(runtime.block_on(documented())), |sent| {
         let (asked, router) = &mut *server.borrow_mut();
-        // A new one now and then, so that lists do not grow for ever.
+        // The server is replaced now and then, so that lists do not grow endlessly.
         if *asked % 500 == 0 {
             *router = Some(replay::server(runtime.block_on(connect("memory:")).unwrap()));
         }
@@ -96,6 +96,6 @@ fn no_request_is_answered_with_a_server_error() {
     });
     outcome.unwrap();
     let seen = seen.into_inner();
-    // So that the requests are not all refused at the door. An id taken twice is not among any 2,000.
+    // This checks that the requests are not all refused early. A conflict of ids need not be among 2,000 requests.
     assert!([200, 307, 400, 404, 405, 422].iter().all(|status| seen.contains(status)), "only {seen:?} were seen");
 }

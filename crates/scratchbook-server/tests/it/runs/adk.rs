@@ -1,4 +1,4 @@
-//! `/run` and `/run_sse` beside what was measured on google-adk 2.13.0.
+//! `/run` and `/run_sse`, compared with what was recorded from google-adk 2.13.0.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::wire::Answer;
 use super::{Host, asked, counter};
 
-/// A model of ours that says what ADK's answers were recorded with.
+/// A model that says the same as the model with which ADK's answers were recorded.
 #[derive(Debug)]
 struct Recorded;
 
@@ -66,7 +66,7 @@ fn demo() -> LlmAgent {
     agent.tool(FunctionTool::new("save_note", "Saves a note.", save)).build().unwrap()
 }
 
-/// Text with every id and time in it replaced, which were checked for what they are.
+/// Checks the ids and times in an event's text, and returns the text with all of them replaced.
 fn normal(event: &str) -> String {
     let mut value: Value = serde_json::from_str(event).unwrap();
     assert_eq!(value.to_string(), event, "compact, and in this order");
@@ -169,7 +169,7 @@ async fn a_model_that_fails_is_told_of_by_an_event_and_a_last_frame() {
             r#"{{"errorCode":"FAILED_PRECONDITION","errorMessage":"the model 'scripted': scripted model failure: é","invocationId":"I","author":"demo_agent","actions":{NO_ACTIONS},{REST}"#
         )
     );
-    // As Python writes it.
+    // The frame is written as Python writes JSON.
     let begin = r#"data: {"error": "FAILED_PRECONDITION: the model 'scripted': scripted model failure: \u00e9", "error_details": {"error_type": "FAILED_PRECONDITION", "error_message": "the model 'scripted': scripted model failure: \u00e9", "timestamp": "#;
     let time = chunks[1].strip_prefix(begin).and_then(|rest| rest.strip_suffix("}}\n\n")).unwrap();
     assert!(time.parse::<f64>().unwrap() > 1.7e9);
@@ -210,7 +210,7 @@ async fn what_cannot_run_is_refused_in_adks_words_before_any_stream() {
             let found = found["detail"].as_str().unwrap();
             assert!(found == *detail || (detail.ends_with(' ') && found.starts_with(detail)), "{found}");
         }
-        // What is wrong with the body comes before what is not there.
+        // An invalid body is reported before a missing app.
         let answer = host.post(path, &json!({"appName": "nope"})).await;
         assert_eq!((answer.status, answer.json().await["detail"][0]["loc"][1].as_str()), (422, Some("userId")));
         let answer = host.get(path).await;

@@ -1,4 +1,4 @@
-//! Resumed streams: nothing is missed and nothing comes twice.
+//! Resumed streams: no event is missed and none is sent twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ async fn resume(host: &Host, id: &str, last: Option<&str>) -> Answer {
     Answer::of(host.address, "GET", &format!("{RUNS}/{id}"), &headers, "").await
 }
 
-/// The texts of a stream's whole events, and how it says that the run ended.
+/// Returns the texts of a stream's whole events, and the outcome that the stream reports.
 async fn followed(answer: Answer) -> (Vec<String>, Value) {
     assert_eq!(answer.status, 200);
     let frames = answer.frames().await;
@@ -58,7 +58,7 @@ async fn a_stream_has_ids_where_it_can_be_taken_up_again() {
 async fn a_run_is_followed_from_any_event_while_it_goes_on_and_after() {
     let lets = Arc::new(Semaphore::new(0));
     let host = Host::start(counter(6, &lets)).await;
-    // The run that a client of ADK was cut off from.
+    // A run whose client, one of ADK, was disconnected.
     let answer = host.run_sse("count").await;
     let id = answer.header("scratchbook-invocation-id").unwrap().to_owned();
     drop(answer);
@@ -67,7 +67,7 @@ async fn a_run_is_followed_from_any_event_while_it_goes_on_and_after() {
     host.has_stored(3).await;
     let middle = resume(&host, &id, Some(&host.stored().await[1].id)).await;
     let at_end = resume(&host, &id, Some(&host.stored().await[2].id)).await;
-    // The user's message is none of the run's events, but a place to begin at.
+    // The user's message is not among the run's events, but a stream can begin after it.
     let from_user = resume(&host, &id, Some(&host.events().await.get(0).unwrap().id)).await;
     lets.add_permits(3);
     let all = ["0", "1", "2", "3", "4", "5"];
@@ -76,7 +76,7 @@ async fn a_run_is_followed_from_any_event_while_it_goes_on_and_after() {
     assert_eq!(followed(at_end).await.0, all[3..]);
     assert_eq!(followed(from_user).await.0, all);
 
-    // It is over.
+    // The run is over.
     let stored = host.stored().await;
     assert_eq!(followed(resume(&host, &id, None).await).await, (all.map(str::to_owned).to_vec(), json!("completed")));
     assert_eq!(followed(resume(&host, &id, Some(&stored[4].id)).await).await.0, ["5"]);
@@ -101,7 +101,7 @@ async fn after_a_restart_what_is_stored_is_there_and_the_end_is_not_known() {
     host.has_stored(2).await;
     let store = host.store.clone();
     drop(answer);
-    // As a process that is killed: the run is not cancelled, it is gone.
+    // As if the process were killed: the run is not cancelled, but gone.
     host.serving.abort();
 
     let host = Host::over(store, counter(5, &lets), |server| server).await;
@@ -224,7 +224,8 @@ impl Dice {
     }
 }
 
-/// An agent that says one thing after the other, in pieces where it is to, until it is to stop.
+/// Returns an agent that says one text after another until it is stopped. If the run streams, each text comes in pieces
+/// first.
 fn talker(stop: &Arc<AtomicBool>) -> FunctionAgent {
     let stop = Arc::clone(stop);
     FunctionAgent::new("talker", move |context: InvocationContext| {
@@ -271,7 +272,7 @@ async fn a_client_that_is_cut_off_a_hundred_times_misses_nothing_and_sees_nothin
                 match frame.name.as_str() {
                     "piece" => pieces.entry(event_id).or_insert_with(String::new).push_str(text(&frame.data)),
                     "event" => {
-                        // Where the pieces came at all, all of them did.
+                        // If any pieces came, all of them did.
                         if let Some(said) = pieces.remove(&event_id) {
                             assert_eq!(said, text(&frame.data), "{event_id}");
                             shared += 1;

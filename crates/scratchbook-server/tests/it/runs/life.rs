@@ -1,4 +1,4 @@
-//! How many runs there are, how they end, and what is left of them.
+//! How many runs may go on, how they end, and what remains of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn more_runs_than_there_may_be_are_refused() {
     let refused = host.post(&RUNS.replace("/s/", "/other/"), &json!({"message": "three"})).await;
     assert_eq!((refused.status, refused.json().await["error"]["kind"].as_str()), (429, Some("resource_exhausted")));
 
-    // The second waits for the first, and takes no place: they are of one session.
+    // The second run waits for the first and takes no place, since both are of one session.
     lets.add_permits(3);
     assert_eq!((first.frames().await.len(), second.frames().await.len()), (1, 1));
     assert_eq!(host.run_sse("three").await.frames().await.len(), 1);
@@ -128,7 +128,7 @@ async fn a_stream_of_ours_that_has_nothing_to_say_says_that_it_is_there() {
     let config = scratchbook::CreateSessionConfig::default().with_session_id("s");
     store.sessions.create_session("demo", "u", config).await.unwrap();
     let agent = counter(1, &Arc::new(Semaphore::new(0)));
-    // Streams end with their server: it is kept.
+    // Streams end with their server, so the server is kept.
     let server = Server::builder(store).app("demo", agent).build().unwrap();
     let request = Request::post(RUNS).header("content-type", "application/json");
     let request = request.body(Body::from(json!({"message": "x"}).to_string())).unwrap();

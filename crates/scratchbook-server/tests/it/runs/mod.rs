@@ -1,4 +1,4 @@
-//! Runs, over real connections: what is sent, in which pieces, and what becomes of a run whose client goes away.
+//! Runs over real connections: what is sent, in which pieces, and what happens to a run whose client disconnects.
 
 mod adk;
 mod follow;
@@ -36,14 +36,14 @@ struct Host {
 const RUNS: &str = "/v1/apps/demo/users/u/sessions/s/runs";
 
 impl Host {
-    /// Over memory, with an agent as the app `demo`.
+    /// Starts a server over a store in memory, with an agent as the app `demo`.
     async fn start(agent: impl Agent) -> Self {
         Self::over(connect("memory:").await.unwrap(), agent, |server| server).await
     }
 
     async fn over(store: Store, agent: impl Agent, options: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let config = CreateSessionConfig::default().with_session_id("s");
-        // Where it is there already, the server is started again.
+        // If the session already exists, the server is started again over the same store.
         let _ = store.sessions.create_session("demo", "u", config).await;
         let server = options(Server::builder(store.clone()).app("demo", agent)).build().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -65,7 +65,7 @@ impl Host {
         self.post("/run_sse", &asked(text)).await
     }
 
-    /// The agents' events of the session, as they are stored.
+    /// Returns the stored events of the agents.
     async fn stored(&self) -> Vec<Arc<Event>> {
         let all = self.events().await;
         all.iter().filter(|event| event.author != "user").cloned().collect()
@@ -93,12 +93,12 @@ impl Host {
     }
 }
 
-/// The body of a run of `demo`.
+/// Returns the body of a request for a run of `demo`.
 fn asked(text: &str) -> Value {
     json!({"appName": "demo", "userId": "u", "sessionId": "s", "newMessage": {"role": "user", "parts": [{"text": text}]}})
 }
 
-/// An agent that says numbers, each when it is let.
+/// Returns an agent that says numbers, one for each permit of `lets`.
 fn counter(count: usize, lets: &Arc<Semaphore>) -> FunctionAgent {
     let lets = Arc::clone(lets);
     FunctionAgent::new("counter", move |context: InvocationContext| {

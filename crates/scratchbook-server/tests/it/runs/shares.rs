@@ -1,4 +1,4 @@
-//! Runs that leave room: for other sessions, and for other callers.
+//! Runs leave room for other sessions and for other callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::wire::Answer;
 use super::{Host, RUNS, asked, counter};
 
-/// An agent whose model does not answer until it is let.
+/// Returns an agent that says nothing until the semaphore has a permit.
 fn silent() -> (scratchbook::agent::FunctionAgent, Arc<Semaphore>) {
     let lets = Arc::new(Semaphore::new(0));
     (counter(1, &lets), lets)
@@ -27,7 +27,7 @@ fn runs(user: &str, session: &str) -> String {
     format!("/v1/apps/demo/users/{user}/sessions/{session}/runs")
 }
 
-/// What a run is refused with.
+/// Returns the message with which a run is refused.
 async fn refused(answer: Answer) -> String {
     assert_eq!(answer.status, 429);
     let body: Value = answer.json().await;
@@ -87,7 +87,7 @@ async fn a_caller_leaves_as_many_places_as_it_takes() {
             assert!(said.starts_with(if user == "w" { all } else { share }), "{id}: {said}");
         }
     }
-    // By ADK's route as well.
+    // The run is refused on ADK's route too.
     let mut body = asked("x");
     body["userId"] = "u".into();
     assert_eq!(host.post("/run_sse", &body).await.status, 429);
@@ -132,7 +132,7 @@ async fn requests_that_wait_for_a_run_of_their_own_id_are_few_too() {
     let first = host.post(RUNS, &again).await;
     let waiting = host.post(RUNS, &again);
     let refusing = async {
-        // One of the two waits; whichever comes second is refused.
+        // One of the two requests waits; the one that comes second is refused.
         let said = refused(host.post(RUNS, &again).await).await;
         assert!(said.starts_with("1 runs wait for this session"), "{said}");
     };

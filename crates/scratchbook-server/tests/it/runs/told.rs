@@ -1,4 +1,4 @@
-//! What logs and metrics know of runs.
+//! What logs and metrics show of runs.
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use scratchbook::model::ScriptedLlm;
@@ -13,7 +13,7 @@ async fn runs_are_told_of_by_names_and_never_by_values() {
     let log = Log::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let metrics = recorder.handle();
-    // Of this thread, on which everything here is run.
+    // Listens to this thread, on which the whole test runs.
     let _listening = log.listen(Level::TRACE);
     let _metrics = metrics::set_default_local_recorder(&recorder);
 

@@ -1,4 +1,4 @@
-//! A client that sees the chunks of a body as they come, and what a server's chunks are.
+//! A client that sees the chunks of a body as they arrive, and tests of the server's chunks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Answer {
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The next chunk of the body, `None` after the last.
+    /// Reads the next chunk of the body. Returns `None` after the last chunk.
     pub(super) async fn chunk(&mut self) -> Option<String> {
         let mut size = String::new();
         self.socket.read_line(&mut size).await.unwrap();
@@ -77,7 +77,7 @@ impl Answer {
         chunks
     }
 
-    /// The next frame, each of which is one chunk.
+    /// Reads the next frame. Each frame is one chunk.
     pub(super) async fn frame(&mut self) -> Option<Frame> {
         let chunk = self.chunk().await?;
         let body = chunk.strip_suffix("\n\n").expect("a chunk ends with its frame");
@@ -102,7 +102,7 @@ impl Answer {
         frames
     }
 
-    /// The body of an answer of known length.
+    /// Reads the body of an answer of known length.
     pub(super) async fn body(mut self) -> String {
         let length = self.header("content-length").unwrap().parse().unwrap();
         let mut body = vec![0; length];
@@ -114,13 +114,13 @@ impl Answer {
         serde_json::from_str(&self.body().await).unwrap()
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending side of the connection.
     pub(super) async fn half_close(&mut self) {
         self.socket.shutdown().await.unwrap();
     }
 }
 
-/// An agent that says many things at once, one of them long.
+/// Returns an agent that says many things at once, one of them long.
 fn torrent() -> FunctionAgent {
     FunctionAgent::new("torrent", |context: InvocationContext| {
         let said = (0..50).map(move |n| {
@@ -154,7 +154,7 @@ async fn a_frame_is_sent_when_it_is_there() {
     let mut answer = host.run_sse("count").await;
     for n in 0..3 {
         lets.add_permits(1);
-        // The next one is not even let yet.
+        // The next event has no permit yet.
         assert_eq!(text(&answer.frame().await.unwrap().data), n.to_string());
     }
     assert_eq!(answer.frame().await, None);
@@ -167,7 +167,7 @@ async fn a_run_goes_on_without_its_client() {
         let host = Host::start(counter(5, &lets)).await;
         let body = if path == RUNS { serde_json::json!({"message": "count"}) } else { asked("count") };
         if path == "/run" {
-            // Its head comes with its body: the client goes before either.
+            // The head of this answer comes with its body, so the client disconnects before both.
             let asked = host.post(path, &body);
             tokio::time::timeout(Duration::from_millis(100), asked).await.err().unwrap();
         } else {
@@ -190,7 +190,7 @@ async fn a_run_goes_on_when_its_client_is_reset_or_half_closed() {
     let host = Host::start(counter(3, &lets)).await;
     let mut answer = host.run_sse("count").await;
     answer.frame().await.unwrap();
-    // Unread data makes the end of the connection a reset.
+    // Because of unread data, closing the connection resets it.
     lets.add_permits(1);
     host.has_stored(2).await;
     drop(answer);

@@ -1,5 +1,5 @@
-//! Bodies: whose they are is found out before anything is made of them, what they hold is counted, and there is room for
-//! a part of them at a time.
+//! Bodies: the caller is checked before a body is parsed, the items of a body are counted, and the memory for all
+//! bodies is limited.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 const USER: &str = "/v1/apps/demo/users/u1";
 const ENGINE: &str = "/v1beta1/reasoningEngines/demo/sessions";
 
-/// A server with the session `s-1` of `u1`, and a header for each of these rights of a user of `demo`.
+/// Returns a server with the session `s-1` of `u1`, and an authorization header for each of these users of `demo` with
+/// these rights.
 async fn world<const N: usize>(tokens: [(&str, &[Right]); N]) -> (Files, Router, [String; N]) {
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
@@ -45,7 +46,7 @@ fn run(user: &str, message: &str) -> String {
 async fn of_a_run_that_its_caller_may_not_begin_nothing_but_the_names_is_read() {
     let tokens = [("u1", &[Right::Read][..]), ("u2", &Right::ALL), ("u1", &Right::ALL)];
     let (_files, router, [reader, other, own]) = world(tokens).await;
-    // ADK would refuse the message in many words.
+    // ADK would refuse this message with many errors.
     let wrong = run("u1", r#"{"parts":[{"bogus":1}]}"#);
     for path in ["/run", "/run_sse"] {
         for (token, status, said) in [
@@ -57,17 +58,17 @@ async fn of_a_run_that_its_caller_may_not_begin_nothing_but_the_names_is_read() 
             assert_eq!(answer.status, status, "{path}: {}", answer.text);
             assert!(answer.text.contains(said), "{path}: {}", answer.text);
         }
-        // If no name can be read, only what the caller may do at all is known.
+        // If no name can be read, only the caller's rights are checked.
         for body in ["", "{", "[]", r#"{"appName":"demo","userId":1}"#, r#"{"appName":"","userId":"u1"}"#] {
             assert_eq!(post(&router, path, &reader, body).await.status, 403, "{path} {body}");
             assert!([400, 422].contains(&post(&router, path, &own, body).await.status), "{path} {body}");
         }
-        // camelCase wins, and of two the last one, as for ADK.
+        // As in ADK, camelCase wins, and of two equal names the last one counts.
         let twice = r#"{"appName":"demo","userId":"u2","user_id":"u2","userId":"u1","sessionId":"s-1","newMessage":1}"#;
         assert_eq!(post(&router, path, &other, twice).await.status, 404);
         assert_eq!(post(&router, path, &own, twice).await.status, 422);
     }
-    // So it is for a session of Agent Engine, whose user the body names.
+    // The same is true for a session of Agent Engine, whose user is named by the body.
     let create = r#"{"userId":"u1","bogus":1}"#;
     assert_eq!(post(&router, ENGINE, &other, create).await.status, 404);
     assert_eq!(post(&router, ENGINE, &own, create).await.status, 400);
@@ -98,7 +99,7 @@ async fn rights_are_found_out_before_the_body_is_looked_at() {
         assert_eq!(answer.status, 403, "{path}");
     }
 
-    // Of a whole app: the right to write its keys is needed whatever the body says.
+    // A token for a whole app needs the right to write the app's keys, whatever the body says.
     let token = NewToken::new("all").with_app("demo").with_rights([Right::Read, Right::Write]).make().unwrap();
     let files = Files::new();
     let login = Login::new().with_tokens(files.write("tokens.toml", token.entry()));
@@ -174,7 +175,7 @@ async fn what_would_take_too_much_memory_is_too_large() {
 async fn bodies_for_which_there_is_no_room_are_sent_again_in_a_moment() {
     let limits = ServerLimits::default().with_body_memory(5 << 20).with_body_wait(Duration::from_millis(100));
     let server = Running::start(demo().await.1.limits(limits).build().unwrap()).await;
-    // All of the room for bytes is taken by one that does not come to its end.
+    // One body that does not end takes all of the room for bytes.
     let mut slow = server.connect().await;
     let head = "POST /v1/apps/demo/users/u1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     slow.write_all(format!("{head}content-length: 2000000\r\n\r\n{{").as_bytes()).await.unwrap();
@@ -185,7 +186,7 @@ async fn bodies_for_which_there_is_no_room_are_sent_again_in_a_moment() {
     let answer = server.exchange(large.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
     assert!(answer.contains("retry-after: 1\r\n") && answer.contains("no room for the body"), "{answer}");
-    // What is small goes on, and so do the others once there is room again.
+    // Small bodies are still served, and the others are served once there is room again.
     let small = format!("{head}connection: close\r\ncontent-length: 2\r\n\r\n{{}}");
     assert!(server.exchange(small.as_bytes()).await.starts_with("HTTP/1.1 201 "));
     drop(slow);

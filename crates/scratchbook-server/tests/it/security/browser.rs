@@ -1,4 +1,5 @@
-//! People log in with a browser: by a form, and a cookie that counts for this server's own pages alone.
+//! People log in with a browser, through a form and a cookie. The server uses the cookie only on requests of its own
+//! pages.
 
 use std::num::NonZeroU32;
 
@@ -15,7 +16,7 @@ const OWN: (&str, &str) = ("origin", "http://127.0.0.1:8801");
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 const SESSION: &str = "/apps/demo/users/u1/sessions/s-1";
 
-/// A server that is open to the token of `u1`, and that token.
+/// Returns a server that accepts a token of `u1`, and that token.
 async fn guarded() -> (Router, String, Files) {
     let files = Files::new();
     let (store, server) = demo().await;
@@ -29,7 +30,7 @@ async fn guarded() -> (Router, String, Files) {
     (router, token.strip_prefix("Bearer ").unwrap().to_owned(), files)
 }
 
-/// The cookie that a login with this token gives, as it is sent.
+/// Logs in with this token, and returns the cookie as a browser sends it.
 async fn cookie(router: &Router, token: &str) -> String {
     let answer = send(router, Method::POST, "/login", &[HOST, OWN, FORM], &format!("token={token}")).await;
     assert_eq!(answer.status, 303, "{answer:?}");
@@ -114,7 +115,7 @@ async fn no_foreign_page_can_use_the_cookie_or_log_somebody_in() {
     let (router, token, _files) = guarded().await;
     let cookie = cookie(&router, &token).await;
     let cookie = ("cookie", cookie.as_str());
-    // Even where the browser sends it: pages of another port are of the same site.
+    // The cookie is ignored even if the browser sends it, since pages on another port belong to the same site.
     for foreign in [
         &[("sec-fetch-site", "same-site")][..],
         &[("sec-fetch-site", "cross-site")],
@@ -130,7 +131,7 @@ async fn no_foreign_page_can_use_the_cookie_or_log_somebody_in() {
             assert_eq!(answer.header("set-cookie"), None);
         }
     }
-    // What changes something has to say that it comes from here.
+    // A write has to come from a page of this server.
     let answer = send(&router, Method::DELETE, SESSION, &[HOST, cookie], "").await;
     assert_eq!(answer.status, 401);
     assert_eq!(send(&router, Method::POST, "/login", &[HOST, FORM], &format!("token={token}")).await.status, 403);
@@ -151,7 +152,7 @@ async fn origins_that_may_call_have_to_bring_a_token_of_their_own() {
     assert_eq!(get(&router, SESSION, &[&page[..], &[("authorization", token.as_str())]].concat()).await.status, 200);
     let answer = send(&router, Method::POST, "/login", &[&page[..], &[FORM]].concat(), "token=x").await;
     assert_eq!((answer.status, answer.header("set-cookie")), (403, None));
-    // A script sets what headers it likes, those of proxies too.
+    // A script can set any header, including those of proxies.
     let forged = [("forwarded", "host=other.example;proto=https"), ("x-forwarded-host", "other.example")];
     let proto = ("x-forwarded-proto", "https");
     for site in [&[][..], &[("sec-fetch-site", "same-site")], &[("sec-fetch-site", "cross-site")]] {

@@ -1,5 +1,5 @@
-//! Pages of other origins, and what browsers are allowed. A number in a test is that of the exchange with
-//! google-adk 2.13.0 that it follows.
+//! Pages of other origins, and what browsers may do. A number in a test is the number of the recorded exchange with
+//! google-adk 2.13.0.
 
 use axum::Router;
 use axum::http::Method;
@@ -39,7 +39,7 @@ async fn an_allowed_origin_is_told_so() {
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, None));
     assert_eq!(answer.header("access-control-allow-credentials"), Some("true"));
     assert_eq!(answer.header("vary"), Some("Origin"));
-    // 146: none.
+    // 146: no origin.
     let answer = list_apps(&router, "localhost:8801", &[]).await;
     assert_eq!((answer.status, answer.header("vary")), (200, Some("Origin")));
     assert_eq!(answer.header("access-control-allow-credentials"), None);
@@ -121,13 +121,13 @@ async fn a_foreign_page_is_refused_without_an_origin_too() {
             let form = send(&router, Method::POST, "/docs", &[&[("host", OWN)], &link[..]].concat(), "").await;
             assert_forbidden(&form, "Forbidden: origin not allowed");
         }
-        // What the own page does, what a person types, and what is no browser.
+        // Requests of the server's own page, of a person who types the address, and of a client that is no browser.
         for site in [&[("sec-fetch-site", "same-origin")][..], &[("sec-fetch-site", "none")], &[]] {
             let answer = list_apps(&router, OWN, site).await;
             assert_eq!((answer.status, answer.header("vary")), (200, vary));
         }
     }
-    // Pages that are allowed say their origin.
+    // Pages that are allowed send their origin.
     let page = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "cors"), ("origin", UI)];
     assert_eq!(list_apps(&router(&[UI]).await, OWN, &page).await.status, 200);
     let picture = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")];
@@ -142,11 +142,11 @@ async fn a_foreign_host_is_refused_on_loopback() {
         assert_forbidden(&list_apps(&router, host, &[]).await, "Forbidden: host not allowed");
     }
     assert_forbidden(&list_apps(&router, OWN, &[("host", OWN)]).await, "Forbidden: host not allowed");
-    // Where the address names a host, that one counts.
+    // If the address names a host, that host counts.
     let answer = get(&router, "http://evil.example/list-apps", &[("host", OWN)]).await;
     assert_forbidden(&answer, "Forbidden: host not allowed");
     assert_eq!(get(&router, "http://127.0.0.1:8801/list-apps", &[("host", OWN)]).await.status, 200);
-    // An allowed origin vouches for its host, as behind a proxy on this machine.
+    // The host of an allowed origin is accepted, as it is needed behind a proxy on this machine.
     for host in ["localhost", "LOCALHOST:1", "[::1]:8801", "127.0.0.2", "ui.example"] {
         assert_eq!(list_apps(&router, host, &[]).await.status, 200, "{host}");
     }

@@ -1,4 +1,4 @@
-//! JWTs. Those of `data/tokens.json` were signed by PyJWT, another implementation, with the keys of `data/jwks.json`.
+//! JWTs. PyJWT, another implementation, has signed those of `data/tokens.json` with the keys of `data/jwks.json`.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,7 +12,7 @@ use super::{Answer, At, Files, bearer, demo, get, send, session, shared};
 
 const ISSUER: &str = "https://login.example";
 const JWKS: &str = include_str!("data/jwks.json");
-/// When the recorded tokens count.
+/// A time at which the recorded tokens are valid.
 const NOW: f64 = 1_950_000_000.0;
 
 fn recorded() -> Value {
@@ -27,7 +27,7 @@ fn recorded_token(name: &str) -> String {
     recorded()["tokens"][name].as_str().unwrap().to_owned()
 }
 
-/// The token of these claims, by HS256.
+/// Returns a token with these claims, signed with HS256.
 fn signed(claims: &Value) -> String {
     signed_with(&json!({"alg": "HS256"}), claims, secret().as_bytes())
 }
@@ -43,7 +43,7 @@ struct Jwts {
 }
 
 impl Jwts {
-    /// With both kinds of keys.
+    /// Creates a server that accepts both kinds of keys.
     async fn new(login: impl FnOnce(Login) -> Login, now: f64) -> Self {
         let files = Files::new();
         let base = Login::new()
@@ -56,7 +56,7 @@ impl Jwts {
         Self { router: server.router() }
     }
 
-    /// For issuer and audience of the recorded tokens.
+    /// Creates a server for the issuer and audience of the recorded tokens.
     async fn recorded() -> Self {
         Self::new(|login| login.with_jwt_issuer(ISSUER).with_jwt_audience("scratchbook"), NOW).await
     }
@@ -65,7 +65,7 @@ impl Jwts {
         get(&self.router, path, &[("authorization", &bearer(token))]).await
     }
 
-    /// The status for the session of `u1`.
+    /// Returns the status of a read of `u1`'s session.
     async fn status(&self, token: &str) -> u16 {
         self.get(token, "/apps/demo/users/u1/sessions/s-1").await.status
     }
@@ -75,7 +75,7 @@ impl Jwts {
 async fn tokens_of_another_implementation_are_taken() {
     let jwts = Jwts::recorded().await;
     for name in ["hs256", "rs256", "eddsa", "eddsa_without_kid"] {
-        // They are of the app `shop`.
+        // These tokens are for the app `shop`.
         let answer = jwts.get(&recorded_token(name), "/apps/shop/users/u1/sessions/x").await;
         assert_eq!((answer.status, answer.json()["detail"].as_str()), (404, Some("Session not found")), "{name}");
     }
@@ -92,7 +92,7 @@ async fn an_algorithm_that_is_not_the_keys_is_refused() {
     for algorithm in ["none", "None", "HS512", "RS256", "EdDSA", "hs256", ""] {
         wrong.push(signed_with(&json!({"alg": algorithm}), &claims, secret().as_bytes()));
     }
-    // A public key as the secret.
+    // Tokens that are signed with a public key as the secret.
     for public in [JWKS.as_bytes().to_vec(), modulus.clone().into_bytes(), URL_SAFE_NO_PAD.decode(modulus).unwrap()] {
         wrong.push(signed_with(&json!({"alg": "HS256"}), &claims, &public));
         wrong.push(signed_with(&json!({"alg": "HS256", "kid": "rsa-1"}), &claims, &public));
@@ -244,7 +244,7 @@ async fn no_secret_is_shown_by_debug() {
     assert!(shown.contains("Watched") && !shown.contains(&secret()) && !shown.contains(&secret()[..12]), "{shown}");
 }
 
-/// Something near a token.
+/// Generates a text that is nearly a token.
 fn near_token() -> impl Strategy<Value = String> {
     let header = prop_oneof![
         Just(r#"{"alg":"HS256"}"#.to_owned()),
@@ -280,7 +280,7 @@ fn no_text_is_a_token_by_accident_and_none_is_a_panic() {
         let headers = [("authorization", header.as_str())];
         let path = "/apps/demo/users/u1/sessions/s-1";
         let answer = runtime.block_on(send(&jwts.router, axum::http::Method::GET, path, &headers, ""));
-        // A signed token without rights is taken, and may do nothing.
+        // A signed token without rights is accepted, but may do nothing.
         prop_assert!([401, 403].contains(&answer.status), "{token}: {answer:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! How much and how long, over the wire.
+//! Limits of sizes and times, over connections.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ async fn a_body_that_is_too_long_is_refused_in_the_form_of_its_surface() {
     let answer = server.exchange(untold.as_bytes()).await;
     assert_eq!(status(&answer), "413", "{answer}");
     assert!(answer.contains(r#"{"error":{"kind":"payload_too_large""#), "{answer}");
-    // Nothing of what is said to come is waited for.
+    // The server does not wait for the announced body.
     let huge = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n";
     assert_eq!(status(&server.exchange(huge.as_bytes()).await), "413");
     let fits = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc";
@@ -71,7 +71,7 @@ async fn a_body_that_breaks_off_is_a_bad_request() {
 async fn headers_that_do_not_end_are_not_waited_for() {
     let server = start(ServerLimits::default().with_header_time(SHORT)).await;
     let start = Instant::now();
-    // Nothing, a part, and nothing after a whole request: none of them keeps its connection.
+    // A client that sends nothing, a part of a request, or nothing after a whole request does not keep its connection.
     let get = "GET /health HTTP/1.1\r\nhost: localhost\r\n";
     for bytes in ["", "GET / HT", get, &format!("{get}\r\n")] {
         let answer = server.exchange(bytes.as_bytes()).await;
@@ -108,7 +108,7 @@ async fn what_is_no_request_is_a_bad_request() {
     }
     let answer = server.exchange(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
     assert!(answer.is_empty() || ["400", "505"].contains(&status(&answer)), "{answer}");
-    // And the next is served.
+    // The next connection is served.
     assert_eq!(status(&server.exchange(b"GET /health HTTP/1.0\r\n\r\n").await), "200");
 }
 
@@ -146,7 +146,7 @@ async fn who_takes_nothing_is_left() {
     let mut stream = server.connect().await;
     let ask = "GET /apps/demo/users/u1/sessions/s-1 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(ask.repeat(16).as_bytes()).await.unwrap();
-    // Nothing is read: that the connection is gone is seen by writing to it.
+    // The client reads nothing, so it notices the end of the connection only by writing.
     let begun = Instant::now();
     while stream.write_all(b"\r\n").await.is_ok() {
         assert!(begun.elapsed() < Duration::from_secs(20), "what nobody takes is kept for ever");
@@ -200,7 +200,7 @@ async fn connections_beyond_the_limit_wait_a_little_for_those_at_work() {
     let early = tokio::time::timeout(SHORT, second.read(&mut part)).await;
     assert!(early.is_err(), "the second has its answer while the first is at work");
     drop(first);
-    // That its client is gone is seen when something is written to it.
+    // The server notices that the client is gone when it writes to the connection.
     let answer = read_to_end(&mut second).await;
     assert!(["200", "503"].contains(&status(&answer)), "{answer}");
     assert!(status(&answer) == "200" || answer.contains("retry-after: 1"), "{answer}");
@@ -218,7 +218,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
     let answer = get(&router, "/list-apps", &token).await;
     assert_eq!((answer.status, answer.header("retry-after")), (429, Some("1")));
     assert!(answer.json()["detail"].is_string());
-    // Who has no token is counted by itself, and health by nobody.
+    // Requests without a token are counted separately, and health checks are not counted.
     assert_eq!(get(&router, "/list-apps", &[]).await.status, 401);
     assert_eq!(get(&router, "/list-apps", &[]).await.status, 429);
     for _ in 0..3 {

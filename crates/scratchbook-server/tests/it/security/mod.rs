@@ -1,4 +1,4 @@
-//! Who is let in, what they reach, and what the server bears with.
+//! Who can log in, what callers reach, and which loads and attacks the server withstands.
 
 mod bodies;
 mod browser;
@@ -68,13 +68,13 @@ async fn get(router: &Router, path: &str, headers: &[(&str, &str)]) -> Answer {
     send(router, Method::GET, path, headers, "").await
 }
 
-/// A session of the app `demo`.
+/// Creates a session of the app `demo`.
 async fn session(store: &Store, user: &str, id: &str) {
     let config = CreateSessionConfig::default().with_session_id(id);
     store.sessions.create_session("demo", user, config).await.unwrap();
 }
 
-/// A server with the app `demo`.
+/// Returns a store, and the builder of a server with the app `demo`.
 async fn demo() -> (Store, ServerBuilder) {
     let store = connect("memory:").await.unwrap();
     let agent = LlmAgent::builder("demo_agent").model(ScriptedLlm::new(["Hello."])).build().unwrap();
@@ -98,12 +98,12 @@ impl Files {
     }
 }
 
-/// The header for a token.
+/// Returns the header for a token.
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-/// A token of the user `u1` of `demo`: the login with it, and its header.
+/// Makes a token for the user `u1` of `demo`. Returns the login that accepts it, and the header with it.
 fn token_of_u1(files: &Files, rights: &[Right]) -> (Login, String) {
     let token = NewToken::new("u1").with_app("demo").with_user("u1").with_rights(rights.to_vec()).make().unwrap();
     let path = files.write("tokens.toml", token.entry());
@@ -160,7 +160,7 @@ impl Running {
     }
 }
 
-/// All that is left to read; what a reset cuts off counts as read.
+/// Reads everything that is left. A reset counts as the end.
 async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = async {

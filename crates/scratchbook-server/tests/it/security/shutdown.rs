@@ -1,4 +1,4 @@
-//! The end.
+//! The shutdown of the server.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ async fn who_follows_is_let_go_between_two_frames() {
     let start = Instant::now();
     running.stop();
     let rest = read_to_end(&mut watcher).await;
-    // The body is whole: the last chunk is there.
+    // The body is complete: its last chunk has arrived.
     assert!(rest.ends_with("0\r\n\r\n"), "{rest}");
     running.ended().await;
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());

@@ -7,14 +7,15 @@ use axum::body::{Body, BodyDataStream};
 use axum::http::Request;
 use futures_util::{StreamExt, stream};
 use scratchbook::agent::{FunctionAgent, InvocationContext};
-use scratchbook::{Event, connect};
+use scratchbook::session::AppendOptions;
+use scratchbook::{Event, SessionKey, connect};
 use scratchbook_server::{Login, NewToken, Right, Server, ServerLimits};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
 use super::{Files, bearer, demo, session, token_of_u1};
 
-/// The status of a request, and what streams in answer.
+/// Sends a request, and returns the status and the stream of the answer.
 async fn follow(router: &Router, request: Request<Body>) -> (u16, BodyDataStream) {
     let response = router.clone().oneshot(request).await.unwrap();
     (response.status().as_u16(), response.into_body().into_data_stream())
@@ -29,7 +30,7 @@ fn post(path: &str, token: &str, body: &'static str) -> Request<Body> {
     request.body(Body::from(body)).unwrap()
 }
 
-/// A server with an agent that says something every second, without end.
+/// Returns a server with an agent that says something every second, without end.
 async fn talking(login: Login) -> Server {
     let store = connect("memory:").await.unwrap();
     session(&store, "u1", "s-1").await;
@@ -71,6 +72,32 @@ async fn every_stream_ends_when_its_token_is_taken_back() {
         let end = async { while frames.next().await.is_some() {} };
         timeout(Duration::from_secs(5), end).await.unwrap_or_else(|_| panic!("stream {n} goes on"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_download_breaks_off_when_its_token_is_taken_back() {
+    let files = Files::new();
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    let key = SessionKey::new("demo", "u1", "s-1").unwrap();
+    for _ in 0..500 {
+        store.sessions.append(&key, Event::new("u1").with_content("x"), AppendOptions::default()).await.unwrap();
+    }
+    let (login, token) = token_of_u1(&files, &[Right::Read]);
+    let server = server.login(login).build().unwrap();
+    let path = "/inspector/apps/demo/users/u1/sessions/s-1/export";
+    let (status, mut lines) = follow(&server.router(), get(path, &token)).await;
+    assert_eq!(status, 200);
+    for _ in 0..10 {
+        lines.next().await.unwrap().unwrap();
+        sleep(Duration::from_secs(1)).await;
+    }
+    files.write("tokens.toml", "# nobody\n");
+    server.reload().unwrap();
+    sleep(Duration::from_secs(5)).await;
+    let said = lines.next().await.unwrap().unwrap_err();
+    assert!(said.to_string().contains("does not count any more"), "{said}");
+    assert!(lines.next().await.is_none());
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ async fn the_document_has_the_paths_of_what_is_served_and_no_others() {
         let found: Vec<_> = json["paths"].as_object().unwrap().keys().map(|path| of(path)).collect();
         assert!(found.contains(&None) && on.iter().all(|surface| found.contains(&Some(*surface))), "without {off:?}");
         assert!(!found.contains(&Some(off)), "{off:?} is off");
-        // And no schema that nothing has, nor a part without an operation.
+        // The document has no unused schema, and no part without an operation.
         for name in json["components"]["schemas"].as_object().unwrap().keys() {
             assert!(document.text.contains(&format!(r##""#/components/schemas/{name}""##)), "{name} without {off:?}");
         }

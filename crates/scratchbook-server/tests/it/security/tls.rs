@@ -1,4 +1,4 @@
-//! TLS, spoken with rustls on the other side.
+//! TLS, with rustls as the client.
 
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Certificate {
     }
 }
 
-/// The version that was agreed on and the answer to a look at the health, by somebody who trusts this certificate.
+/// Requests `/health` as a client that trusts this certificate.
 async fn health(
     running: &Running,
     trusted: &CertificateDer<'static>,
@@ -65,7 +65,7 @@ async fn tls_is_spoken_in_its_two_versions_and_nothing_else() {
     let certificate = Certificate::new(&files);
     let (_, server) = demo().await;
     let running = Running::start(server.tls(certificate.tls()).build().unwrap()).await;
-    // Who does not go on holds up nobody.
+    // A client that does not continue its handshake does not delay others.
     let _silent = running.connect().await;
     for version in [&TLS12, &TLS13] {
         let answer = health(&running, &certificate.der, version).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_new_certificate_counts_without_a_restart() {
     let second = Certificate::new(&files);
     tokio::time::sleep(Duration::from_millis(1100)).await;
     health(&running, &second.der, &TLS13).await.unwrap();
-    // What cannot be used does not end what works.
+    // If a new file cannot be used, the old certificate stays in use.
     fs::write(&second.key, "no key").unwrap();
     tokio::time::sleep(Duration::from_millis(1100)).await;
     health(&running, &second.der, &TLS13).await.unwrap();

@@ -103,7 +103,7 @@ async fn a_token_taken_from_the_file_opens_nothing_any_more() {
     server.reload().unwrap();
     assert_eq!(get(&router, "/list-apps", &token).await.status, 401);
 
-    // Without being told to, too.
+    // The server also reads the file without such a call.
     let (_, token) = token_of_u1(&files, &[Right::Read]);
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(get(&router, "/list-apps", &[("authorization", &token)]).await.status, 200);

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 
 use super::support::{Api, S1};
 
-/// A request with bytes, and what came back.
+/// Sends a request with bytes, and returns the answer.
 async fn raw(api: &Api, method: &str, path: &str, kind: Option<&str>, body: &[u8]) -> (u16, HeaderMap, Vec<u8>) {
     let mut request = Request::builder().method(method).uri(format!("{S1}/artifacts{path}"));
     if let Some(kind) = kind {
@@ -42,7 +42,7 @@ async fn bytes_come_back_as_they_were_with_their_content_type() {
         assert!(data == all, "{} bytes", data.len());
         let (_, _, newest) = raw(&api, "GET", "/dir%2Fall.bin", None, b"").await;
         assert!(newest.is_empty());
-        // No page that somebody saved is one of this server.
+        // A saved page must not act as a page of this server.
         assert_eq!(headers["content-disposition"], "attachment; filename*=UTF-8''all%2Ebin");
         assert_eq!(headers["content-security-policy"], "sandbox");
         assert_eq!(headers["x-content-type-options"], "nosniff");

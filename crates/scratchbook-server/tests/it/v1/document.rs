@@ -1,10 +1,10 @@
-//! The document says what there is, and all of it.
+//! The document describes all operations correctly.
 
 use serde_json::{Map, Value};
 
 use super::support::Api;
 
-/// Path, method, operation.
+/// Returns the path, the method and the operation of each entry.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let of_path = |(path, item): (&String, &Value)| {
@@ -15,7 +15,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
     paths.iter().flat_map(of_path).collect()
 }
 
-/// Whether an operation is one of ours.
+/// Returns whether an operation is one of ours.
 fn is_ours(path: &str) -> bool {
     path.starts_with("/v1/") && !path.contains("/reasoningEngines/")
 }

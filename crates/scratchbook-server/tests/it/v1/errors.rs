@@ -1,4 +1,4 @@
-//! What is refused, and how.
+//! Which requests are refused, and with which errors.
 
 use axum::body::Body;
 use axum::http::Request;

@@ -1,4 +1,5 @@
-//! Events: appended once, refused for being late where that is asked for, read by pages and one by one.
+//! Events: they are appended once, refused as stale if the request asks for that check, and read by page and one by
+//! one.
 
 use serde_json::{Value, json};
 
@@ -57,7 +58,7 @@ async fn a_guard_refuses_the_whole_and_shows_what_was_found() {
         assert!(!answer["error"]["message"].as_str().unwrap().contains('5'));
         let state = api.ok("GET", &format!("{S1}/state"), None).await;
         assert_eq!(state["state"], json!({"step": 0, "user:orders": 6}));
-        // Compare and set: guard and value of one key.
+        // Compare and set, with a guard on one key and a value for it.
         let body = json!({"event": event("e1", json!({"step": 1})), "operations": {"step": [{"expect": 0}]}});
         api.ok("POST", &events, Some(body)).await;
         let (kind, _) = api

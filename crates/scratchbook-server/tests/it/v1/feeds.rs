@@ -9,7 +9,7 @@ async fn a_feed_is_read_by_pages_without_gap_or_double() {
     for api in Api::all().await {
         api.ok("POST", "/v1/apps/shop/users/alice/sessions", Some(json!({"id": "s1", "state": {"step": 0}}))).await;
         for n in 1..=9 {
-            // Ids as they may be: spaces, and what is no ASCII.
+            // Ids may have spaces and other characters than ASCII.
             let delta = if n % 3 == 0 { json!({"user:u": n}) } else { json!({"step": n}) };
             let event = json!({"id": format!(" é {n} "), "author": "agent", "actions": {"stateDelta": delta}});
             api.ok("POST", &format!("{S1}/events"), Some(json!({"event": event}))).await;

@@ -1,4 +1,4 @@
-//! A client for Python that a generator makes of the document: every surface can be called by it.
+//! A Python client that a generator makes from the document can call every surface.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -26,7 +26,7 @@ async fn a_generated_client_speaks_to_every_surface() {
     let document = api.ok("GET", "/openapi.json", None).await;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("openapi.json"), document.to_string()).unwrap();
-    // It would have its files formatted by a program of another package.
+    // By default the generator formats the files with a program of another package.
     std::fs::write(folder.path().join("config.yaml"), "post_hooks: []\n").unwrap();
     std::fs::write(folder.path().join("program.py"), PROGRAM).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -38,7 +38,7 @@ async fn a_generated_client_speaks_to_every_surface() {
             ["--path", "openapi.json", "--output-path", "client", "--meta", "none", "--config", "config.yaml"];
         let made = run(&path, &[&["-m", "openapi_python_client", "generate"][..], &options].concat());
         let said = format!("{}{}", String::from_utf8_lossy(&made.stdout), String::from_utf8_lossy(&made.stderr));
-        // All that it cannot make something of is data of any kind.
+        // The only thing that the generator does not support is data of any content type.
         let warnings: Vec<_> = said.lines().filter(|line| line.contains("WARNING")).collect();
         assert!(warnings.len() == 1 && said.contains("Unsupported content_type */*"), "{said}");
         assert!(!said.contains("Unable to process schema"), "{said}");

@@ -1,4 +1,4 @@
-//! What those cost who watch while nothing happens.
+//! The memory that idle watchers cost.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
@@ -11,7 +11,8 @@ use tokio::net::TcpListener;
 
 use super::support::{Api, S1, server};
 
-/// Set in the process that measures: others would count with it.
+/// The variable that is set in the process that measures. In the process of all tests, their memory would be counted
+/// too.
 const MEASURES: &str = "SCRATCHBOOK_TEST_IDLE_WATCHERS";
 
 const WATCHERS: usize = 1000;
@@ -47,7 +48,7 @@ fn measure() {
     let before = resident();
     let mut all: Vec<_> = (0..WATCHERS).map(|n| watcher(address, &paths[n % 3])).collect();
     println!("watchers connected: {} kB", (resident() - before) / 1000);
-    // They have all been woken and gone back to sleep.
+    // All watchers are woken and then wait again.
     for n in 1..=5 {
         let event = json!({"author": "agent", "actions": {"stateDelta": {"n": n}}});
         runtime.block_on(api.ok("POST", &format!("{S1}/events"), Some(json!({ "event": event }))));
@@ -61,7 +62,7 @@ fn measure() {
     drop(some);
 }
 
-/// A connection that watches; the client's side of it is but a socket.
+/// Opens a connection that watches. The client's side is only a socket.
 fn watcher(address: SocketAddr, path: &str) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -70,7 +71,7 @@ fn watcher(address: SocketAddr, path: &str) -> TcpStream {
     socket
 }
 
-/// Reads until something was there.
+/// Reads until the text has arrived.
 fn until(socket: &mut TcpStream, what: &str) {
     let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
     while !String::from_utf8_lossy(&read).contains(what) {
@@ -80,7 +81,7 @@ fn until(socket: &mut TcpStream, what: &str) {
     }
 }
 
-/// Bytes of this process that are in memory.
+/// Returns how many bytes of this process are in memory.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,4 +1,4 @@
-//! Clients that leave before they have their answer.
+//! Clients that disconnect before they get their answer.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -33,8 +33,8 @@ fn status(mut socket: TcpStream) -> String {
     String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
 }
 
-/// More workers than are busy with answers: what makes them does so without a pause, and a runtime all of whose workers are
-/// busy does not look at its sockets.
+/// The test has more workers than are busy with answers. An answer is made without a pause, and a runtime whose workers
+/// are all busy does not check its sockets.
 #[tokio::test(flavor = "multi_thread", worker_threads = 16)]
 async fn reads_of_clients_that_left_hold_up_nobody() {
     let [_, api] = Api::all().await;
@@ -51,7 +51,7 @@ async fn reads_of_clients_that_left_hold_up_nobody() {
         let left: Vec<_> = (0..100).map(|_| ask(address, "/apps/shop/users/alice/sessions/long")).collect();
         std::thread::sleep(Duration::from_millis(100));
         drop(left);
-        // As long as a client that has only ended its side may wait for an answer, and a moment.
+        // A moment longer than a client that has only closed its side may wait for an answer.
         std::thread::sleep(Duration::from_millis(600));
         let begun = Instant::now();
         assert_eq!(status(ask(address, "/apps/shop/users/bob/sessions/small")), "HTTP/1.1 200 OK");

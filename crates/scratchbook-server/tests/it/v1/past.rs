@@ -1,4 +1,4 @@
-//! What was: differences, who wrote what, and what was done to a key.
+//! The past: differences, who wrote what, and the history of a key.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What callers may do, and what they learn of others.
+//! What callers may do, and what they learn about others.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::support::{Api, S1, server_builder};
 
-/// A server where everybody logs in, and the tokens of some.
+/// A server that requires a login, and some tokens.
 struct Guarded {
     api: Api,
     admin: String,
@@ -146,7 +146,7 @@ async fn who_else_writes_the_app_s_keys_is_not_told() {
         if knows {
             assert_eq!((status, answer["error"]["conflicts"][0]["writer"]["userId"].as_str()), (409, Some("bob")));
         } else {
-            // A guard on a key of the app reads it alone, but is a change to it all the same.
+            // A guard on a key of the app only reads the key, but still counts as a change.
             assert_eq!(status, 403, "{answer}");
         }
     }

@@ -1,4 +1,4 @@
-//! Schemathesis, which makes requests of the document and looks whether the answers are as it says.
+//! Schemathesis, which generates requests from the document and checks that the answers match it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 
 use super::support::{Api, S1, server};
 
-/// How many requests an operation gets, of names that are there and of names that are made up, besides those at the edges
-/// of each parameter. Otherwise it gets 5, of names that are there.
+/// The variable for how many requests an operation gets with existing and with made-up names, besides the requests with
+/// edge values of each parameter. By default an operation gets 5 requests, with existing names.
 const CASES: &str = "SCRATCHBOOK_SCHEMATHESIS_CASES";
 
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
@@ -30,7 +30,7 @@ async fn schemathesis_finds_no_answer_that_is_not_in_the_document() {
     let in_full = std::env::var(CASES).ok();
     let phases = if in_full.is_some() { "examples,coverage,fuzzing" } else { "examples,fuzzing" };
     run(schemathesis(&url, in_full.as_deref().unwrap_or("5"), phases, Names::There)).await;
-    // All the while it was there.
+    // The session existed during the whole run.
     assert_eq!(api.ok("GET", S1, None).await["id"], "s1");
     if let Some(cases) = in_full {
         run(schemathesis(&url, &cases, "fuzzing", Names::MadeUp)).await;
@@ -45,7 +45,7 @@ async fn run(mut command: Command) {
     println!("{said}");
 }
 
-/// Of what the requests are.
+/// Which names the requests use.
 #[derive(Clone, Copy, PartialEq)]
 enum Names {
     There,
@@ -58,7 +58,7 @@ fn schemathesis(url: &str, cases: &str, phases: &str, names: Names) -> Command {
     if names == Names::There {
         command.arg("--config-file").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemathesis.toml"));
     }
-    // A watch has no end, and the whole of a run whose model has no more to say is a failure of the agent.
+    // A watch has no end, and a run whose model has no more answers is a failure of the agent.
     command.args([
         "run",
         url,
@@ -71,12 +71,12 @@ fn schemathesis(url: &str, cases: &str, phases: &str, names: Names) -> Command {
     ]);
     command.args(["--max-examples", cases, "--generation-deterministic", "--continue-on-failure", "--no-color"]);
     command.args(["--request-timeout", "10", "--suppress-health-check", "all", "--warnings", "off"]);
-    // It keeps notes where it is started.
+    // Schemathesis writes files into its working directory.
     command.current_dir(env!("CARGO_TARGET_TMPDIR")).stdin(Stdio::null());
     command
 }
 
-/// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
+/// Returns the Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
 pub(super) fn python() -> PathBuf {
     if let Some(path) = std::env::var_os("SCRATCHBOOK_TEST_PYTHON").filter(|path| !path.is_empty()) {
         return path.into();

@@ -1,4 +1,4 @@
-//! Sessions: made, read, found, changed, forked, rewound, deleted.
+//! Sessions: created, read, found, changed, forked, rewound, deleted.
 
 use serde_json::{Map, json};
 

@@ -29,7 +29,7 @@ async fn the_state_of_users_and_apps_needs_no_session() {
         assert_eq!(api.ok("GET", &format!("{ALICE}/language"), None).await, json!({"key": "language", "value": null}));
         api.refused(404, "GET", &format!("{ALICE}/lang"), None).await;
         api.refused(404, "GET", "/v1/apps/shop/users/bob/state/language", None).await;
-        // A session of theirs shows it all.
+        // A session of this user and app shows all of these keys.
         api.ok("POST", "/v1/apps/shop/users/alice/sessions", Some(json!({"id": "s1"}))).await;
         let state = api.ok("GET", &format!("{S1}/state"), None).await;
         assert_eq!(state["state"], json!({"user:language": null, "app:open": true, "app:sold": 42}));

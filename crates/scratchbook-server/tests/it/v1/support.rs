@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// A server over a store, and its caller.
+/// A server over a store, with methods that call it.
 pub(crate) struct Api {
     pub(crate) store: Store,
     pub(crate) router: axum::Router,
@@ -23,18 +23,18 @@ pub(crate) struct Api {
 pub(crate) const S1: &str = "/v1/apps/shop/users/alice/sessions/s1";
 
 impl Api {
-    /// Over the store at a URI; the folder is kept as long.
+    /// Creates a server over the store at a URI. The folder is kept until the server is dropped.
     pub(crate) async fn over(uri: &str, folder: TempDir) -> Self {
         let store = connect(uri).await.unwrap();
         Self { router: server(&store).router(), store, _folder: folder }
     }
 
-    /// Over a store that needs no folder.
+    /// Creates a server over a store that needs no folder.
     pub(crate) fn of(store: Store) -> Self {
         Self { router: server(&store).router(), store, _folder: tempfile::tempdir().unwrap() }
     }
 
-    /// One over memory, and one over SQLite.
+    /// Creates a server over a store in memory, and one over SQLite.
     pub(crate) async fn all() -> [Self; 2] {
         let (unused, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let sqlite = format!("sqlite://{}", folder.path().join("test.db").display());
@@ -45,7 +45,7 @@ impl Api {
         Self::over("memory:", tempfile::tempdir().unwrap()).await
     }
 
-    /// Status and body; `null` where there is none.
+    /// Sends a request, and returns the status and the body. The body is `null` if there is none.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
@@ -63,14 +63,14 @@ impl Api {
         (status, body)
     }
 
-    /// What is answered, which is to be a success.
+    /// Returns the answer to a request, which has to succeed.
     pub(crate) async fn ok(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let (status, answer) = self.send(method, path, body).await;
         assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
         answer
     }
 
-    /// The kind and the message of a refusal, which is to have this status.
+    /// Returns the kind and the message of a refusal, which has to have this status.
     pub(crate) async fn refused(&self, status: u16, method: &str, path: &str, body: Option<Value>) -> (String, String) {
         let (found, answer) = self.send(method, path, body).await;
         assert_eq!(found, status, "{method} {path}: {answer}");
@@ -79,18 +79,18 @@ impl Api {
     }
 }
 
-/// A server over a store.
+/// Returns a server over a store.
 pub(crate) fn server(store: &Store) -> Server {
     server_builder(store).build().unwrap()
 }
 
-/// A server over a store, to be changed.
+/// Returns the builder of a server over a store.
 pub(crate) fn server_builder(store: &Store) -> ServerBuilder {
     let agent = LlmAgent::builder("assistant").model(ScriptedLlm::new(["Hello."])).build().unwrap();
     Server::builder(store.clone()).app("shop", agent)
 }
 
-/// Waits for something, not for ever.
+/// Waits for something, but not forever.
 pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(20), what).await.expect("it takes too long")
 }

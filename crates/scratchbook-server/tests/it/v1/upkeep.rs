@@ -1,4 +1,4 @@
-//! Verified, pruned, erased.
+//! Verifying, pruning and erasing.
 
 use serde_json::json;
 

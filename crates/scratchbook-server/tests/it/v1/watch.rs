@@ -34,7 +34,7 @@ impl Stream {
     async fn open(address: SocketAddr, path: &str, last_id: Option<&str>) -> Self {
         let mut socket = TcpStream::connect(address).await.unwrap();
         let resume = last_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
-        // Of HTTP/1.0, so that the body comes as it is, without the sizes of chunks.
+        // HTTP/1.0 is used, so that the body comes without the sizes of chunks.
         let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n{resume}\r\n");
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut stream = Self { lines: BufReader::new(socket), last_id: String::new() };
@@ -47,7 +47,7 @@ impl Stream {
         stream
     }
 
-    /// Lines up to an empty one.
+    /// Reads lines up to an empty one.
     async fn block(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
@@ -68,7 +68,7 @@ impl Stream {
         }
     }
 
-    /// The next entry.
+    /// Reads the next entry.
     async fn next(&mut self) -> Value {
         loop {
             let block = self.block().await;
@@ -81,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// The numbers of the next events.
+    /// Reads the next events and returns their numbers.
     async fn numbers(&mut self, count: usize) -> Vec<u64> {
         let mut numbers = Vec::new();
         while numbers.len() < count {
@@ -104,7 +104,7 @@ async fn a_watch_has_no_gap_and_no_double_across_reconnects_and_servers() {
             let begun = api.ok("GET", S1, None).await["eventCount"].as_u64().unwrap();
             let mut serving = Serving::over(&api.store).await;
             let mut stream = Stream::open(serving.address, &path, None).await;
-            // Cut off before anything came, while something is committed.
+            // The stream is cut off before anything arrives, while something is committed.
             let id = stream.last_id.clone();
             drop(stream);
             let mut found = Vec::new();
@@ -113,7 +113,7 @@ async fn a_watch_has_no_gap_and_no_double_across_reconnects_and_servers() {
             for n in 2..=12 {
                 append(&api, begun + n).await;
                 if n % 4 == 0 {
-                    // Some of what was committed is read, then the server goes as well.
+                    // Some of the committed events are read, then the server ends too.
                     found.extend(stream.numbers(2).await);
                     serving.task.abort();
                     serving = Serving::over(&api.store).await;
@@ -140,7 +140,7 @@ async fn a_watch_begins_where_it_is_told_and_shows_what_it_is_told() {
         let cursor = api.ok("GET", &format!("{S1}/feed?limit=1"), None).await["cursor"].as_str().unwrap().to_owned();
         let mut rest = Stream::open(serving.address, &format!("{S1}/watch?cursor={cursor}"), None).await;
         assert_eq!(rest.numbers(1).await, [2]);
-        // What was seen last wins over what the address still says.
+        // The last cursor that the client has seen wins over the cursor in the address.
         let mut resumed = Stream::open(serving.address, &path, Some(&cursor)).await;
         assert_eq!(resumed.numbers(1).await, [2]);
 

@@ -1,4 +1,4 @@
-//! Who is let in, and what a caller that is held to a user sees.
+//! Who can log in, and what a caller that is restricted to a user sees.
 
 use std::num::NonZeroU32;
 
@@ -14,7 +14,7 @@ use tower::ServiceExt;
 
 use super::{at, ids};
 
-/// A server with a token for each name: of all, of a user, of another app, and one that may only write.
+/// A server with a named token for each kind: for everything, for a user, for another app, and one that may only write.
 struct World {
     router: Router,
     tokens: Vec<(&'static str, String)>,
@@ -88,7 +88,7 @@ async fn a_token_comes_as_a_bearer_or_as_a_key() {
             "{answer}"
         );
     }
-    // A key in the address would be in every log; and other surfaces have no keys.
+    // A key in the address would appear in every log, and other surfaces accept no keys.
     let (code, answer) = send(&world.router, "GET", &at(&format!("/s-1?key={secret}")), &[], "").await;
     assert_eq!(code, 401);
     let said = answer["error"]["message"].as_str().unwrap();
@@ -114,7 +114,7 @@ async fn a_caller_of_one_user_sees_that_users_sessions_as_if_there_were_no_other
     assert_eq!(listed("u1", "?filter=user_id=u1").await, ["both", "s-1"]);
     assert_eq!(listed("u1", "?filter=user_id=u2").await, [""; 0]);
     assert_eq!(listed("u1", "?filter=user_id=nobody").await, [""; 0]);
-    // An id that two users have is one to each of them.
+    // If two users have a session with the same id, each of them reaches their own.
     let (code, answer) = world.send("u1", "GET", &at("/both"), None).await;
     assert_eq!((code, &answer["sessionState"]["of"]), (200, &json!("u1")));
     let (code, answer) = world.send("all", "GET", &at("/both"), None).await;
@@ -127,7 +127,7 @@ async fn a_caller_of_one_user_sees_that_users_sessions_as_if_there_were_no_other
         let (code, answer) = world.send("u1", "POST", &at(path), Some(body)).await;
         assert_eq!((code, status(&answer)), (404, "NOT_FOUND"));
     }
-    // That an id is taken cannot be hidden; by whom it is, is.
+    // The server cannot hide that an id is taken, but it hides who has it.
     let (code, answer) = world.send("u1", "POST", &at("?sessionId=s-2"), Some(json!({"userId": "u1"}))).await;
     assert_eq!((code, status(&answer)), (409, "ALREADY_EXISTS"));
     assert!(!answer.to_string().contains("u2"), "{answer}");

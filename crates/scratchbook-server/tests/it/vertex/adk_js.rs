@@ -1,4 +1,4 @@
-//! ADK for TypeScript, in the versions that the step `node` of `cargo xtask test` has installed from npm.
+//! ADK for TypeScript, in the versions that the step `node` of `cargo xtask test` installs from npm.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +8,14 @@ use scratchbook_server::Server;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// What `@google/adk` is called here in its first and its second major version.
+/// The names under which the first and the second major version of `@google/adk` are installed.
 const VERSIONS: [&str; 2] = ["adk-1", "@google/adk"];
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vertex")
 }
 
-/// Runs a script of `tests/vertex` with a version of ADK against a server over a file.
+/// Runs a script of `tests/vertex` with a version of ADK against a server.
 async fn run(script: &str, version: &str) -> Store {
     let store = connect("memory:").await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -25,7 +25,7 @@ async fn run(script: &str, version: &str) -> Store {
 
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node");
     assert!(installed.join("node_modules").exists(), "run `cargo xtask test --step node` before");
-    // Modules are looked for from where a script is.
+    // Node.js looks for modules from the folder of the script.
     let place = tempfile::tempdir_in(installed).unwrap();
     for name in [script, "sessions.mjs"] {
         let text = std::fs::read_to_string(folder().join(name)).unwrap();
@@ -56,7 +56,7 @@ async fn the_session_service_and_the_runner_of_typescript_run_over_the_endpoint(
         assert_eq!(json!(called.usage_metadata), json!({"promptTokenCount": 7, "totalTokenCount": 9}));
         assert_eq!(json!(node.actions.agent_state), json!({"at": "node"}));
         assert_eq!((node.actions.end_of_agent, json!(node.output)), (Some(true), json!({"tea": 2})));
-        // The times of a summary are those of the events that it stands for.
+        // The times of a summary are those of the events that it summarizes.
         let times = |event: &Event| event.timestamp.unwrap();
         let compaction = summary.actions.compaction.as_deref().unwrap();
         let ends = [compaction.start_timestamp, compaction.end_timestamp];
@@ -66,7 +66,7 @@ async fn the_session_service_and_the_runner_of_typescript_run_over_the_endpoint(
     }
 }
 
-/// Who has the server alone has the document and not this folder.
+/// Users who have only the server have the document, but not this folder.
 #[test]
 fn the_document_has_sessions_mjs_as_it_is_tested() {
     let sessions = std::fs::read_to_string(folder().join("sessions.mjs")).unwrap();

@@ -1,4 +1,4 @@
-//! Events: appended, read back, listed.
+//! Events: appended, read and listed.
 
 use scratchbook::{CreateSessionConfig, Event};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn a_whole_event_comes_back_and_its_fields_with_it() {
         api.ok("POST", &at("/s1:appendEvent"), Some(body)).await;
         let event = listed(&api, "").await[0].clone();
         assert_eq!(event["name"], json!("projects/p1/locations/l1/reasoningEngines/123/sessions/s1/events/e1"));
-        // Who, when and in which run are those from outside, to the microsecond; and so is what was changed.
+        // Author, time and run are those of the outer fields, to the microsecond, and so are the changes.
         let (who, run, when) = (&event["author"], &event["invocationId"], &event["timestamp"]);
         assert_eq!((who, run, when), (&json!("agent"), &json!("i1"), &json!("2026-11-20T17:10:23.057511Z")));
         let back = &event["rawEvent"];
@@ -78,7 +78,7 @@ async fn an_event_without_a_whole_one_is_read_from_its_fields() {
     assert_eq!(raw["actions"]["stateDelta"], json!({"n": 1}));
 }
 
-/// Google's client for Rust reads bytes in the standard alphabet alone, and sends values of enums as numbers.
+/// Google's client for Rust reads only bytes in the standard alphabet, and sends values of enums as numbers.
 #[tokio::test]
 async fn bytes_and_enums_are_those_of_proto_json_outside_and_of_adk_in_the_whole_event() {
     let api = Api::memory().await;
@@ -90,7 +90,7 @@ async fn bytes_and_enums_are_those_of_proto_json_outside_and_of_adk_in_the_whole
         ]})
     };
     let blob = |bytes: &str| json!({"searchEntryPoint": {"renderedContent": "<p>", "sdkBlob": bytes}});
-    // Google's client for Python has other spellings inside.
+    // Google's client for Python uses snake_case inside.
     let snake = json!({"content": {"parts": [{"function_response": {"name": "f",
             "parts": [{"inline_data": {"mime_type": "image/png", "data": "-_8="}}]}}]},
         "eventMetadata": {"grounding_metadata": {"search_entry_point": {"rendered_content": "<p>", "sdk_blob": "-_8"}}}});
@@ -179,7 +179,7 @@ async fn events_are_listed_either_way_page_by_page_and_by_their_time() {
 #[tokio::test]
 async fn a_time_is_found_among_thousands_of_events_and_as_exactly_as_it_is_shown() {
     let api = Api::memory().await;
-    // Of other surfaces' events times are more exact than these are shown.
+    // Events of other surfaces have more exact times than this surface shows.
     let event =
         |n: u32| Event::new("user").with_id(format!("e{n}")).with_timestamp(1000.0 + f64::from(n) + 0.917_538_6);
     let events = (0..3500).map(event).collect();
@@ -198,7 +198,7 @@ async fn a_time_is_found_among_thousands_of_events_and_as_exactly_as_it_is_shown
     assert_eq!(find(late).await, ["e8", "e9"]);
 }
 
-/// So an event that is not google-adk's is stored once: by an id, and nothing else, in the whole event.
+/// A client other than google-adk can put only an id into the whole event, so that a retried event is stored once.
 #[tokio::test]
 async fn what_a_whole_event_does_not_have_is_that_of_the_fields_beside_it() {
     let api = Api::memory().await;

@@ -1,4 +1,4 @@
-//! Google's own clients, which are in the same Python as google-adk.
+//! Google's own clients, which are installed in the same Python as google-adk.
 
 use std::collections::BTreeSet;
 use std::io::Seek;
@@ -49,7 +49,7 @@ async fn the_clients_beside_google_adk_are_served_on_both_versions_and_by_a_key(
     run("sdk.py").await;
 }
 
-/// Events of all sorts, in ADK's form.
+/// Returns events of all kinds, in ADK's form.
 fn events() -> Value {
     json!([
         {"author": "user", "id": "e1", "invocationId": "i1", "timestamp": 1_795_194_001.25,
@@ -72,7 +72,7 @@ fn events() -> Value {
     ])
 }
 
-/// The same without the key that no store keeps.
+/// Returns the same events without the key that no store keeps.
 fn kept() -> Vec<Event> {
     let mut events = events();
     events[0]["actions"]["stateDelta"].as_object_mut().unwrap().remove("temp:t");
@@ -112,7 +112,7 @@ async fn what_google_adk_writes_our_client_reads_and_the_other_way_round() {
     assert_eq!(listed, BTreeSet::from(["by-rust", "by-python"]), "both were updated at one time");
 }
 
-/// Who has the server alone has the document and not this folder.
+/// Users who have only the server have the document, but not this folder.
 #[test]
 fn the_document_has_services_py_as_it_is_tested() {
     let services = std::fs::read_to_string(folder().join("services.py")).unwrap();
@@ -120,7 +120,7 @@ fn the_document_has_services_py_as_it_is_tested() {
     assert!(document.contains(&format!("\n```python\n{services}```\n")), "docs/vertex.md has another services.py");
 }
 
-/// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
+/// Returns the Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
 fn python() -> PathBuf {
     if let Some(path) = std::env::var_os("SCRATCHBOOK_TEST_PYTHON").filter(|path| !path.is_empty()) {
         return path.into();

@@ -1,4 +1,4 @@
-//! Sessions, found and listed.
+//! Sessions: found and listed.
 
 use scratchbook::{CreateSessionConfig, Event};
 use serde_json::json;
@@ -35,7 +35,7 @@ async fn sessions_are_found_by_user_title_and_labels() {
         ] {
             assert_eq!(find(filter).await, found, "{filter}");
         }
-        // Each shows what is its user's.
+        // Each session shows the state of its user.
         let listed = api.ok("GET", &at("?filter=user_id=u1"), None).await;
         assert!(
             listed["sessions"].as_array().unwrap().iter().all(|one| one["sessionState"]["user:k"] == 1),
@@ -82,7 +82,7 @@ async fn the_order_may_be_that_in_which_they_were_made() {
                 assert_eq!(all(&api, &path, "sessions").await, found, "{order} {size}");
             }
         }
-        // Those that were made first have their last events last.
+        // The sessions that were created first have the latest last events.
         let mut made = Vec::new();
         for n in 0..1500 {
             let event = Event::new("user").with_timestamp(f64::from(5000 - n));
@@ -100,7 +100,7 @@ async fn the_order_may_be_that_in_which_they_were_made() {
     }
 }
 
-/// No store has them in this order, so that each page takes a look at all.
+/// No store lists sessions in this order, so all sessions are read for each page.
 #[tokio::test]
 async fn only_so_many_sessions_are_put_into_the_order_in_which_they_were_made() {
     let api = Api::memory().await;

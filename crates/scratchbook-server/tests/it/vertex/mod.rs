@@ -1,4 +1,4 @@
-//! Vertex AI's surface: through the router, and by Google's own clients.
+//! Vertex AI's surface, through the router and with Google's own clients.
 
 mod access;
 mod adk_js;
@@ -20,12 +20,12 @@ use crate::v1::support::Api;
 /// An engine, as its clients name it.
 const ENGINE: &str = "/v1beta1/projects/p1/locations/l1/reasoningEngines/123";
 
-/// A path below the engine's sessions.
+/// Returns a path below the engine's sessions.
 fn at(rest: &str) -> String {
     format!("{ENGINE}/sessions{rest}")
 }
 
-/// Makes a session of a user with this id.
+/// Creates a session of a user with this id.
 async fn make(api: &Api, user: &str, id: &str, more: Value) -> Value {
     let mut body = json!({"userId": user});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -50,14 +50,14 @@ async fn refused(api: &Api, code: u16, status: &str, method: &str, path: &str, b
     error["message"].as_str().unwrap().to_owned()
 }
 
-/// The last parts of the names of what a list has.
+/// Returns the last parts of the names of a list's items.
 fn ids(page: &Value, of: &str) -> Vec<String> {
     let items = page[of].as_array().cloned().unwrap_or_default();
     let last = |item: &Value| item["name"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
     items.iter().map(last).collect()
 }
 
-/// A whole list, page by page, no page of which but the only one is empty.
+/// Reads a whole list, page by page. No page may be empty, unless it is the only one.
 async fn all(api: &Api, path: &str, of: &str) -> Vec<String> {
     let (mut found, mut token) = (Vec::new(), String::new());
     for _ in 0..10_000 {

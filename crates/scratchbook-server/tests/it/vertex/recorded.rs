@@ -1,10 +1,10 @@
-//! Requests as google-adk 2.13.0 sent them by its `VertexAiSessionService`, in their order.
+//! Requests as google-adk 2.13.0 sent them with its `VertexAiSessionService`, in the same order.
 
 use serde_json::{Value, json};
 
 use crate::v1::support::Api;
 
-/// The session that the requests are about; the first of them left its id to the server.
+/// The session that the requests are about. Its id was chosen by the server on the first request.
 const ID: &str = "1151620212689178662";
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::v1::support::Api;
 
 const APPEND: &str = "/s1:appendEvent";
 
-/// Bodies that make no session.
+/// Returns bodies that are not valid sessions.
 fn bad_sessions() -> Vec<Value> {
     vec![
         json!({}),
@@ -48,7 +48,7 @@ fn bad_sessions() -> Vec<Value> {
     ]
 }
 
-/// Bodies that are no event.
+/// Returns bodies that are not valid events.
 fn bad_events() -> Vec<Value> {
     let with = |more: Value| {
         let mut body = json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z"});
@@ -237,7 +237,7 @@ async fn what_is_not_there_is_not_found_in_googles_form() {
         ("GET", at("/nope/operations/1"), None),
         ("GET", at("/s1/operations/1"), None),
         ("POST", at("/nope:appendEvent"), event()),
-        // Routes that there are none of, and methods that a route does not have.
+        // Paths without a route, and methods that a route does not support.
         ("POST", at("/s1"), event()),
         ("POST", at("/s1:other"), event()),
         ("PUT", at("/s1"), Some(json!({}))),
@@ -262,7 +262,7 @@ async fn what_is_not_there_is_not_found_in_googles_form() {
     ] {
         refused(&api, 404, "NOT_FOUND", method, &path, body).await;
     }
-    // Beside them are the routes of `/v1` in their own form.
+    // The routes of `/v1` beside them answer in their own form.
     let (status, answer) = api.send("GET", "/v1/projections", None).await;
     assert_eq!((status, answer["error"]["kind"].as_str()), (404, Some("not_found")));
 }
@@ -271,7 +271,7 @@ async fn what_is_not_there_is_not_found_in_googles_form() {
 async fn a_store_that_is_closed_is_told_of() {
     let api = Api::memory().await;
     api.store.sessions.close().await.unwrap();
-    // It is not the caller who has closed it.
+    // The caller has not closed the store, so this is an internal error.
     refused(&api, 500, "INTERNAL", "GET", &at("/s1"), None).await;
     refused(&api, 500, "INTERNAL", "POST", &at(""), Some(json!({"userId": "u1"}))).await;
 }

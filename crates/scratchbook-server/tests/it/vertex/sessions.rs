@@ -1,4 +1,4 @@
-//! Sessions: made, read, deleted.
+//! Sessions: created, read and deleted.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn an_id_is_one_in_an_engine_whoever_has_it() {
         }
         let other = "/v1/reasoningEngines/124/sessions?session_id=s1";
         api.ok("POST", other, Some(json!({"userId": "u2"}))).await;
-        // Elsewhere there may be two: then the id alone says too little.
+        // On other surfaces, two users may have sessions with the same id. Then the id alone is ambiguous.
         let config = CreateSessionConfig::default().with_session_id("s1");
         api.store.sessions.create_session("123", "u2", config).await.unwrap();
         for (method, path, body) in [
@@ -112,7 +112,7 @@ async fn a_session_is_deleted_once() {
         refused(&api, 404, "NOT_FOUND", "GET", &at(&path), None).await;
     }
     refused(&api, 404, "NOT_FOUND", "DELETE", &at("/s1"), None).await;
-    // What is the user's stays.
+    // The user's state stays.
     assert_eq!(make(&api, "u1", "s1", json!({})).await["sessionState"], json!({"user:a": 1}));
 }
 

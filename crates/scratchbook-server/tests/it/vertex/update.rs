@@ -1,4 +1,4 @@
-//! Sessions, changed.
+//! Changes of sessions.
 
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ async fn only_what_the_mask_names_is_changed() {
         for (mask, changed) in [
             ("display_name", json!({"displayName": "Bye"})),
             ("labels", json!({"labels": {"z": "3"}})),
-            // The session's own keys are replaced; those of others stay.
+            // The session's own keys are replaced; the keys of the user and the app stay.
             ("session_state", json!({"sessionState": {"c": 3, "user:u": 1, "app:p": 1}})),
         ] {
             let before = api.ok("GET", &at("/s1"), None).await;
             let after = update(&api, &format!("?updateMask={mask}"), sent.clone()).await;
             let mut expected = before.clone();
             expected.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
-            // Its time is that of its last event, of which only a change of the state is one.
+            // The session's time is that of its last event, and only a change of the state appends an event.
             assert_eq!(after["updateTime"] == before["updateTime"], mask != "session_state", "{mask}: {after}");
             assert_eq!(without(after, &["updateTime"]), without(expected, &["updateTime"]), "{mask}");
         }
@@ -89,7 +89,7 @@ async fn a_session_stays_its_users() {
     assert!(api.ok("GET", &at("/s1"), None).await["displayName"].is_null());
 }
 
-/// What can be refused is changed first.
+/// The change that can be refused is made first.
 #[tokio::test]
 async fn where_the_state_is_refused_nothing_else_is_changed() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ async fn where_the_state_is_refused_nothing_else_is_changed() {
     assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
 }
 
-/// Encrypted, a title of 2,000 bytes is longer than a title may be, which the store alone finds out.
+/// Once encrypted, a title of 2,000 bytes is longer than a title may be. Only the store can detect that.
 #[tokio::test]
 async fn where_the_title_is_refused_the_state_is_not_changed_either() {
     let keys = Keyring::new("k", [7; 32]).unwrap();
@@ -146,7 +146,7 @@ async fn a_state_is_replaced_also_while_others_append() {
         let events = all(&api, &at("/s1/events?pageSize=1000"), "sessionEvents").await;
         let state = api.ok("GET", &path, None).await["sessionState"].clone();
         assert_eq!(state["only"], n);
-        // Whichever was later has its way.
+        // The later write wins.
         assert_eq!(state.get(&key).is_some(), events.last() == Some(&key), "{state}");
         assert_eq!(state.as_object().unwrap().len(), if state.get(&key).is_some() { 2 } else { 1 }, "{state}");
     }

@@ -1,4 +1,4 @@
-//! Secrets of credentials: no route shows them to a caller that is held to a user.
+//! Secrets of credentials: no route shows them to a caller that is restricted to a user.
 
 use axum::http::Method;
 use scratchbook::session::{PutStateOptions, StateOwner};
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use super::routes::{COMMON, OWNED, path};
 use super::{Token, World, key};
 
-/// What a client was given by somebody who knows the user.
+/// A secret that a client got from somebody who knows the user.
 const CREDENTIAL: &str = "hunter2-of-the-client";
 
-/// A credential as google-adk keeps one in state.
+/// Returns a credential as google-adk keeps one in state.
 fn credential() -> Value {
     json!({"authType": "oauth2", "oauth2": {"clientId": "c", "clientSecret": CREDENTIAL, "accessToken": CREDENTIAL}})
 }
 
-/// Credentials in all the places in which a session, a user and an app may have them: in state, old and new, under the key that routes are
-/// tried with, and in events.
+/// Stores credentials in all places in which a session, a user and an app may have them: in events, and in old and new
+/// state, under the key that the tests of the routes use.
 async fn with_credentials() -> World {
     let world = World::new().await;
     let sessions = &world.store.sessions;
@@ -45,7 +45,7 @@ async fn with_credentials() -> World {
     world
 }
 
-/// Every path that is read of a user, and of all.
+/// Returns every path that can be read, of a user and of all users.
 fn paths() -> Vec<String> {
     let owned = OWNED.iter().filter(|owned| owned.reads()).map(|owned| owned.uri("demo", "u2", "s-2"));
     let common =
@@ -74,7 +74,7 @@ async fn no_route_shows_a_user_the_secrets_of_credentials() {
             assert!(!answer.text.contains(CREDENTIAL), "{path}: {}", answer.text);
         }
     }
-    // Nor does a conflict, a retry, or what a write answers.
+    // A conflict, a retry or the answer of a write does not show them either.
     let session = "/v1/apps/demo/users/u2/sessions/s-2";
     let guard = json!({"author": "x", "operations": {"secret": [{"expect": 1}]}}).to_string();
     let event =
@@ -90,7 +90,7 @@ async fn no_route_shows_a_user_the_secrets_of_credentials() {
     }
 }
 
-/// google-adk's own services read them there.
+/// google-adk's own services read the credentials on the other surfaces.
 #[tokio::test]
 async fn a_token_of_an_app_is_shown_credentials_but_on_adks_surface() {
     let world = with_credentials().await;

@@ -1,4 +1,4 @@
-//! Nobody reaches what is somebody else's, on any route.
+//! On no route does a caller reach the data of others.
 
 use axum::http::Method;
 
@@ -17,18 +17,18 @@ async fn what_is_another_users_is_not_there() {
         let before = world.all_of("u2").await;
         assert!(before.contains(SECRET));
         let uri = route.uri("demo", "u2", "s-2");
-        // Somebody of the app, somebody of another app, and somebody of that name in another app.
+        // Another user of the app, a token for another app, and a user of the same name in another app.
         for token in [Token::U1, Token::Other, Token::U2OfOther] {
             let answer = world.send(token, method(route.method), &uri, &route.body("u2", "s-2")).await;
             assert_eq!(answer.status, 404, "{token:?} {route:?}: {answer:?}");
-            // As for a user and a session that there are not.
+            // The answer is the same as for a user and a session that do not exist.
             let nobody = route.uri("demo", "n0", "s-2");
             let nothing = world.send(token, method(route.method), &nobody, &route.body("n0", "s-2")).await;
             assert_eq!((answer.status, &answer.text), (nothing.status, &nothing.text.replace("n0", "u2")), "{route:?}");
             assert_eq!(answer.headers.len(), nothing.headers.len(), "{route:?}");
         }
         assert_eq!(world.all_of("u2").await, before, "{route:?}");
-        // Who may, is served by the same request.
+        // A caller that may access the data is served by the same request.
         for token in [Token::U2, Token::Demo, Token::All] {
             let world = World::new().await;
             let answer = world.send(token, method(route.method), &uri, &route.body("u2", "s-2")).await;
@@ -93,7 +93,7 @@ async fn what_is_of_the_whole_app_is_for_who_reaches_it() {
             Common::WholeApp => assert_eq!(statuses, (404, 404, well, well), "{route}"),
             Common::All => assert_eq!(statuses, (403, 403, 403, well), "{route}"),
         }
-        // What there is none of answers who may as well.
+        // Routes without data answer with an error to callers with access too.
         let ends = ["/config/telemetry", "trace/{event}", "metrics-info", "{result}", "{test}", "/run_live"];
         let nothing = ends.iter().any(|end| route.ends_with(end))
             || *common == Common::Form
@@ -111,7 +111,7 @@ async fn apps_out_of_reach_are_not_told_of() {
             let answer = world.send(token, Method::GET, path, "").await;
             assert!(!answer.text.contains("agent_of_other"), "{path}: {answer:?}");
             assert!(path.contains("other") || !answer.text.contains("other"), "{path}: {answer:?}");
-            // As one that is not hosted.
+            // The answer is the same as for an app that is not hosted.
             let nothing = world.send(token, Method::GET, &path.replace("other", "nope5"), "").await;
             assert_eq!(answer.text, nothing.text.replace("nope5", "other"), "{path}");
         }

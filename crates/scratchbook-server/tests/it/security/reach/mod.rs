@@ -1,4 +1,4 @@
-//! What a token reaches, tried on every route that there is.
+//! What a token reaches, tried on every route.
 
 mod credentials;
 mod isolation;
@@ -27,31 +27,31 @@ use tower::ServiceExt;
 
 use super::{Answer, Files, bearer};
 
-/// What nobody but `u2` may see, wherever it is kept.
+/// A text that only `u2` may see, wherever it is stored.
 const SECRET: &str = "this-belongs-to-u2";
 
 /// The tokens of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// Of the user `u1` of the app `demo`, with all rights.
+    /// For the user `u1` of the app `demo`, with all rights.
     U1,
-    /// Of the user `u2` of the app `demo`, with all rights: what is looked for is its.
+    /// For the user `u2` of the app `demo`, with all rights. The tests look for the data of this user.
     U2,
-    /// Of the app `demo`.
+    /// For the app `demo`.
     Demo,
-    /// Of the app `other`.
+    /// For the app `other`.
     Other,
-    /// Of the user `u2` of the app `other`.
+    /// For the user `u2` of the app `other`.
     U2OfOther,
-    /// Of all apps.
+    /// For all apps.
     All,
-    /// Of the user `u2` of the app `demo`, who may only read.
+    /// For the user `u2` of the app `demo`, with the right to read only.
     Reader,
-    /// As `Reader`, who may only write.
+    /// As `Reader`, but with the right to write only.
     Writer,
-    /// As `Reader`, who may do neither.
+    /// As `Reader`, but without any right.
     Nobody,
-    /// Of the app `demo`, without the rights `app` and `admin`.
+    /// For the app `demo`, without the rights `app` and `admin`.
     Plain,
 }
 
@@ -139,13 +139,13 @@ impl World {
                 .await
                 .unwrap();
         }
-        // Which is remembered.
+        // The server remembers this run.
         let run = json!({"message": "Hello", "invocationId": "i-run"}).to_string();
         let path = "/v1/apps/demo/users/u2/sessions/s-2/runs";
         assert_eq!(self.send(Token::U2, Method::POST, path, &run).await.status, 200);
     }
 
-    /// Sends a request with a token. Of a stream that does not end only the first frames are read.
+    /// Sends a request with a token. If the answer is a stream that does not end, only its first frames are read.
     async fn send(&self, token: Token, method: Method, path: &str, body: &str) -> Answer {
         self.send_with(token, method, path, &[], body).await
     }
@@ -176,7 +176,7 @@ impl World {
         Answer { status, headers, text: String::from_utf8(bytes).unwrap() }
     }
 
-    /// All that is stored of a user.
+    /// Returns everything that is stored of a user.
     async fn all_of(&self, user: &str) -> String {
         let mut out = String::new();
         let sessions = &self.store.sessions;
@@ -204,9 +204,9 @@ fn key(user: &str, id: &str) -> SessionKey {
     SessionKey::new("demo", user, id).unwrap()
 }
 
-/// Whether what only `u2` may see is in an answer, in the clear or in base64.
+/// Returns whether an answer has the text that only `u2` may see, in plain text or in base64.
 fn tells(answer: &Answer) -> bool {
     let encoded = STANDARD.encode(SECRET);
-    // Whatever it begins at, a part of it is the same.
+    // In base64 only data that begins with the secret is recognized.
     answer.text.contains(SECRET) || answer.text.contains(&encoded[..16])
 }

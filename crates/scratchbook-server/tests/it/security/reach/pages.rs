@@ -1,4 +1,4 @@
-//! What a server has handed to one caller to go on with, in the hands of another.
+//! Tokens and cursors that a server has given to one caller, used by another caller.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use scratchbook::CreateSessionConfig;
 
 use super::{SECRET, Token, World, tells};
 
-/// `text`'s value of a member that is a string.
+/// Returns a string member of the JSON object in `text`.
 fn member(text: &str, name: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(text).unwrap();
     value[name].as_str().unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
@@ -25,7 +25,7 @@ async fn tokens_of_pages_open_nothing_of_another_user() {
         world.store.sessions.create_session("demo", "u2", config).await.unwrap();
     }
     let of = |user: &str, query: &str| format!("/v1/apps/demo/users/{user}/sessions?{query}");
-    // Of the user's own list, and of the list of the app.
+    // Page tokens of the user's own list, and of the app's list.
     let own = world.send(Token::U2, Method::GET, &of("u2", "pageSize=1"), "").await;
     let apps = world.send(Token::Demo, Method::GET, "/v1/apps/demo/sessions?pageSize=1", "").await;
     for page in [own, apps] {
@@ -77,7 +77,7 @@ async fn an_event_of_another_user_is_no_place_in_a_run() {
     let headers = [("last-event-id", "ev-u2")];
     let answer = world.send_with(Token::U1, Method::GET, &format!("{runs}/i-own"), &headers, "").await;
     assert_eq!(answer.status, 400, "{answer:?}");
-    // The invocation of somebody else's run is none of one's own.
+    // A caller does not find the invocation of another user's run.
     let answer = world.send(Token::U1, Method::GET, &format!("{runs}/i-run"), "").await;
     assert_eq!(answer.status, 404, "{answer:?}");
 }

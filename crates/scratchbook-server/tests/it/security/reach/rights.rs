@@ -1,4 +1,4 @@
-//! What a token may do where it reaches.
+//! What a token may do within its reach.
 
 use axum::http::Method;
 use scratchbook::GetSessionConfig;
@@ -79,13 +79,13 @@ async fn what_answers_a_write_tells_nothing_to_who_may_not_read() {
         for (token, may_read) in [(Token::Writer, false), (Token::U2, true)] {
             let answer = world.send(token, method.parse().unwrap(), &path, &body).await;
             assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
-            // A caller who may read is shown the value, so that there is something to hide from the others.
+            // A caller who may read is shown the value. This proves that there is something to hide from the others.
             assert_eq!(tells(&answer), may_read, "{method} {path}: {answer:?}");
         }
     }
 }
 
-/// Bodies that write a key of the app, by way of a session of `u2`.
+/// Bodies that write a key of the app through a session of `u2`.
 const WRITES: [(&str, &str, &str); 14] = [
     ("POST", "/apps/demo/users/u2/sessions", r#"{"state":{"k":1,"app:x":1}}"#),
     ("POST", "/apps/demo/users/u2/sessions/s-new", r#"{"k":1,"app:x":1}"#),
@@ -145,7 +145,7 @@ async fn keys_of_the_app_take_a_right_of_their_own() {
     assert_eq!(world.all_of("u2").await, before);
     let app = StateOwner::app("demo").unwrap();
     assert!(!world.store.sessions.get_state(&app).await.unwrap().contains_key("x"));
-    // All else in the same bodies is the user's own.
+    // Everything else in the same bodies belongs to the user, so these writes succeed.
     for (method, path, body) in WRITES {
         let world = World::new().await;
         let body = body.replace("app:x", "user:x");

@@ -1,4 +1,4 @@
-//! The routes that there are, as the router itself tells them, and how each of them is tried.
+//! All routes, as the router itself lists them, and how the tests call each of them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::{Answer, Token, World};
 
-/// A route of something that one user has: with this query and this body its owner is served.
+/// A route for the data of one user. With this query and this body, the owner is served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owned {
     pub(super) method: &'static str,
@@ -16,24 +16,24 @@ pub(super) struct Owned {
     pub(super) body: &'static str,
 }
 
-/// Whom a route answers that is not about one user.
+/// Which callers a route serves that is not about one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Common {
-    /// Everybody, token or not.
+    /// Everybody, with or without a token.
     Open,
-    /// Nobody but a page of the server's own, token or not.
+    /// Only the server's own pages, with or without a token.
     Form,
-    /// Everybody with a token, and all of them alike.
+    /// Everybody with a token, with the same answer for all.
     Same,
-    /// Everybody with a token, each with what is within its reach.
+    /// Everybody with a token. The answer has what is within the caller's reach.
     Reached,
-    /// Who has something of the app within reach, all of them alike.
+    /// Callers that have something of the app within reach, with the same answer for all.
     App,
-    /// Who has something of the app within reach, each with what is its.
+    /// Callers that have something of the app within reach. The answer has what is the caller's own.
     PartOfApp,
-    /// Who has all of the app within reach.
+    /// Callers that have the whole app within reach.
     WholeApp,
-    /// Who has all apps within reach.
+    /// Callers that have all apps within reach.
     All,
 }
 
@@ -47,7 +47,7 @@ const PATCH: &str = r#"{"author":"x","stateDelta":{"k":1}}"#;
 const PRUNE: &str = r#"{"before":1}"#;
 const EVENT: &str = r#"{"author":"x","timestamp":"2026-01-01T00:00:00Z","actions":{"stateDelta":{"k":1}}}"#;
 
-/// The forms of paths of Vertex AI: below each are the same routes, of which the first one's have entries.
+/// The forms of Vertex AI's paths. The same routes are below each of them; only those below the first have entries.
 const ENGINES: [&str; 4] = [
     "/v1beta1/projects/{project}/locations/{location}/reasoningEngines",
     "/v1beta1/reasoningEngines",
@@ -55,7 +55,7 @@ const ENGINES: [&str; 4] = [
     "/v1/reasoningEngines",
 ];
 
-/// What is one user's.
+/// The routes for data of one user.
 pub(super) const OWNED: &[Owned] = &[
     // ADK's surface.
     owned("POST", "/run", "", RUN),
@@ -164,13 +164,13 @@ pub(super) const OWNED: &[Owned] = &[
     ),
 ];
 
-/// What is not one user's.
+/// The routes that are not about one user.
 pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/health", "", Common::Open),
     ("GET", "/health/ready", "", Common::Open),
     ("GET", "/version", "", Common::Same),
     ("GET", "/list-apps", "", Common::Same),
-    // The login of people: each is shown itself alone.
+    // The login of people. A person sees only their own login.
     ("GET", "/login", "", Common::Open),
     ("POST", "/login", "", Common::Form),
     ("POST", "/logout", "", Common::Form),
@@ -187,7 +187,7 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/dev/apps/{app}/build_graph", "", Common::App),
     ("GET", "/dev/apps/{app}/build_graph_image", "", Common::App),
     ("GET", "/dev/apps/{app}/graph", "", Common::App),
-    // There is nothing, whichever app is named.
+    // There is no data here, whichever app is named.
     ("GET", "/dev/apps/{app}/builder", "", Common::Same),
     ("POST", "/dev/apps/{app}/builder/save", "", Common::Same),
     ("GET", "/debug/trace/session/{session}", "", Common::Reached),
@@ -225,7 +225,7 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("POST", "/v1/prune-expired", "{}", Common::All),
 ];
 
-/// Routes that lead to what other entries try.
+/// Routes that lead to the same handlers as other entries.
 const LIKE_OTHERS: &[(&str, &str)] = &[
     ("GET", "/apps/{app}/users/{user}/sessions/{session}/artifacts/"),
     ("DELETE", "/apps/{app}/users/{user}/sessions/{session}/artifacts/"),
@@ -269,7 +269,7 @@ pub(crate) const OF_INSPECTOR: &[(&str, &str)] = &[
     ("POST", "/inspector/apps/{app}/users/{user}/sessions/{session}/stop"),
 ];
 
-/// The path of a route for something of a user.
+/// Returns the path of a route for the data of a user.
 pub(crate) fn path(route: &str, app: &str, user: &str, session: &str) -> String {
     [
         ("{app}", app),
@@ -279,7 +279,7 @@ pub(crate) fn path(route: &str, app: &str, user: &str, session: &str) -> String 
         ("{append}", &format!("{session}:appendEvent")),
         ("{project}", "p1"),
         ("{location}", "l1"),
-        // That of the creation of `s-2`, which follows from its name.
+        // The operation that created `s-2`; its number is derived from the session's name.
         ("{operation}", "5239567565414647720"),
         ("{invocation}", "i-run"),
         ("{event}", "ev-u2"),
@@ -296,18 +296,19 @@ pub(crate) fn path(route: &str, app: &str, user: &str, session: &str) -> String 
 }
 
 impl Owned {
-    /// Where it is for this user and this session.
+    /// Returns the address of the route for this user and this session.
     pub(super) fn uri(&self, app: &str, user: &str, session: &str) -> String {
         let path = path(self.route, app, user, session);
         if self.query.is_empty() { path } else { format!("{path}?{}", self.query) }
     }
 
-    /// The body, which may name user and session too.
+    /// Returns the body for this user and this session.
     pub(super) fn body(&self, user: &str, session: &str) -> String {
         self.body.replace(r#""u2""#, &format!(r#""{user}""#)).replace(r#""s-2""#, &format!(r#""{session}""#))
     }
 
-    /// Whether this is the answer to a caller that may ask. There is no memory, and the answer says so.
+    /// Returns whether this is the answer to a caller with access. The server has no memory service, and the answer
+    /// says so.
     pub(super) fn is_done(&self, answer: &Answer) -> bool {
         if self.route.ends_with("/memory") {
             return answer.status == 400 && answer.text.contains("Memory service is not configured.");
@@ -320,10 +321,10 @@ impl Owned {
     }
 }
 
-/// Methods and paths as the router has them: what it writes for `Debug` is a table of both.
+/// Returns the methods and paths of the router. Its `Debug` text is a table of both.
 fn of_router(world: &World) -> BTreeSet<(String, String)> {
     let text = format!("{:?}", world.router);
-    // After it comes what answers where there is no route.
+    // After this mark come the handlers for requests without a route.
     let (text, _) = text.split_once("fallback_router: PathRouter").unwrap();
     let paths = Regex::new(r#"RouteId\((\d+)\): "([^"]*)""#).unwrap();
     let mut found = BTreeSet::new();
@@ -341,14 +342,16 @@ fn of_router(world: &World) -> BTreeSet<(String, String)> {
     found
 }
 
-/// Routes that are for no program: pages and what they ask for, and what ADK's own document does not have either.
+/// Returns whether a route is for programs. The other routes are pages and their requests, and routes that ADK's own
+/// document does not have either.
 fn is_for_programs(route: &str) -> bool {
     let pages = ["/", "/docs", "/openapi.json", "/login", "/logout", "/dev-ui", "/metrics", "/run_live"];
     !pages.contains(&route)
         && !["/dev-ui/", "/dev/", "/debug/", "/config/", "/inspector"].iter().any(|folder| route.starts_with(folder))
 }
 
-/// Whether a route of Vertex AI leaves project and location out: the document says of these that they are the same.
+/// Returns whether a route of Vertex AI leaves out project and location. The document says that these routes are the
+/// same as the long ones.
 fn is_short(route: &str) -> bool {
     [ENGINES[1], ENGINES[3]].iter().any(|engines| route.starts_with(engines))
 }
@@ -370,14 +373,14 @@ async fn every_route_for_programs_is_in_the_document_and_no_other() {
             continue;
         }
         match (route.strip_prefix(artifacts), method.as_str()) {
-            // What is asked for is at the end of such a path.
+            // The end of such a path says what is requested.
             (Some("{*path}"), "GET") => {
                 let ends =
                     ["", "/versions", "/versions/metadata", "/versions/{version}", "/versions/{version}/metadata"];
                 there.extend(ends.map(|end| (method.clone(), format!("{artifacts}{{artifact}}{end}"))));
             }
             (Some("{*path}"), _) => drop(there.insert((method, format!("{artifacts}{{artifact}}")))),
-            // What is posted to a session of an engine is an event.
+            // A POST to a session of an engine appends an event.
             _ if method == "POST" && route.contains("/reasoningEngines/") && route.ends_with("/{session}") => {
                 there.insert((method, format!("{route}:appendEvent")));
             }

@@ -1,11 +1,11 @@
-//! Whatever the path, the query, a header or the body says.
+//! Unusual paths, queries, headers and bodies do not help a caller to reach others' data.
 
 use axum::http::Method;
 
 use super::routes::{OWNED, Owned};
 use super::{Token, World, tells};
 
-/// Ways to write a path so that it might be taken for another.
+/// Returns ways to write a path so that it might be mistaken for another path.
 fn variants(uri: &str) -> Vec<String> {
     let (path, query) = uri.split_once('?').map_or((uri, String::new()), |(path, query)| (path, format!("?{query}")));
     let user = |name: &str| path.replace("/users/u2", &format!("/users/{name}"));
@@ -52,7 +52,7 @@ fn variants(uri: &str) -> Vec<String> {
     with_query.chain(names.map(|name| format!("{uri}{more}{name}"))).collect()
 }
 
-/// Headers that some server somewhere takes for another path, method or caller.
+/// Headers that some servers read as another path, method or caller.
 const HEADERS: [(&str, &str); 10] = [
     ("x-http-method-override", "GET"),
     ("x-original-url", "/apps/demo/users/u1/sessions/s-1"),
@@ -74,7 +74,7 @@ async fn no_way_to_write_a_path_leads_to_another_user() {
         let uri = route.uri("demo", "u2", "s-2");
         let method: Method = route.method.parse().unwrap();
         for variant in variants(&uri) {
-            // Some are no addresses at all.
+            // Some variants are not valid addresses.
             if variant.parse::<axum::http::Uri>().is_err() {
                 continue;
             }
@@ -96,7 +96,7 @@ async fn a_body_that_names_another_user_changes_nothing_for_them() {
     let world = World::new().await;
     let before = world.all_of("u2").await;
     let names = r#""userId":"u2","user_id":"u2","user":"u2","appName":"demo","app_name":"demo""#;
-    // But for the route whose body is a state, in which these names are keys.
+    // The route whose body is a state is left out, since these names are keys in it.
     let has_names = |route: &&Owned| !route.body.is_empty() && !route.route.ends_with("{new}");
     for route in OWNED.iter().filter(has_names).filter(|route| route.route.contains("{user}")) {
         let body = route.body("u1", "s-1").replacen('{', &format!("{{{names},"), 1).replace(",}", "}");
@@ -105,7 +105,7 @@ async fn a_body_that_names_another_user_changes_nothing_for_them() {
         assert!(answer.status < 500 && !tells(&answer), "{route:?}: {answer:?}");
         assert!(!answer.text.contains(r#""userId":"u2""#), "{route:?}: {answer:?}");
     }
-    // Both spellings, of which one is within reach.
+    // Two user ids, of which one is within reach, in both spellings.
     for ids in [r#""userId":"u1","user_id":"u2""#, r#""user_id":"u1","userId":"u2""#, r#""userId":"u1","userId":"u2""#]
     {
         let body = format!(r#"{{"appName":"demo",{ids},"sessionId":"s-2","newMessage":{{"parts":[{{"text":"x"}}]}}}}"#);

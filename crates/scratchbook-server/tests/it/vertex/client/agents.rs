@@ -25,7 +25,7 @@ use super::serve;
 
 type Args = Map<String, Value>;
 
-/// A client of its own, as a process has it.
+/// Returns a new client, as a separate process would have it.
 async fn client(url: &str) -> VertexAiSessionService {
     VertexAiSessionService::open(VertexAiOptions::new("p1", "l1").with_endpoint(url)).await.unwrap()
 }
@@ -43,7 +43,7 @@ async fn stored(runner: &Runner) -> Session {
     runner.session_service().get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap()
 }
 
-/// The id of the last call of a name.
+/// Returns the id of the last call with this name.
 fn called(events: &[Event], name: &str) -> String {
     let calls = events.iter().flat_map(Event::function_calls);
     calls.filter(|call| call.name.as_deref() == Some(name)).last().and_then(|call| call.id.clone()).unwrap()
@@ -53,7 +53,7 @@ fn answer(id: &str, name: &str, response: Value) -> Content {
     Content::new("user", vec![Part::function_response(id, name, response)])
 }
 
-/// The answer to the request for a confirmation that is among some events.
+/// Returns the answer to the request for a confirmation that is among these events.
 fn confirm(asked: &[Event], confirmed: bool) -> Content {
     let name = ToolConfirmation::CALL_NAME;
     answer(&called(asked, name), name, json!({"confirmed": confirmed}))
@@ -70,7 +70,7 @@ fn said(events: &[Event]) -> String {
         .into()
 }
 
-/// Pays when the user agrees, and counts.
+/// Returns an agent that pays after the user has agreed, and counts the payments.
 fn payer<const N: usize>(turns: [LlmResponse; N], count: &Arc<AtomicUsize>) -> LlmAgent {
     let count = Arc::clone(count);
     let pay = FunctionTool::new("pay", "Pays.", move |args: Args, context: ToolContext| {
@@ -102,7 +102,7 @@ async fn what_the_user_confirms_is_carried_out_once_and_what_is_rejected_is_not(
         let session = stored(&runner).await;
         assert_eq!(session.state().get("paid"), confirmed.then(|| json!(5)).as_ref());
         assert!(events.iter().all(|event| event.invocation_id == asked[0].invocation_id), "it is one run");
-        // Once more, here and in another process, it does nothing.
+        // The same answer again, here or in another process, does nothing.
         let other = on(client(&url).await, payer([], &count)).build().unwrap();
         for runner in [&runner, &other] {
             assert!(run(runner, confirm(&asked, true)).await.unwrap().is_empty());
@@ -112,7 +112,7 @@ async fn what_the_user_confirms_is_carried_out_once_and_what_is_rejected_is_not(
     }
 }
 
-/// Lets a run go on when another has come as far: both have read the session, and none has appended.
+/// Makes a run wait until another run has come as far. Then both have read the session and neither has appended.
 #[derive(Debug)]
 struct Together {
     here: Arc<Barrier>,
@@ -238,7 +238,8 @@ async fn a_long_conversation_is_summed_up() {
     assert_eq!(shown, ["summary", "summary", "message 4"]);
 }
 
-/// What stands for the same events already, or takes them back, is seen before a summary is appended.
+/// Before a summary is appended, it is checked whether another summary already covers the same events, or a rewind has
+/// removed them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_summary_that_another_process_was_faster_with_is_dropped() {
     let url = serve().await;

@@ -136,7 +136,7 @@ async fn what_is_not_there_is_none() {
     let error = append(&client).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("7/alice/s") && script.asked("append").is_empty(), "{error}");
-    // A wall in between is no answer of the API.
+    // An error page of a proxy is not an answer of the API.
     let (_, client) = Script::client(&[("get", &[text(404, "no such page")])]).await;
     let error = client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);

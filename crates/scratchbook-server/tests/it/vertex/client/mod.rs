@@ -1,4 +1,4 @@
-//! Clients in Rust against the endpoint: ours as a store, and Google's own.
+//! Rust clients against the endpoint: our client as a store, and Google's own client.
 
 mod agents;
 mod faults;
@@ -18,7 +18,7 @@ use scratchbook::{Store, connect};
 use scratchbook_server::Server;
 use tokio::net::TcpListener;
 
-/// A server over a store in memory, and its address.
+/// Starts a server over a store in memory, and returns its address.
 pub(super) async fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -27,7 +27,7 @@ pub(super) async fn serve() -> String {
     url
 }
 
-/// Our client of such a server, where each app is an engine.
+/// Returns our client of such a server. Each app is an engine there.
 async fn over_memory() -> Store {
     let options = VertexAiOptions::new("p1", "l1").with_endpoint(serve().await);
     Store::new(Arc::new(VertexAiSessionService::open(options).await.unwrap()))

@@ -1,4 +1,4 @@
-//! Sessions made and deleted by operations that take their time.
+//! Sessions that are created and deleted by operations that take some time.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn a_creation_that_was_sent_again_may_meet_itself() {
         client.create_session("7", user, config).await.map(|session| session.id().to_owned())
     };
     assert_eq!(create(&[busy.clone(), taken.clone()], "alice").await.unwrap(), "s");
-    // Another's, and one that nobody can have made by this call.
+    // A session of another user, and a session that this call cannot have created.
     for (answers, user) in [(&[busy, taken.clone()][..], "bob"), (&[taken][..], "alice")] {
         assert_eq!(create(answers, user).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
     }

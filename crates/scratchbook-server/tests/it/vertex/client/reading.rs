@@ -1,4 +1,4 @@
-//! What our client makes of what it is given to read.
+//! How our client reads the answers of a server.
 
 use scratchbook::{ErrorKind, GetSessionConfig, SessionKey, SessionService};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn an_event_that_is_there_twice_is_one() {
     let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &[ok(list)])]).await;
     let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     let found: Vec<_> = read.events().iter().map(|event| (event.seq.unwrap(), event.id.as_str())).collect();
-    // The last has another time: it is not the same event.
+    // The last event has another time, so it is not the same event.
     assert_eq!((found, read.seq()), (vec![(1, "e1"), (2, "e2"), (3, "e1")], 3));
     let newest = ok(json!({"sessionEvents": [event(2), event(2)], "nextPageToken": "1"}));
     let older = ok(json!({"sessionEvents": [event(1)], "nextPageToken": "2"}));

@@ -1,4 +1,4 @@
-//! A server with scripted answers, for what a real one does on a bad day.
+//! A server with scripted answers, for failures of a real server.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -19,23 +19,23 @@ use tokio::net::TcpListener;
 #[derive(Clone, Debug)]
 pub(super) struct Answer(u16, String, Duration, Option<&'static str>);
 
-/// An answer of JSON.
+/// Returns an answer with JSON.
 pub(super) fn ok(body: Value) -> Answer {
     text(200, &body.to_string())
 }
 
-/// An error in Google's form.
+/// Returns an error in Google's form.
 pub(super) fn error(code: u16, status: &str) -> Answer {
     error_with(code, status, json!([]))
 }
 
-/// The same with details.
+/// Returns an error in Google's form, with details.
 pub(super) fn error_with(code: u16, status: &str, details: Value) -> Answer {
     let body = json!({"code": code, "message": "said by the server.", "status": status, "details": details});
     text(code, &json!({"error": body}).to_string())
 }
 
-/// An answer in other words.
+/// Returns an answer with any text.
 pub(super) fn text(code: u16, text: &str) -> Answer {
     Answer(code, text.to_owned(), Duration::ZERO, None)
 }
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-/// What was asked: the path with its query, the header of authorization, the body.
+/// A received request: the path with its query, the `Authorization` header, and the body.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) path: String,
@@ -58,7 +58,7 @@ pub(super) struct Asked {
     pub(super) body: Value,
 }
 
-/// The answers to each method, the last of them again and again; and what was asked for.
+/// The answers to each method, of which the last is repeated, and the received requests.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     answers: Mutex<HashMap<&'static str, VecDeque<Answer>>>,
@@ -66,7 +66,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// The server, and the options of a client that loses patience soon.
+    /// Starts the server, and returns it with the options of a client that has short timeouts.
     pub(super) async fn serve(answers: &[(&'static str, &[Answer])]) -> (Arc<Self>, VertexAiOptions) {
         let answers = answers.iter().map(|(method, answers)| (*method, answers.iter().cloned().collect())).collect();
         let script = Arc::new(Self { answers: Mutex::new(answers), asked: Mutex::default() });
@@ -133,41 +133,41 @@ async fn answer(
 /// The session that the answers describe.
 pub(super) const NAME: &str = "projects/p1/locations/l1/reasoningEngines/7/sessions/s";
 
-/// Alice's session, as the API shows it.
+/// Returns Alice's session, as the API shows it.
 pub(super) fn session() -> Value {
     json!({"name": NAME, "userId": "alice", "createTime": "2026-01-01T00:00:00Z",
         "updateTime": "2026-01-01T00:00:01Z", "sessionState": {"a": 1}})
 }
 
-/// Its event of a second.
+/// Returns the session's event at a second.
 pub(super) fn event(n: u32) -> Value {
     json!({"name": format!("{NAME}/events/{n}"), "author": "agent", "invocationId": "i",
         "timestamp": format!("2026-01-01T00:00:{n:02}Z"), "rawEvent": {"id": format!("e{n}")}})
 }
 
-/// The operation that has made it.
+/// Returns the operation that created the session.
 pub(super) fn made() -> Answer {
     ok(json!({"name": format!("{NAME}/operations/1"), "done": true,
         "response": with_type(session())}))
 }
 
-/// A session as an operation gives it.
+/// Returns a session in the form in which an operation returns it.
 pub(super) fn with_type(mut session: Value) -> Value {
     session["@type"] = json!("type.googleapis.com/google.cloud.aiplatform.v1.Session");
     session
 }
 
-/// Its address.
+/// Returns the session's key.
 pub(super) fn key() -> SessionKey {
     SessionKey::new("7", "alice", "s").unwrap()
 }
 
-/// An event with a secret.
+/// Returns an event with a secret.
 pub(super) fn hello() -> Event {
     Event::new("user").with_content("hello").with_state_delta(StateDelta::new().with("a", "S3CRET").unwrap())
 }
 
-/// Appends it.
+/// Appends the event of [`hello`].
 pub(super) async fn append(client: &VertexAiSessionService) -> scratchbook::Result<scratchbook::session::Committed> {
     client.append(&key(), hello(), AppendOptions::default()).await
 }

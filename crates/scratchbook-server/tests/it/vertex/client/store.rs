@@ -1,4 +1,4 @@
-//! Our client over the endpoint, where the suite of promises asks for more than the API has.
+//! Our client over the endpoint, in cases in which the suite of promises needs more than the API has.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -90,7 +90,7 @@ async fn two_hundred_and_fifty_events_are_read_whole_or_in_part() {
     assert!(read(GetSessionConfig::default().with_after_timestamp(251.0)).await.events().is_empty());
     let page = read(GetSessionConfig::default().with_events_after(150, 30)).await;
     assert_eq!((page.events().get(0).unwrap().seq, page.known_seq()), (Some(151), Some(250)));
-    // Served, it is walked page by page to the end.
+    // Over the server, the session can be read page by page to the end.
     let api = Server::builder(store.clone()).build().unwrap().router();
     let path = |rest: &str| format!("/v1/apps/shop/users/alice/sessions/{}{rest}", session.id());
     for (way, begin) in [("after", 0), ("before", 251)] {
@@ -169,7 +169,7 @@ async fn a_rich_event_comes_back_whole() {
     let stored = read.events().last().unwrap();
     assert_eq!(serde_json::to_string(stored.as_ref()).unwrap(), serde_json::to_string(&event).unwrap());
     assert_eq!(stored.timestamp.unwrap().to_bits(), 1_795_194_011.317_562_8_f64.to_bits());
-    // Sent again with its id and time it is still there once: this server knows it.
+    // The event is sent again with the same id and time. The server recognizes it, so it is still stored once.
     sessions.append_event(&mut session, event).await.unwrap();
     sessions.refresh(&mut session).await.unwrap();
     assert_eq!((session.events().len(), session.seq()), (1, 1));
@@ -215,7 +215,7 @@ async fn an_agent_runs_and_goes_on_over_the_client() {
     }
     let read = store.sessions.get_session(session.key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!((read.events().len(), json!(read.state())), (4, json!({"user:said": "And again."})));
-    // The same as the server's own store has it, under the engine's name.
+    // The server's own store has the same session under the engine's name.
     let direct = connect(&format!("vertexai://projects/p/locations/l?endpoint={url}")).await.unwrap();
     let found = direct.sessions.locate_session("shop", session.id()).await.unwrap().unwrap();
     assert_eq!(found.user_id(), "alice");

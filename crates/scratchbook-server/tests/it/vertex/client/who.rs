@@ -1,4 +1,4 @@
-//! Who asks our client's server, for whose sessions, and where.
+//! The credentials, the users and the address with which our client calls its server.
 
 use std::future::pending;
 use std::pin::pin;
@@ -67,7 +67,7 @@ fn without_a_runtime_there_is_an_error() {
     assert_eq!(opened.unwrap_err().kind(), ErrorKind::FailedPrecondition);
 }
 
-/// Runs what does not wait.
+/// Runs a future that does not wait.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
