@@ -23,7 +23,7 @@ async fn main() -> Result<()> {
     sessions.close().await
 }
 
-/// What callback and tool both do; a tool's context is a callback's as well.
+/// Counts an action, for the callback and for the tool: a tool's context is a callback's context as well.
 fn count_action(context: &CallbackContext) -> Result<()> {
     context.state().increment("user_action_count", 1)?;
     context.state().set("temp:last_operation_status", "success")
@@ -37,7 +37,7 @@ pub(crate) async fn play(
     check: &mut impl FnMut(&str, Option<&Value>, Option<&Value>),
 ) -> Result<Vec<Event>> {
     let tool = FunctionTool::new("act", "Does what the user wants.", |_: Nothing, context: ToolContext| async move {
-        // The callback's write is there, though nothing of it will be stored.
+        // The callback's write is visible, although a `temp:` value is never stored.
         let before = context.state().get("temp:last_operation_status");
         count_action(&context)?;
         Ok(json!({"status_before": before}))
@@ -53,7 +53,7 @@ pub(crate) async fn play(
         .tool(tool)
         .before_agent(|context: CallbackContext| async move {
             count_action(&context)?;
-            // Content would be the whole answer; `None` lets the agent go on.
+            // Content would be the agent's whole answer. With `None`, the agent goes on.
             Ok(None)
         })
         .build()?;

@@ -1,4 +1,4 @@
-//! The life of a delta: writes lie over the committed values until the event that carries them is committed.
+//! The life of a delta: writes hide the committed values until the event that carries them is committed.
 //!
 //! `scratchbook demo delta-flow` plays it too, and shows every event.
 
@@ -63,27 +63,27 @@ pub(crate) async fn play(
     Ok(session)
 }
 
-/// The same with `State` alone, which an agent has in its context.
+/// Does the same with only a `State`, which an agent has in its context.
 fn by_hand(check: &mut impl FnMut(&str, Option<&Value>, Option<&Value>)) -> Result<()> {
-    // Committed values below, no changes above.
+    // There are committed values, and no changes yet.
     let committed: Map<String, Value> = scratchbook::json::from_str(r#"{"count": 10, "name": "Alice"}"#)?;
     let mut state = State::new(committed, StateDelta::new());
     check("State: the committed value", state.get("count"), Some(&json!(10)));
 
-    // Writing goes to the delta; reading sees the delta first.
+    // A write changes the delta. A read sees the delta first.
     state.set("count", 15)?;
     state.set("name", "Bob")?;
     check("State: the delta comes first", state.get("count"), Some(&json!(15)));
     check("State: there are changes", Some(&json!(state.has_delta())), Some(&json!(true)));
     check("State: these", Some(&json!(state.delta())), Some(&json!({"count": 15, "name": "Bob"})));
 
-    // Then the value holds it and the next delta begins empty.
+    // A commit moves the changes to the committed values. The next delta begins empty.
     state.commit();
     check("State: none after the commit", Some(&json!(state.has_delta())), Some(&json!(false)));
     state.set("count", 20)?;
     check("State: the next delta", state.get("count"), Some(&json!(20)));
 
-    // What is not wanted after all is rolled back.
+    // A discard rolls the uncommitted changes back.
     state.discard();
     check("State: rolled back", state.get("count"), Some(&json!(15)));
     Ok(())
@@ -103,7 +103,7 @@ struct Update {
     values: Map<String, Value>,
 }
 
-/// A field of the tool's response.
+/// Returns a field of the tool's response.
 fn answer<'a>(events: &'a [Event], field: &str) -> Option<&'a Value> {
     events.iter().flat_map(Event::function_responses).next()?.response.as_ref()?.get(field)
 }

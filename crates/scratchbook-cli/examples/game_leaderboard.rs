@@ -1,5 +1,5 @@
-//! Two players of one app share its `app:` keys and nothing else; another app, the tournament, shares nothing at
-//! all. A tool keeps the leaderboard.
+//! Two players of one app share its `app:` keys and nothing else. Another app, the tournament, shares nothing with it.
+//! A tool keeps the leaderboard.
 //!
 //! `scratchbook demo game` plays it too, and shows every event.
 
@@ -37,7 +37,8 @@ pub(crate) async fn play(
     sessions: &Arc<dyn SessionService>,
     check: &mut impl FnMut(&str, Option<&Value>, Option<&Value>),
 ) -> Result<[Session; 2]> {
-    // What an earlier run has left carries on. All is read before the first write, so that a leak is found.
+    // State of an earlier run is kept. Everything is read before the first write, so that a leak between players is
+    // found.
     let bob = sessions.get_user_state(GAME, BOB).await?;
     let (alice, game) = (StateOwner::user(GAME, ALICE)?, StateOwner::app(GAME)?);
     let firsts = [("total_wins", json!(10)), ("high_score", json!(5000)), ("preferred_difficulty", json!("medium"))];
@@ -64,7 +65,7 @@ pub(crate) async fn play(
     Ok([alices_game, bobs_game])
 }
 
-/// Sets what a user's or an app's state does not have yet, and returns that state.
+/// Sets the keys that a user's or an app's state does not have yet, and returns the state.
 async fn given_once<const N: usize>(
     sessions: &Arc<dyn SessionService>,
     owner: &StateOwner,
@@ -90,7 +91,7 @@ async fn alice_wins(
     let mut game = begin(sessions, GAME, ALICE, json!({"current_level": 1, "score": 0, "lives": 3})).await?;
     check("wins so far", game.state().get("user:total_wins"), Some(&json!(wins)));
 
-    // Of a counter the delta says by how much, not what it comes to: somebody else may count as well.
+    // For a counter, the delta contains the increment and not the result, because others may count at the same time.
     let won = |points: u64| StateDelta::new().with_increment("current_level", 1)?.with_increment("score", points);
     say(&runner, &game, "Complete level 1", won(1000)?.with("temp:level_completion_time", 120)?).await?;
     say(&runner, &game, "Complete level 2", won(1500)?.with_increment("lives", -1)?).await?;
@@ -135,7 +136,7 @@ async fn bob_plays(
     Ok(game)
 }
 
-/// A player's high score: this one or a higher one from before.
+/// Returns a player's high score: this score, or a higher one from before.
 fn best(before: &Map<String, Value>, score: u64) -> u64 {
     before.get("high_score").and_then(Value::as_u64).unwrap_or(0).max(score)
 }
@@ -165,10 +166,10 @@ struct Score {
     score: u64,
 }
 
-/// Writes to the player's and to the app's state; both are committed with the event of the tool's answer.
+/// Writes to the player's and to the app's state. Both writes are committed with the event of the tool's answer.
 async fn record_score(args: Score, context: ToolContext) -> Result<Value> {
     let state = context.state();
-    // No operation takes the larger of two numbers. A guard refuses the commit if another game was faster.
+    // There is no operation for the larger of two numbers. So a guard refuses the commit if another game was faster.
     let before = state.get_as::<u64>("user:high_score")?;
     let best = before.unwrap_or(0).max(args.score);
     if before != Some(best) {
@@ -178,7 +179,8 @@ async fn record_score(args: Score, context: ToolContext) -> Result<Value> {
         }
         state.set("user:high_score", best)?;
     }
-    // One member of the map: players who finish at the same time keep each other's scores.
+    // Only one member of the map is changed, so players who finish at the same time do not overwrite each other's
+    // scores.
     state.merge_patch("app:leaderboard", json!({ context.session_key().user_id(): best }))?;
     Ok(json!({"leaderboard": state.get("app:leaderboard")}))
 }

@@ -16,7 +16,7 @@ async fn main() -> Result<()> {
     let uri = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
     let sessions = scratchbook::connect(&uri).await?.sessions;
     let session = play(&sessions, &mut |what, found, expected| assert_eq!(found, expected, "{what}")).await?;
-    // The answer's event carries the delta.
+    // The event of the answer carries the delta.
     for event in session.events().iter().filter(|event| event.actions.state_delta.contains("last_greeting")) {
         println!("{} responded", event.author);
     }

@@ -39,7 +39,7 @@ pub(crate) async fn play(
     let event = Event::new("system").with_invocation_id("inv_login_update").with_timestamp(now).with_state_delta(delta);
     sessions.append_event(&mut session, event).await?;
 
-    // The caller's copy has moved on, with the temporary key; the store has never seen that one.
+    // The caller's copy of the session is up to date and has the temporary key. The store does not keep this key.
     let temporary = session.state().get("temp:validation_needed");
     check("the caller's copy has the temporary key", temporary, Some(&json!(true)));
     sessions.refresh(&mut session).await?;

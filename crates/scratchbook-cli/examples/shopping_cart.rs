@@ -1,7 +1,7 @@
 //! Three scopes in one state: a cart for each session, loyalty points for each user, a tax rate for the app.
 //!
-//! Run it twice on one file, `cargo run --example shopping_cart sqlite://shop.db`: the user's and the app's values
-//! carry on, the cart starts empty. `scratchbook demo shopping-cart` plays it too, and shows every event.
+//! Run it twice on one file with `cargo run --example shopping_cart sqlite://shop.db`: the user's and the app's values
+//! are kept, and the cart starts empty. `scratchbook demo shopping-cart` plays it too, and shows every event.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) async fn play(
         .build()?;
     let runner = Runner::builder(APP, agent, Arc::clone(sessions)).build()?;
 
-    // Outside of any session the keys have no prefix. What an earlier run has left carries on.
+    // Outside of sessions, the keys have no prefix. State of an earlier run is kept.
     let (user, app) = (StateOwner::user(APP, USER)?, StateOwner::app(APP)?);
     let points = StateDelta::new().with_set_if_absent("loyalty_points", 1000)?;
     let tax_rate = StateDelta::new().with_set_if_absent("tax_rate", 0.08)?;
@@ -73,7 +73,7 @@ pub(crate) async fn play(
     Ok(session)
 }
 
-/// One more item. The store appends and adds in the commit, so that no other purchase is lost.
+/// Adds one item. The store appends it and adds its price in the commit, so that no other purchase is lost.
 fn in_cart(item: &str, price: f64) -> Result<StateDelta> {
     StateDelta::new().with_append("cart_items", item)?.with_increment("cart_total", price)
 }

@@ -1,4 +1,4 @@
-//! A chat's own keys start again with each session, the customer's stay, and `temp:` ones live one run.
+//! A chat's own keys start empty in each session, the customer's keys stay, and `temp:` keys live for one run.
 //!
 //! `scratchbook demo support-chat` plays it too, and shows every event.
 
@@ -36,7 +36,7 @@ pub(crate) async fn play(
         .build()?;
     let runner = Runner::builder(APP, agent, Arc::clone(sessions)).build()?;
 
-    // What an earlier run has left carries on.
+    // State of an earlier run is kept.
     let (customer, app) = (StateOwner::user(APP, USER)?, StateOwner::app(APP)?);
     let firsts =
         StateDelta::new().with_set_if_absent("total_tickets", 3)?.with_set_if_absent("satisfaction_score", 4.5)?;

@@ -22,7 +22,7 @@ pub(crate) async fn backup(context: &Context, args: BackupArgs, out: &mut Output
         made = context.within(service.backup(&args.file)) => made,
         Ok(()) = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
     };
-    // The library removes a copy that failed. After the deadline the copy may still run, so the file is removed here.
+    // The library removes a failed copy. After the deadline the copy may still be running, so the file is removed here.
     if !made.as_ref().is_err_and(|error| error.is_retryable()) {
         copy.keep();
     }

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 ///
 /// # Errors
 ///
-/// `InvalidArgument` without a terminal, `FailedPrecondition` if the answer is not yes. The messages name the action,
-/// such as `erasing the user`, and what was not done, such as `erased`.
+/// `InvalidArgument` without a terminal, `FailedPrecondition` if the answer is not yes. The messages contain `action`,
+/// such as `erasing the user`, and `done`, such as `erased`.
 pub(crate) async fn confirm(question: &str, action: &str, done: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let message = format!("{action} cannot be undone, and there is no terminal to ask on; add --yes");

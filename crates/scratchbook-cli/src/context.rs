@@ -34,7 +34,7 @@ impl Context {
     /// If a variable of the environment or the schema is invalid, or if the command takes no schema.
     pub(crate) fn new(cli: Cli) -> Result<(Self, Command)> {
         let Cli { global: mut options, command } = cli;
-        // A variable that was set long ago must not make the demo write where real sessions are.
+        // The demo ignores the environment, so that a forgotten variable cannot make it write to a real database.
         if !matches!(command, Command::Demo(_)) {
             if options.database.is_none() {
                 options.database = environment::database()?;
@@ -50,7 +50,7 @@ impl Context {
         Ok((Self { options, schema }, command))
     }
 
-    /// The URI of the database.
+    /// Returns the URI of the database.
     pub(crate) fn uri<'a>(&'a self, default: &'a str) -> &'a str {
         self.options.database.as_deref().unwrap_or(default)
     }

@@ -19,7 +19,8 @@ use crate::schema;
 
 /// An open database. Each call ends within the deadline.
 ///
-/// [`close`](Self::close) closes it. The stores are never dropped: a drop would wait for calls that have timed out.
+/// [`close`](Self::close) closes the database. The stores are never dropped: a drop would wait for calls that have
+/// timed out.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
@@ -53,7 +54,7 @@ impl Database {
         Ok(Self { sealed_by, ..Self::of(bounded(Store::of(sessions, artifacts), context.options.deadline)) })
     }
 
-    /// Opens an existing database without decrypting it, and its sessions with the keyring's encryption.
+    /// Opens an existing database without decryption, and returns its sessions also with the keyring's encryption.
     pub(crate) async fn open_to_reseal(context: &Context) -> Result<(Self, EncryptedSessions), Failure> {
         let Some(encryption) = Encryption::of(context)? else { return Err(encryption::no_keyring().into()) };
         check(context.uri(DEFAULT_DATABASE))?;
@@ -64,7 +65,7 @@ impl Database {
         Ok((Self::of(store), sealed))
     }
 
-    /// The sessions and the artifacts as a store.
+    /// Returns the sessions and the artifacts as a store.
     pub(crate) fn store(&self) -> Store {
         Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
     }
@@ -79,7 +80,7 @@ impl Database {
     }
 }
 
-/// Opens a store, and returns it with the limits on values before encryption, which makes them longer.
+/// Opens a store, and returns it with the limits on values before encryption. Encryption makes values longer.
 async fn stored(context: &Context, default: &str, encryption: Option<&Encryption>) -> Result<(Store, Limits), Failure> {
     check(context.uri(default))?;
     let room: fn(Limits) -> Limits = if encryption.is_some() { sealed_limits } else { convert::identity };
@@ -95,14 +96,14 @@ fn bounded(store: Store, deadline: Option<Duration>) -> Store {
     Store::of(Arc::new(sessions), Arc::new(WithDeadline::new(store.artifacts, deadline)))
 }
 
-/// The URI of a database that need not exist.
+/// Returns the URI of a database that need not exist.
 pub(crate) fn checked_uri(context: &Context) -> Result<&str, Failure> {
     let uri = context.uri(DEFAULT_DATABASE);
     check(uri)?;
     Ok(uri)
 }
 
-/// The URI of an existing SQLite file.
+/// Returns the URI of an existing SQLite file.
 pub(crate) fn sqlite_uri(context: &Context) -> Result<&str, Failure> {
     let uri = context.uri(DEFAULT_DATABASE);
     if uri.starts_with("memory:") {

@@ -82,8 +82,8 @@ fn standard_input() -> Result<String, Error> {
     Ok(text)
 }
 
-/// Reads JSON, or else a plain string. A text that begins like a list, an object or a string must be valid JSON, so that a
-/// typo does not silently make it a string.
+/// Reads JSON, or else a plain string. A text that begins like a list, an object or a string must be valid JSON, so
+/// that a typo does not turn it into a string.
 fn json_value(key: &str, text: &str) -> Result<Value, Error> {
     let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
     if is_json || text.trim_start().starts_with(['{', '[', '"']) {

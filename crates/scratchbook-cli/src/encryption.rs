@@ -45,7 +45,7 @@ impl Encryption {
         Ok(Some(Self { ring, plain, file: file.clone() }))
     }
 
-    /// The id of the key that encrypts new values.
+    /// Returns the id of the key that encrypts new values.
     pub(crate) fn current(&self) -> String {
         self.ring.current().to_owned()
     }
@@ -63,7 +63,7 @@ impl Encryption {
     }
 }
 
-/// The error of a command that requires a keyring.
+/// Returns the error of a command that requires a keyring.
 pub(crate) fn no_keyring() -> Error {
     let message = "say by which keys: --keyring FILE, with the new one as its current key and the old ones beside it";
     Error::invalid(message)
@@ -71,14 +71,14 @@ pub(crate) fn no_keyring() -> Error {
 
 /// Checks that the key of the newest session is in the keyring, and warns if there is no keyring.
 ///
-/// This finds mistakes and proves nothing: it reads one session, and a user of a database without encryption can write text
-/// that looks encrypted. Without a keyring it therefore only warns, so that such text cannot keep a server from starting.
+/// The check can find mistakes but proves nothing, since it reads only one session. Without a keyring it only warns: a
+/// user of an unencrypted database can write text that looks encrypted, and this must not keep a server from starting.
 ///
 /// # Errors
 ///
 /// `FailedPrecondition` if the key is missing from the keyring.
 pub(crate) async fn check(store: &Store, keys: Option<&Encryption>, context: &Context) -> Result<(), Failure> {
-    // The command itself reports damaged data better.
+    // Errors are ignored here, because the command itself reports damaged data better.
     let Ok(Some(id)) = context.within(newest_key(store)).await else { return Ok(()) };
     match keys {
         None => {
@@ -101,7 +101,7 @@ pub(crate) async fn check(store: &Store, keys: Option<&Encryption>, context: &Co
     }
 }
 
-/// The id of the key that encrypted the most recently updated session of the first app.
+/// Returns the id of the key that encrypted the most recently updated session of the first app.
 async fn newest_key(store: &Store) -> scratchbook::Result<Option<String>> {
     let Some(owner) = store.sessions.list_owners(None, 1).await?.into_iter().next() else { return Ok(None) };
     let newest = ListSessionsConfig::default().newest_first().with_page_size(1);
@@ -114,7 +114,7 @@ async fn newest_key(store: &Store) -> scratchbook::Result<Option<String>> {
     Ok(last.as_ref().and_then(sealed_by).or_else(|| sealed_by(&session)))
 }
 
-/// The warning about a keyring that can be read by others than its owner and its group.
+/// Returns a warning if others than the owner and the group of the keyring can read it.
 #[cfg(unix)]
 fn too_open(file: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Global options from the environment. A variable that is set to nothing counts as not set.
+//! Global options from the environment. An empty variable counts as not set.
 
 use std::env;
 use std::ffi::OsString;

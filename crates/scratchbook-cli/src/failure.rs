@@ -31,10 +31,11 @@ Exit codes:
    14  too large
   130  interrupted";
 
-/// How many sessions with an ambiguous id are shown. There are more if [`Failure::Ambiguous`] has more.
+/// How many sessions with an ambiguous id are shown. If [`Failure::Ambiguous`] has more candidates, there are further
+/// sessions.
 pub(crate) const CANDIDATES: usize = 10;
 
-/// What ends a command early.
+/// The reason why a command ended early.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The library refused.
@@ -56,7 +57,7 @@ pub(crate) enum Failure {
     Ambiguous { id: String, candidates: Vec<SessionKey> },
     /// Ctrl-C interrupted the command.
     Interrupted,
-    /// Ctrl-C ended a command that ends only by it.
+    /// Ctrl-C ended a command that has no other end.
     Ended,
 }
 
@@ -65,7 +66,7 @@ impl Failure {
         match self {
             Self::Refused(error) => exit_code_of(error.kind()),
             Self::AlreadyReported(kind) => exit_code_of(*kind),
-            // The reader of our output has closed it. This is no failure.
+            // The reader of our output has closed the pipe, which is not a failure.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Ended => 0,
             Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
@@ -173,7 +174,7 @@ pub(crate) fn warn(message: &str, json: bool) {
     }
 }
 
-/// A conflict as JSON, without absent fields.
+/// Returns a conflict as JSON, without absent fields.
 fn conflict(conflict: &KeyConflict) -> Value {
     let cause = if conflict.cause == ConflictCause::Guard { "guard" } else { "changed" };
     let mut shown = Map::from_iter([("key".to_owned(), json!(conflict.key)), ("cause".to_owned(), json!(cause))]);
@@ -189,7 +190,7 @@ fn conflict(conflict: &KeyConflict) -> Value {
     shown.into()
 }
 
-/// The error for a session that does not exist.
+/// Returns the error for a session that does not exist.
 pub(crate) fn no_session(key: &SessionKey) -> Error {
     let message = format!("session not found: {key}; see: scratchbook sessions list --app {}", key.app_name());
     Error::not_found(message)

@@ -1,6 +1,6 @@
 //! The command `scratchbook`: serves a database, runs the demo, and reads and changes sessions and state.
 //!
-//! It is a library with one function, [`run`], so that the Python package has the command too.
+//! The command is a library with one function, [`run`], so that the Python package can contain the command too.
 
 mod address;
 mod agents;
@@ -71,12 +71,12 @@ use tokio::runtime::{Builder, Runtime};
 #[cfg(not(feature = "serve"))]
 use without_server::{config, health, serve, token};
 
-/// How long a server that ends waits for the reader of standard error.
+/// How long a server waits at its end for the reader of standard error.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Runs the command with these arguments, the first of which is the program's name, and returns its exit code.
 ///
-/// Threads may still wait for a lock or an answer when it returns: end the process with this code.
+/// End the process with this code right away: some threads may still wait for a lock or an answer.
 ///
 /// ```
 /// assert_eq!(scratchbook_cli::run(["scratchbook", "no-such-command"].map(Into::into)), 2);
@@ -117,10 +117,10 @@ fn report_in_time(failure: Failure, json: bool) {
 }
 
 /// How many tasks a worker runs before it polls the sockets. Serializing a large answer takes about ten milliseconds
-/// without a pause; with tokio's default of 61 such tasks, it takes a second to notice that a client has gone.
+/// without a pause. With tokio's default of 61 tasks, a worker would notice only after a second that a client has gone.
 const TASKS_BETWEEN_POLLS: u32 = 7;
 
-/// A server has a worker for each core; every other command runs in one thread.
+/// Builds the runtime: with a worker for each core for a server, and with one thread for every other command.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let mut runtime = match command {
         Command::Serve(_) => Builder::new_multi_thread(),
@@ -140,10 +140,10 @@ async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure
     }
     let mut running = Box::pin(run_command(cli, settings));
     tokio::select! {
-        // The command is polled first, so that it can clean up when it is interrupted.
+        // The command is polled first, so that it can clean up when Ctrl-C interrupts it.
         biased;
         outcome = &mut running => outcome,
-        // A write is committed completely or not at all, so that there is nothing else to clean up.
+        // A write is committed completely or not at all, so there is nothing else to clean up.
         Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
     }
 }

@@ -16,7 +16,7 @@ pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Outp
         return Ok(out.json(&json!({done: migrations.iter().map(as_json).collect::<Vec<_>>()}))?);
     }
     if migrations.is_empty() {
-        // The line is a comment, so that what a dry run prints is always a script.
+        // The line is an SQL comment, so that the output of a dry run is always a script.
         return Ok(out.line("-- the tables are up to date")?);
     }
     for migration in &migrations {

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{Format, Output, visible};
 use crate::shell::quoted;
 
-/// The agent's file, with places for its name and its model.
+/// The agent's file, with placeholders for its name and its model.
 const AGENT: &str = include_str!("new/root_agent.yaml");
 const ENVIRONMENT: &str = include_str!("new/env.example");
 const README: &str = include_str!("new/README.md");
@@ -53,7 +53,7 @@ pub(crate) fn new(args: &NewArgs, out: &mut Output) -> Result<(), Failure> {
     Ok(out.text(visible(&serve))?)
 }
 
-/// The name of the app, which is that of its folder. The rule is ADK's.
+/// Returns the name of the app, which is the name of the folder. The rule is ADK's.
 fn app_name(folder: &Path) -> Result<String, Error> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -57,7 +57,7 @@ impl Output {
         Ok(())
     }
 
-    /// Prints text as it is, without wrapping it: a command to copy has a line of its own.
+    /// Prints text without wrapping it, because a command to copy must stay on one line.
     pub(crate) fn text(&mut self, text: impl fmt::Display) -> io::Result<()> {
         writeln!(self.out, "{text}")
     }
@@ -90,7 +90,8 @@ impl Output {
         }
     }
 
-    /// Prints a table. On a terminal it fits the width, if necessary as records; in a pipe it is as wide as its values.
+    /// Prints a table. On a terminal, the table fits the width, if necessary as records. In a pipe, it is as wide as
+    /// its values.
     pub(crate) fn table<const N: usize>(
         &mut self,
         columns: [Column; N],
@@ -102,7 +103,7 @@ impl Output {
         Ok(())
     }
 
-    /// The width of the terminal; `None` in a pipe.
+    /// Returns the width of the terminal; `None` in a pipe.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width.map(usize::from)
     }
@@ -113,7 +114,7 @@ pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// A number with its noun, as in `2 events`.
+/// Returns a number with its noun, as in `2 events`.
 pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
@@ -143,15 +144,15 @@ pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A value as JSON on one line, as [`visible`].
+/// Returns a value as JSON on one line, escaped like [`visible`].
 pub(crate) fn compact(value: &impl Serialize) -> String {
-    // All maps in this program have text keys, so that serializing cannot fail.
+    // All maps in this program have text keys, so serializing cannot fail.
     let text = serde_json::to_string(value).unwrap_or_default();
     escape_controls(&text).into_owned()
 }
 
-/// Whether a character can move, reorder, break or hide the text around it: controls, line separators and Unicode's
-/// format controls, except for the joiners that scripts and emoji need (U+200C and U+200D).
+/// Returns whether a character can move, reorder, break or hide the text around it: controls, line separators and
+/// Unicode's format controls, except for the joiners that scripts and emoji need (U+200C and U+200D).
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -162,7 +163,7 @@ fn is_unsafe(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes in JSON the characters that [`visible`] escapes. The values stay the same.
+/// Escapes the characters in JSON that [`visible`] escapes. The values stay the same.
 fn escape_controls(json: &str) -> Cow<'_, str> {
     // The line breaks of pretty JSON stay; in strings they are escaped already.
     let is_bare = |c: char| c != '\n' && is_unsafe(c);

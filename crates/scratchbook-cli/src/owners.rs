@@ -6,11 +6,11 @@ use scratchbook::{Error, ErrorKind, Session, SessionKey};
 use crate::database::Database;
 use crate::failure::Failure;
 
-/// The greatest character. A user's id has at most 512 bytes, so none is greater than one of this character alone.
+/// The greatest character. A user's id has at most 512 bytes, so the greatest id consists of this character only.
 const GREATEST: &str = "\u{10ffff}";
 const ID_BYTES: usize = 512;
 
-/// The apps of a database, in byte order. It costs one read for each app, however many users they have.
+/// Returns the apps of a database, in byte order. This takes one read for each app, however many users the app has.
 pub(crate) async fn apps(database: &Database) -> Result<Vec<String>, Failure> {
     check(database)?;
     let mut apps: Vec<String> = Vec::new();
@@ -52,7 +52,8 @@ pub(crate) async fn users(
     }
 }
 
-/// The session with the newest event, of an app and, if it is given, of a user; `None` if there is no session.
+/// Returns the session with the newest event among those of an app, or of a user if one is given; `None` if there is no
+/// session.
 pub(crate) async fn newest(database: &Database, app: &str, user: Option<&str>) -> Result<Option<Session>, Failure> {
     let mut config = ListSessionsConfig::default().with_page_size(1).newest_first();
     config.user_id = user.map(str::to_owned);
@@ -68,7 +69,7 @@ fn check(database: &Database) -> Result<(), Error> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Returns a session key for access to a user's artifacts, which every session sees. The session need not exist.
+/// Returns a session key for access to a user's artifacts. Every session sees these, so the session need not exist.
 pub(crate) fn any_session(app: &str, user: &str) -> Result<SessionKey, Error> {
     SessionKey::new(app, user, "-")
 }

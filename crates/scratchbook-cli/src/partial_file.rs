@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// A file that is removed on drop unless [`keep`](Self::keep) was called, such as after Ctrl-C.
+/// A file that is removed on drop, such as after Ctrl-C, unless [`keep`](Self::keep) was called.
 #[derive(Debug)]
 pub(crate) struct PartialFile<'a> {
     file: Option<&'a Path>,

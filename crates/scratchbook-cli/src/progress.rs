@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use crate::output::Format;
 
-/// The progress of a command. It is shown on standard error if that is a terminal, but not with JSON output.
+/// The progress of a command. It is shown on standard error if standard error is a terminal and the output is not JSON.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -16,19 +16,20 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new(what: &'static str, format: Format) -> Self {
         let target = match format {
-            // Draws nothing if standard error is no terminal.
+            // This draws nothing if standard error is not a terminal.
             Format::Text => ProgressDrawTarget::stderr(),
             Format::Json => ProgressDrawTarget::hidden(),
         };
         Self::to(target, what)
     }
 
-    /// The progress of a command that writes data to standard output: no bar is shown if that is the terminal too.
+    /// Returns the progress of a command that writes data to standard output. No bar is shown if standard output is a
+    /// terminal.
     pub(crate) fn beside_standard_output(what: &'static str, format: Format) -> Self {
         if io::stdout().is_terminal() { Self::to(ProgressDrawTarget::hidden(), what) } else { Self::new(what, format) }
     }
 
-    /// The progress of work of unknown size, as the text given to `show`.
+    /// Returns the progress of work of unknown size. It is shown as the text given to `show`.
     pub(crate) fn counting(what: &'static str, format: Format) -> Self {
         let Self { bar } = Self::new(what, format);
         Self { bar: styled(bar.with_prefix(what).with_message(""), "{spinner} {prefix} {msg}") }

@@ -15,7 +15,7 @@ use crate::walk::{Depth, Entry, Selection, walk};
 /// How many sessions and owners are processed concurrently. A store writes one after the other.
 const AT_ONCE: usize = 4;
 
-/// Walks through a database as it is stored, so that a value that cannot be decrypted does not stop the others.
+/// Walks through a database without decrypting it, so that a value that cannot be decrypted does not stop the command.
 pub(crate) async fn reseal(
     database: &Database,
     sealed: &EncryptedSessions,

@@ -68,7 +68,7 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
 /// A violation of the schema.
 #[derive(Debug)]
 struct SchemaViolation {
-    /// The app, user or session.
+    /// The app, user or session whose state violates the schema.
     of: String,
     message: String,
 }
@@ -127,7 +127,7 @@ impl SchemaCheck {
         found.into_iter().map(|message| SchemaViolation { of: of.to_owned(), message }).collect()
     }
 
-    /// Checks a scope as a store with this schema would, if all keys were written at once.
+    /// Checks a scope in the way of a store with this schema, as if all keys were written at once.
     async fn as_a_whole(&self, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Result<(), Error> {
         if state.is_empty() {
             return Ok(());

@@ -79,7 +79,7 @@ pub(crate) fn state(out: &mut Output, state: &Map<String, Value>) -> io::Result<
     Ok(())
 }
 
-/// The name of a scope, coloured and padded.
+/// Returns the name of a scope, coloured and padded.
 pub(crate) fn scope_name(scope: Scope) -> String {
     let colour = match scope {
         Scope::Session => AnsiColor::Cyan,
@@ -90,12 +90,12 @@ pub(crate) fn scope_name(scope: Scope) -> String {
     styled(Style::new().fg_color(Some(colour.into())), format_args!("{:SCOPE_WIDTH$}", scope.as_str()))
 }
 
-/// A value as JSON, truncated if it is too long to read.
+/// Returns a value as JSON, truncated if it is too long to read.
 pub(crate) fn short(value: &Value) -> String {
     shortened(compact(value))
 }
 
-/// A text, truncated if it is too long to read.
+/// Returns a text, truncated if it is too long to read.
 pub(crate) fn shortened(text: String) -> String {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}... ({} bytes; --json shows all)", &text[..end], text.len()),
@@ -103,19 +103,19 @@ pub(crate) fn shortened(text: String) -> String {
     }
 }
 
-/// A value as JSON, truncated to share a line with others.
+/// Returns a value as JSON, truncated to share a line with others.
 pub(crate) fn brief(value: &Value) -> String {
     cut(compact(value))
 }
 
-/// The first part of an event in words, if it has any.
+/// Returns the first part of an event in words, if it has any.
 pub(crate) fn first_words(event: &Event) -> Option<String> {
     said(event).into_iter().next().map(cut)
 }
 
 fn cut(text: String) -> String {
     match text.char_indices().nth(MAX_BRIEF) {
-        // A style ends with the text.
+        // The style in the text is ended after the cut.
         Some((end, _)) if text.contains('\u{1b}') => format!("{}...{DIM:#}", &text[..end]),
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
@@ -133,7 +133,7 @@ fn without_words(event: &Event) -> &'static str {
     }
 }
 
-/// The texts, calls, responses and actions of an event, a line each.
+/// Returns the texts, calls, responses and actions of an event, a line each.
 fn said(event: &Event) -> Vec<String> {
     let mut lines: Vec<_> = event.content.iter().flat_map(Content::parts).filter_map(part).collect();
     if let Some(code) = &event.error_code {
@@ -166,19 +166,19 @@ fn part(part: &Part) -> Option<String> {
     Some(styled(DIM, data_of(part)))
 }
 
-/// A call as code: `add_to_cart({"item":"book"})`.
+/// Returns a call as code: `add_to_cart({"item":"book"})`.
 pub(crate) fn call_of(call: &FunctionCall) -> String {
     let args = compact(&call.args.clone().unwrap_or_default());
     format!("{}({args})", visible(call.name.as_deref().unwrap_or_default()))
 }
 
-/// A tool's response: `add_to_cart answers {"items":1}`.
+/// Returns a tool's response: `add_to_cart answers {"items":1}`.
 pub(crate) fn answer_of(response: &FunctionResponse) -> String {
     let name = visible(response.name.as_deref().unwrap_or_default());
     format!("{name} answers {}", compact(&response.response.clone().unwrap_or_default()))
 }
 
-/// The MIME type of a part's data: `[image/png]`.
+/// Returns the MIME type of a part's data: `[image/png]`.
 pub(crate) fn data_of(part: &Part) -> String {
     let mime_type = part.inline_data.as_ref().and_then(|blob| blob.mime_type.as_deref()).unwrap_or("data");
     format!("[{}]", visible(mime_type))

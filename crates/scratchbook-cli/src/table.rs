@@ -1,5 +1,5 @@
-//! Tables as text. Ids and keys are never broken, so that they can be copied: a table that is too wide wraps its texts, and
-//! if that is not enough, each row becomes a record with a line for each column.
+//! Tables as text. Ids and keys are never broken, so that they can be copied. A table that is too wide wraps its texts.
+//! If that is not enough, each row becomes a record with a line for each column.
 
 use std::iter;
 
@@ -19,17 +19,17 @@ pub(crate) struct Column {
     wraps: bool,
 }
 
-/// A column of ids, keys, times or numbers, which are never broken.
+/// Creates a column of ids, keys, times or numbers, which are never broken.
 pub(crate) const fn whole(name: &'static str) -> Column {
     Column { name, wraps: false }
 }
 
-/// A column of values or texts, which may be wrapped.
+/// Creates a column of values or texts, which may be wrapped.
 pub(crate) const fn text(name: &'static str) -> Column {
     Column { name, wraps: true }
 }
 
-/// The lines of a table for a terminal of this width, or for a pipe.
+/// Returns the lines of a table for a terminal of this width, or for a pipe.
 pub(crate) fn lines<const N: usize>(
     columns: [Column; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -46,7 +46,7 @@ pub(crate) fn lines<const N: usize>(
     }
 }
 
-/// The width of each column's longest text.
+/// Returns the width of each column's longest text.
 fn widths<const N: usize>(columns: &[Column; N], rows: &[[String; N]]) -> [usize; N] {
     let mut widths = columns.map(|column| column.name.len());
     for row in rows {
@@ -57,7 +57,7 @@ fn widths<const N: usize>(columns: &[Column; N], rows: &[[String; N]]) -> [usize
     widths
 }
 
-/// The widths with which the table fits; `None` if it cannot.
+/// Returns the widths with which the table fits; `None` if it cannot.
 fn fitted<const N: usize>(columns: &[Column; N], natural: [usize; N], width: usize) -> Option<[usize; N]> {
     let mut widths = natural;
     while widths.iter().sum::<usize>() + GAP * (N - 1) > width {
@@ -90,7 +90,7 @@ fn table<const N: usize>(columns: &[Column; N], rows: &[[String; N]], widths: &[
     lines
 }
 
-/// A line for each column of each row, with a blank line between two rows. Empty cells are left out.
+/// Returns a line for each column of each row, with a blank line between two rows. Empty cells are left out.
 fn records<const N: usize>(columns: &[Column; N], rows: &[[String; N]], width: usize) -> Vec<String> {
     let margin = columns.iter().map(|column| column.name.len()).max().unwrap_or_default() + GAP;
     let mut lines = Vec::new();
@@ -117,7 +117,7 @@ mod tests {
     const ID: &str = "019aa3b2-5d1c-7f00-8a6e-0123456789ab";
     const USER: &str = "a_customer_with_a_rather_long_name@example.com";
 
-    /// Without styles.
+    /// Removes the styles from lines.
     fn plain(lines: Vec<String>) -> Vec<String> {
         lines.into_iter().map(|line| anstream::adapter::strip_str(&line).to_string()).collect()
     }

@@ -10,7 +10,7 @@ use crate::args::{Cli, DASHES};
 use crate::config::{self, ParseFailure, Setting};
 use crate::failure;
 
-/// Parses the command line. Otherwise reports what is wrong with it, and returns the exit code.
+/// Parses the command line. If it is invalid or asks for help, prints the error or the help and returns the exit code.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), u8> {
     config::parse(arguments).map_err(|parse_failure| {
         let error = match parse_failure {
@@ -21,7 +21,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), u8> {
             }
         };
         if !error.use_stderr() {
-            // --help and --version. It is no failure if the reader closes the pipe.
+            // This is --help or --version. It is not a failure if the reader closes the pipe.
             let _ = error.print();
             return 0;
         }
@@ -42,7 +42,8 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), u8> {
     })
 }
 
-/// The hint for keys that begin with '-', which are taken for unknown options or, as in `-dash=1`, for known ones.
+/// Returns the hint for keys that begin with '-', which are taken for unknown options or, as in `-dash=1`, for known
+/// ones.
 fn hint(error: &Error, arguments: &[OsString]) -> Option<&'static str> {
     let takes_keys = arguments.iter().any(|arg| arg == "state" || arg == "create");
     let is_option = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict);

@@ -69,12 +69,12 @@ pub(crate) async fn list(database: &Database, args: ListUsersArgs, out: &mut Out
     Ok(())
 }
 
-/// The time of the newest event; `-` if there is no session.
+/// Returns the time of the newest event; `-` if there is no session.
 fn since(updated: Option<f64>) -> String {
     updated.map_or_else(|| "-".to_owned(), time)
 }
 
-/// The token of the page after a user.
+/// Returns the token of the page after a user.
 fn token_of(user: &StateOwner) -> String {
     json!([user.app_name(), user.user_id()]).to_string()
 }
@@ -95,7 +95,7 @@ pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output
         let question = format!("Erase the user {name} wholly ({there})?");
         confirm(&question, &format!("erasing the user {name}"), "erased").await?;
     }
-    // This is done even if nothing is found: a log or artifacts may remain.
+    // The user is deleted even if no session or key was found, because a log or artifacts may remain.
     database.sessions.delete_user(&args.app, &args.user).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({

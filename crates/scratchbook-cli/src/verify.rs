@@ -14,7 +14,8 @@ use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
 use crate::progress::Progress;
 use crate::walk::{Depth, Entry, Selection, walk};
 
-/// How many sessions and owners are verified concurrently: a store has several readers, and a server has some latency.
+/// How many sessions and owners are verified concurrently. This uses a store's several readers, and hides a server's
+/// latency.
 const AT_ONCE: usize = 8;
 
 pub(crate) async fn verify(database: &Database, args: AddressArgs, out: &mut Output) -> Result<(), Failure> {
@@ -77,7 +78,8 @@ struct VerifyReport {
     changes: u64,
     differences: Vec<Value>,
     undecided: Vec<Value>,
-    /// The reported errors: an unreadable row of an app's state gives the same error for each session.
+    /// The errors reported so far. An unreadable row of an app's state gives the same error for each session, which is
+    /// reported once.
     reported: HashSet<String>,
 }
 
@@ -124,7 +126,7 @@ impl VerifyReport {
         Ok(())
     }
 
-    /// Whether nothing exists under the name on the command line.
+    /// Returns whether nothing exists under the name on the command line.
     fn is_of_nothing(&self, selection: &Selection) -> bool {
         let nothing = self.sessions + self.changes == 0 && self.reported.is_empty();
         nothing

@@ -41,7 +41,7 @@ impl Selection {
         }
     }
 
-    /// The error if the selection does not exist.
+    /// Returns the error if the selection does not exist.
     pub(crate) fn not_found(&self) -> Error {
         let message = match self {
             Self::Everything => "there is nothing in this database".to_owned(),
@@ -94,7 +94,7 @@ pub(crate) fn walk<'a>(
     pages.map_ok(|page| stream::iter(page).map(Ok)).try_flatten()
 }
 
-/// The remaining steps of a walk; the last in `todo` comes next.
+/// The remaining steps of a walk. The last step in `todo` comes next.
 struct Walker<'a> {
     database: &'a Database,
     depth: Depth,
@@ -141,7 +141,7 @@ impl Walker<'_> {
         if !is_end {
             self.todo.push(Step::Owners { after: page.last().cloned(), app: app.clone() });
         }
-        // A user's sessions are read after the user.
+        // Users become steps of their own, so that a user's sessions are read right after the user.
         let mut found: Vec<_> = page.into_iter().filter(wanted).collect();
         let apps = found.iter().filter(|owner| owner.user_id().is_none()).cloned().map(Entry::Owner).collect();
         found.retain(|owner| owner.user_id().is_some());
@@ -169,7 +169,7 @@ impl Walker<'_> {
     }
 }
 
-/// The name of an owner in messages.
+/// Returns the name of an owner in messages.
 pub(crate) fn name_of(owner: &StateOwner) -> String {
     match owner.user_id() {
         Some(user_id) => format!("the user {}/{user_id}", owner.app_name()),

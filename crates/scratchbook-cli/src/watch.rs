@@ -17,7 +17,7 @@ use crate::show;
 use crate::times::time;
 use crate::walk::Selection;
 
-/// How often a store that cannot be reached is tried again, with a second between two attempts.
+/// How often an unreachable store is retried, with a second between two attempts.
 const TRIES: u32 = 60;
 
 pub(crate) async fn watch(database: &Database, args: WatchArgs, out: &mut Output) -> Result<(), Failure> {
@@ -146,7 +146,7 @@ fn change_as_json(change: &StateChange) -> Value {
     shown
 }
 
-/// An entry as a line: `2026-11-21T10:00:00Z  alice/s1  3  agent  step = 2`.
+/// Returns an entry as a line: `2026-11-21T10:00:00Z  alice/s1  3  agent  step = 2`.
 fn line(entry: &FeedEntry) -> String {
     match &entry.commit {
         FeedCommit::Event { session, event } => {

@@ -1,4 +1,4 @@
-//! Schemas in a program without the feature `schema`: none can be read.
+//! Replaces schemas in a program without the feature `schema`. Such a program cannot read schemas.
 
 use std::sync::Arc;
 

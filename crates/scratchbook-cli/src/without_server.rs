@@ -1,4 +1,5 @@
-//! `serve`, `health` and `token` in a program without the feature `serve`: they report that it is missing.
+//! Replaces `serve`, `health` and `token` in a program without the feature `serve`. They report that the feature
+//! is missing.
 
 use std::ffi::OsString;
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar;
 
-/// Wraps a line to a width. The following lines are indented a little more than the first. A word that is too long is not
-/// broken, so that it can be copied.
+/// Wraps a line to a width. The following lines are indented a little more than the first. A word that is too long is
+/// not broken, so that it can be copied.
 pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     if columns(line) <= width {
         return Cow::Borrowed(line);
@@ -15,7 +15,7 @@ pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     let indent = " ".repeat((margin + 2).min(width / 2));
     let mut wrapped = line[..start].to_owned();
     let mut at = margin;
-    // The blanks between the last word and the next one.
+    // The blanks between the last word and the next word.
     let mut blanks = String::new();
     let mut first = true;
     for word in line[start..].split(' ') {
@@ -39,7 +39,7 @@ pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(wrapped)
 }
 
-/// The position of the first word, after blanks and styles.
+/// Returns the position of the first word, after blanks and styles.
 fn blank_start(line: &str) -> usize {
     let mut in_style = false;
     line.find(|c| match c {
@@ -56,13 +56,13 @@ fn blank_start(line: &str) -> usize {
     .unwrap_or(line.len())
 }
 
-/// The number of columns that a text takes. Styles take none.
+/// Returns the number of columns that a text takes up. Styles take up no columns.
 pub(crate) fn columns(text: &str) -> usize {
     let mut chars = text.chars();
     let mut columns = 0;
     while let Some(c) = chars.next() {
         if c == '\u{1b}' {
-            // A style. Escapes in other texts were made visible before.
+            // This is a style. Escapes in other texts were made visible before.
             chars.by_ref().find(|c| *c == 'm');
         } else {
             columns += c.width().unwrap_or(0);
@@ -100,12 +100,12 @@ pub(crate) struct StreamWrap {
     /// The column at which the next word begins.
     at: usize,
     word: String,
-    /// Whether the lines are of a block of code, which is not wrapped.
+    /// Whether the text is in a block of code, which is not wrapped.
     in_code: bool,
 }
 
 impl StreamWrap {
-    /// Takes a part, and returns what can be printed. Without a width nothing is wrapped or held back.
+    /// Adds a part, and returns the text that can be printed. Without a width, nothing is wrapped or held back.
     pub(crate) fn push(&mut self, part: &str, width: Option<usize>) -> String {
         let Some(width) = width else { return part.to_owned() };
         let mut ready = String::new();

@@ -18,7 +18,7 @@ use scratchbook::{Agent, Error, ErrorKind, Result};
 
 pub(crate) use models::hosted;
 
-/// The built-in apps by name. Their scripts answer if no model is given.
+/// Returns the built-in apps by name. Their scripts answer if no model is given.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub(crate) fn demo(model: Option<Arc<dyn Llm>>) -> Result<Vec<(&'static str, Arc
     demo::apps(model.as_ref()).into_iter().collect()
 }
 
-/// Loads the apps of a folder of Agent Configs. If `model` names a model, all their agents use it.
+/// Loads the apps of a folder of Agent Configs. If `model` names a model, all agents use it.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(crate) fn of_file(file: &Path, model: Option<&str>) -> Result<Arc<dyn Agent>
     load_agent(file, &catalog(model)?)
 }
 
-/// Checks the name of a model for an agent's file. Its key may be missing.
+/// Checks the name of a model for an agent's file. The model's key may be missing.
 ///
 /// # Errors
 ///
@@ -60,7 +60,8 @@ pub(crate) fn check_model(name: &str) -> Result<()> {
     }
 }
 
-/// Returns a model like [`hosted`]; the name in an agent's file or after `--model` can also be a built-in model's.
+/// Returns the model for a name in an agent's file or after `--model`: a built-in model, or a remote one from
+/// [`hosted`].
 fn named(name: &str) -> Result<Arc<dyn Llm>> {
     hosted(name).map_err(|error| match error.kind() {
         ErrorKind::FailedPrecondition | ErrorKind::InvalidArgument | ErrorKind::NotFound | ErrorKind::Unsupported => {
@@ -71,20 +72,20 @@ fn named(name: &str) -> Result<Arc<dyn Llm>> {
     })
 }
 
-/// The names that files can use: remote models, and the models and tools of the built-in agents. Other tools need a
-/// program of your own.
+/// Returns the names that files can use: remote models, and the models and tools of the built-in agents. Other tools
+/// need a program of your own.
 ///
-/// There is no default model: an agent that names none is an error.
+/// There is no default model: an agent without a model is an error.
 ///
 /// # Errors
 ///
-/// If `model` is none of these.
+/// If `model` names an unknown model.
 fn catalog(model: Option<&str>) -> Result<AgentCatalog> {
     let catalog = AgentCatalog::new().model(demo::ECHO, demo::echo()).model(demo::SHOP, demo::shop());
     let catalog = catalog.models_from(|name| named(name).map(Some));
     let catalog = demo::tools().into_iter().fold(catalog, AgentCatalog::tool);
     let Some(model) = model else { return Ok(catalog) };
-    // Checked here, so that the error is about the option and not about a file that names another model.
+    // The name is checked here, so that the error names the option and not a file that names another model.
     if ![demo::ECHO, demo::SHOP].contains(&model) {
         named(model).map_err(|e| e.context("--model"))?;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scratchbook::Result;
 use scratchbook::model::{Llm, RemoteLlm};
 
-/// Returns the model of a name such as `gemini-2.5-flash` or `ollama::llama3`, with its key from the environment.
+/// Returns the model with a name such as `gemini-2.5-flash` or `ollama::llama3`. Reads its key from the environment.
 ///
 /// # Errors
 ///

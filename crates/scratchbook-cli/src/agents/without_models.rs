@@ -1,4 +1,4 @@
-//! Remote models in a program without the feature `models`: there are none.
+//! Replaces remote models in a program without the feature `models`. Such a program has no remote models.
 
 use std::sync::Arc;
 

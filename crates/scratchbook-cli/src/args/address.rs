@@ -51,7 +51,7 @@ pub(crate) struct Within {
 }
 
 impl AddressArgs {
-    /// The session; `None` if the options name no session.
+    /// Returns the session; `None` if the options name no session.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl AddressArgs {
         }
     }
 
-    /// The session, which has to be named.
+    /// Returns the session, which has to be named.
     pub(crate) fn required(&self) -> Result<Address> {
         self.session()?.ok_or_else(|| {
             Error::invalid("name the session: APP/USER/SESSION, its id or the beginning of its id; --last is the one with the newest event")
@@ -81,13 +81,16 @@ impl AddressArgs {
         };
         for (option, given, part) in [("--app", &self.app, app), ("--user", &self.user, user)] {
             if let Some(given) = given.as_deref().filter(|given| *given != part) {
-                return Err(Error::invalid(format!("'{text}' contradicts {option} {given}; leave one of them out")));
+                return Err(Error::invalid(format!(
+                    "'{text}' is of another {} than '{given}'; give {option} {part}",
+                    option.trim_start_matches('-')
+                )));
             }
         }
         SessionKey::new(app, user, session).map(Address::Whole)
     }
 
-    /// The app, if the options name it.
+    /// Returns the app, if the options name it.
     pub(crate) fn app(&self) -> Option<&str> {
         let of_session = || Some(parts(self.session.as_deref()?)?[0]);
         self.app.as_deref().or_else(of_session)
@@ -99,12 +102,12 @@ impl AddressArgs {
 }
 
 impl SessionArgs {
-    /// The session.
+    /// Returns the session.
     pub(crate) fn address(&self) -> Result<Address> {
         self.named.as_deref().map_or_else(|| self.options.required(), |text| self.options.parse(text))
     }
 
-    /// The app, if the arguments name it.
+    /// Returns the app, if the arguments name it.
     pub(crate) fn app(&self) -> Option<&str> {
         let of_argument = || Some(parts(self.named.as_deref()?)?[0]);
         self.options.app().or_else(of_argument)
@@ -149,7 +152,7 @@ mod tests {
         assert_eq!(app.parse("s1").unwrap(), Address::Beginning(app.within(), "s1".to_owned()));
         assert_eq!(app.parse("shop/bob/s1").unwrap(), whole("shop", "bob", "s1"));
         let contradiction = app.parse("store/bob/s1").unwrap_err().to_string();
-        assert!(contradiction.contains("--app shop"), "{contradiction}");
+        assert!(contradiction.contains("give --app store"), "{contradiction}");
     }
 
     #[test]

@@ -37,8 +37,8 @@ pub(crate) struct ChatArgs {
     /// Use this model for every agent, instead of the one its file names: gemini-2.5-flash, openai::NAME, ollama::NAME
     #[arg(long, short, value_parser = named)]
     pub(crate) model: Option<String>,
-    /// Continue this session, named by its id, by at least 8 characters of an id that scratchbook has made, or by
-    /// APP/USER/SESSION; create it if it does not exist [default: a new session]
+    /// Continue this session of the app and the user, or create it if it does not exist: its id, or APP/USER/SESSION. An id
+    /// that scratchbook made can be cut to 8 characters or more [default: a new session]
     #[arg(long, short, value_name = "SESSION", value_parser = named)]
     pub(crate) session: Option<String>,
     /// Continue the user's session with the newest event
@@ -56,7 +56,7 @@ impl ChatArgs {
     /// The user if none is named, as in ADK's dev interface.
     pub(crate) const USER: &'static str = "user";
 
-    /// Names the session, of the app of an agent; `None` for a new session.
+    /// Returns the address of the session in the agent's app; `None` for a new session.
     ///
     /// # Errors
     ///
@@ -76,12 +76,12 @@ impl ChatArgs {
         Ok(Some(Address::Whole(key)))
     }
 
-    /// The user.
+    /// Returns the user.
     pub(crate) fn user_id(&self) -> &str {
         self.user.as_deref().unwrap_or(Self::USER)
     }
 
-    /// The app, if it is known without reading the folder.
+    /// Returns the app, if it is known without reading the folder.
     pub(crate) fn app_name(&self) -> Option<String> {
         match (&self.agent, &self.app, &self.agents) {
             (Some(file), ..) => Some(app_of(file)),
@@ -92,7 +92,7 @@ impl ChatArgs {
     }
 }
 
-/// The app of an agent's file.
+/// Returns the app of an agent's file.
 fn app_of(file: &Path) -> String {
     let full = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let is_root = full.file_name().is_some_and(|name| name == ROOT);

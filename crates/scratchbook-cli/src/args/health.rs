@@ -12,8 +12,8 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
-    /// The server, such as https://shop.example:8000 [default: the one on this machine that has the settings of the
-    /// environment, such as SCRATCHBOOK_PORT, and of the configuration file]
+    /// The server, such as https://shop.example:8000 [default: the server on this machine; its port and its TLS are read
+    /// from the environment, as SCRATCHBOOK_PORT, and from the configuration file]
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
     /// The configuration file of the server on this machine [default: $SCRATCHBOOK_CONFIG]

@@ -62,19 +62,20 @@ pub(crate) struct PruneArgs {
     /// Delete all expired sessions of the database
     #[arg(long, conflicts_with = "app")]
     pub(crate) expired: bool,
-    /// Prune the events of each session before the first that is newer than this: 30d, 12h, "1 week"
+    /// Prune events that are older than this: 30d, 12h, "1 week". A session keeps everything from its first newer event on
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) older_than: Option<Span>,
     /// Keep at least this many of the last events of each session; without --older-than, prune all others
     #[arg(long, value_name = "N")]
     pub(crate) keep_last: Option<u64>,
-    /// Prune overwritten changes in the state logs of users and apps, before the first that is newer than this
+    /// Prune changes in the state logs of users and apps that are older than this and have been overwritten
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) log_older_than: Option<Span>,
     /// Only count what would be pruned
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask for confirmation; required without a terminal, except for --expired alone and --dry-run
+    /// Do not ask for confirmation. Without a terminal this is required, unless --dry-run is set or only expired sessions
+    /// are deleted
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

@@ -58,8 +58,8 @@ const GLOBAL: &str = "Global options";
 ///
 /// Serves ADK's HTTP API over a database, and reads and changes the sessions and the state in it.
 ///
-/// A session is named by APP/USER/SESSION, by its id or the beginning of its id, by --last, which is the one with the newest
-/// event, or by --app, --user and --session with its whole id. A user is named by --app and --user, an app by --app.
+/// Four ways name a session: APP/USER/SESSION; its id, or the beginning of its id; --last, for the session with the newest
+/// event; or --app, --user and --session with its whole id. --app and --user name a user, and --app names an app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -107,10 +107,10 @@ pub(crate) enum Plain {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve ADK's HTTP API over a database, with agents to talk to
+    /// Serve sessions, state and agents over HTTP, by ADK's API and more
     ///
-    /// Creates the database if it does not exist, prints its URL, and serves until Ctrl-C or SIGTERM. It then finishes the
-    /// requests that have begun; a second signal ends it at once.
+    /// Creates the database if it does not exist, prints the server's address, and serves until Ctrl-C or SIGTERM. Then the
+    /// server finishes the requests that have begun. A second signal ends it at once.
     #[command(after_help = serve::SERVE_HELP)]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Serve(Box<ServeArgs>),

@@ -12,9 +12,10 @@ use super::seconds;
 use super::values::at_least_one;
 
 pub(super) const SERVE_HELP: &str = "\
-Every option can also be set in the environment, and in the file that --config names: without the dashes, as
-log-format = \"json\", or in a table, [log] format = \"json\". The command line takes precedence over the environment, and
-the environment over the file.
+Every option can also be set by a variable of the environment, which its help names, or in the \
+file that --config names. In the file an option has its name without the leading --, such \
+as log-format = \"json\". It can also be in a table: [log], and below it format = \"json\". The \
+command line takes precedence over the environment, and the environment over the file.
 
 Examples:
   scratchbook serve
@@ -32,7 +33,8 @@ pub(crate) struct ServeArgs {
     /// Serve ADK's dev interface at /dev-ui/, from the folder google/adk/cli/browser of the Python package google-adk
     #[arg(long, env = "SCRATCHBOOK_ADK_UI", value_name = "DIR")]
     pub(crate) adk_ui: Option<PathBuf>,
-    /// Host the agents in this folder, which has a folder for each app with an ADK Agent Config, root_agent.yaml
+    /// Host the agents in this folder instead of the built-in ones. It has one subfolder per app, with an ADK Agent Config
+    /// in root_agent.yaml, or is itself the folder of one app
     #[arg(long, env = "SCRATCHBOOK_AGENTS", value_name = "DIR")]
     pub(crate) agents: Option<PathBuf>,
     /// Do not host the built-in agents
@@ -95,8 +97,8 @@ pub(crate) struct AccessArgs {
     /// Require a login with a token of this TOML file; see `scratchbook token new`
     #[arg(long, env = "SCRATCHBOOK_TOKENS", value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Without any other login, require the token in the file DIR/token, which the first start creates. Only its owner
-    /// can read it
+    /// If no other login is configured, make a token at the first start, keep it in the file DIR/token, which only its
+    /// owner can read, and require it
     #[arg(long, env = "SCRATCHBOOK_MAKE_TOKEN", value_name = "DIR")]
     pub(crate) make_token: Option<PathBuf>,
     /// Require a login with a JWT signed by a key of this JWKS file: EdDSA or RS256
@@ -123,13 +125,13 @@ pub(crate) struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// Whether callers have to log in.
+    /// Returns whether callers have to log in.
     pub(crate) fn has_login(&self) -> bool {
         let Self { tokens, jwks, jwt_secret_file, .. } = self;
         [tokens, jwks, jwt_secret_file].into_iter().any(Option::is_some)
     }
 
-    /// Whether the server has files that it can read again.
+    /// Returns whether the server has files that it can read again.
     pub(crate) fn has_files(&self) -> bool {
         self.has_login() || self.tls_cert.is_some()
     }
@@ -155,7 +157,8 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_BODY_MEMORY", value_name = "BYTES", default_value = "536870912",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_body_memory: NonZeroUsize,
-    /// The maximum number of connections, within the limit on open files; when it is reached, idle ones are closed
+    /// The maximum number of connections; the limit on open files may lower it. When it is reached, idle connections are
+    /// closed
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value = "8192",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_connections: NonZeroUsize,

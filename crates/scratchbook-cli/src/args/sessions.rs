@@ -76,7 +76,7 @@ Examples:
 }
 
 impl SessionsCommand {
-    /// The app, if the arguments name it.
+    /// Returns the app, if the arguments name it.
     pub(super) fn app(&self) -> Option<&str> {
         match self {
             Self::Create(args) => Some(&args.app),
@@ -184,7 +184,7 @@ pub(crate) struct RewindArgs {
 }
 
 impl DeleteArgs {
-    /// The sessions, each with what the command line calls it.
+    /// Returns the sessions, each with what the command line calls it.
     pub(crate) fn addresses(&self) -> Result<Vec<(String, Address)>> {
         let (app, user) = (self.app.clone(), self.user.clone());
         let options = AddressArgs { app, user, session: None, last: self.last };
@@ -196,7 +196,7 @@ impl DeleteArgs {
 }
 
 impl RewindArgs {
-    /// The session and the invocation.
+    /// Returns the session and the invocation.
     pub(crate) fn target(&self) -> Result<(Address, &str)> {
         match (self.words.as_slice(), self.address.session()?) {
             ([session, invocation], None) => Ok((self.address.parse(session)?, invocation)),

@@ -63,7 +63,7 @@ Example:
 }
 
 impl StateCommand {
-    /// The app, if the arguments name it.
+    /// Returns the app, if the arguments name it.
     pub(super) fn app(&self) -> Option<&str> {
         match self {
             Self::Get(GetArgs { owner, .. })

@@ -13,7 +13,7 @@ use scratchbook::session::{FeedCursor, FeedStart};
 pub(crate) struct Span(pub(crate) Duration);
 
 impl Span {
-    /// The time this long before now.
+    /// Returns the time this long before now.
     pub(crate) fn ago(self) -> PointInTime {
         PointInTime(Timestamp::now().checked_sub(self.0).unwrap_or(Timestamp::MIN))
     }
@@ -24,7 +24,7 @@ impl Span {
 pub(crate) struct PointInTime(pub(crate) Timestamp);
 
 impl PointInTime {
-    /// The time in seconds since 1970, to the microsecond.
+    /// Returns the time in seconds since 1970, to the microsecond.
     pub(crate) fn seconds(self) -> f64 {
         self.0.as_microsecond() as f64 / 1e6
     }

@@ -4,7 +4,7 @@ use std::process;
 
 use mimalloc::MiMalloc;
 
-/// Memory that one thread allocates for a read is freed by another that answers. An allocator made for this pattern
+/// One thread allocates memory for a read, and another thread frees it after the answer. An allocator for this pattern
 /// reduces the time of a read over HTTP by a third.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

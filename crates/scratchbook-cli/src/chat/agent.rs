@@ -21,8 +21,8 @@ pub(super) struct ChatAgent {
 }
 
 impl ChatAgent {
-    /// Finds the agent that the command line names. If it names no model and the default model has no key, the built-in
-    /// agents answer by their scripts.
+    /// Finds the agent that the command line names. If the command line names no model and the default model has no
+    /// key, the built-in agents answer by their scripts.
     ///
     /// # Errors
     ///
@@ -42,10 +42,12 @@ impl ChatAgent {
         }
         let (model, note) = match agents::hosted(model.unwrap_or(DEFAULT_MODEL)) {
             Ok(model) => (Some(model), None),
-            // There is no key. A model on the command line is not replaced.
+            // The model's key is missing. Only the default model is replaced by a script, not a model on the command
+            // line.
             Err(error) if error.kind() == ErrorKind::FailedPrecondition && model.is_none() => {
                 let note = format!(
-                    "{error}, or name a model of another provider with --model. Until then the demo's own script answers."
+                    "the demo's own script answers, without a network. For a real model: {error}, or name a model of \
+                     another provider with --model."
                 );
                 (None, Some(note))
             }
@@ -60,7 +62,7 @@ impl ChatAgent {
         Ok(Self { app, agent, note })
     }
 
-    /// The model's name, if the agent is an `LlmAgent`.
+    /// Returns the model's name, if the agent is an `LlmAgent`.
     pub(super) fn model(&self) -> Option<&str> {
         self.agent.as_llm_agent().and_then(LlmAgent::model).map(|model| model.name())
     }
@@ -68,12 +70,12 @@ impl ChatAgent {
 
 fn of_folder(folder: &Path, args: &ChatArgs) -> Result<(String, Arc<dyn Agent>)> {
     let (app, model) = (args.app.as_deref(), args.model.as_deref());
-    // Loads only the folder of the app, so that errors in other folders do no harm.
+    // Only the folder of the app is loaded, so that errors in other folders do no harm.
     let own = app.map(|app| folder.join(app)).filter(|own| own.is_dir());
     only(agents::of_folder(own.as_deref().unwrap_or(folder), model)?, app)
 }
 
-/// The app with this name, or else the only one.
+/// Returns the app with this name, or else the only one.
 fn only(mut apps: Vec<(String, Arc<dyn Agent>)>, name: Option<&str>) -> Result<(String, Arc<dyn Agent>)> {
     let names: Vec<_> = apps.iter().map(|(name, _)| name.clone()).collect();
     let names = names.join(", ");

@@ -34,32 +34,32 @@ impl PendingCalls {
         let later = event.long_running_tool_ids.as_ref().unwrap_or(&none);
         let open = event.function_calls().filter(|call| call.id.as_ref().is_some_and(|id| later.contains(id)));
         self.0.extend(open.map(|call| PendingCall { call: call.clone(), run: event.invocation_id.clone() }));
-        // A preliminary response of the tool itself is no answer.
+        // Only the user's responses are answers. The tool's own preliminary response is not.
         if event.author == USER {
             let answered: Vec<_> = event.function_responses().filter_map(|answer| answer.id.as_deref()).collect();
             self.0.retain(|PendingCall { call, .. }| call.id.as_deref().is_none_or(|id| !answered.contains(&id)));
         }
     }
 
-    /// The calls of the oldest run that ask for a confirmation.
+    /// Returns the calls of the oldest run that ask for a confirmation.
     pub(super) fn confirmations(&self) -> Vec<FunctionCall> {
         let asking = || self.0.iter().filter(|open| is_confirmation(&open.call));
         let run = asking().next().map(|open| open.run.as_str());
         asking().filter(|open| Some(open.run.as_str()) == run).map(|open| open.call.clone()).collect()
     }
 
-    /// The calls that wait for another kind of answer.
+    /// Returns the calls that wait for another kind of answer.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &FunctionCall> {
         self.0.iter().map(|open| &open.call).filter(|call| !is_confirmation(call))
     }
 }
 
-/// Whether a call asks for a confirmation.
+/// Returns whether a call asks for a confirmation.
 pub(super) fn is_confirmation(call: &FunctionCall) -> bool {
     call.name.as_deref() == Some(ToolConfirmation::CALL_NAME)
 }
 
-/// The call to confirm, and the hint of its tool.
+/// Returns the call to confirm, and the hint of its tool.
 pub(super) fn asked(call: &FunctionCall) -> (Option<FunctionCall>, Option<&str>) {
     let args = call.args.as_ref();
     let original = args.and_then(|args| args.get("originalFunctionCall"));
@@ -68,7 +68,7 @@ pub(super) fn asked(call: &FunctionCall) -> (Option<FunctionCall>, Option<&str>)
     (original, hint.filter(|hint| !hint.is_empty() && !hint.starts_with(NO_HINT)))
 }
 
-/// The message that answers confirmations.
+/// Returns the message that answers confirmations.
 pub(super) fn confirmed(answers: &[(FunctionCall, YesOrNo)]) -> Content {
     let response = |(call, said): &(FunctionCall, YesOrNo)| {
         let confirmation = ToolConfirmation { confirmed: *said == YesOrNo::Yes, ..ToolConfirmation::default() };
@@ -95,7 +95,7 @@ impl YesOrNo {
     }
 }
 
-/// The message that answers a waiting call. The answer is JSON, or else text.
+/// Returns the message that answers a waiting call. The answer is JSON, or else text.
 pub(super) fn answer(call: &FunctionCall, typed: &str) -> Content {
     let value = scratchbook::json::from_str(typed).unwrap_or_else(|_| Value::from(typed));
     Content::new("user", vec![response(call, value)])

@@ -24,7 +24,7 @@ pub(super) enum ParsedLine<'a> {
     Help,
     State(&'a str),
     History,
-    /// An answer to a call. If it is empty, the calls that wait for one are shown.
+    /// An answer to a call. If the answer is empty, the calls that wait for one are shown.
     Answer(&'a str),
     Retry,
     New,

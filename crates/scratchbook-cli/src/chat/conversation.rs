@@ -43,7 +43,7 @@ pub(super) struct Conversation<'a> {
     /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,
     reader: Reader,
-    /// A line that came in place of a yes or a no, and is handled next.
+    /// A line that was entered instead of a yes or a no. It is handled next.
     unread: Option<String>,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Conversation<'a> {
         };
         self.end()?;
         match self.failed {
-            // A program learns of the failure by the exit code.
+            // A program recognizes the failure by the exit code.
             Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::AlreadyReported(kind))),
             _ => ended,
         }
@@ -228,7 +228,8 @@ impl<'a> Conversation<'a> {
         Ok(Flow::Continue)
     }
 
-    /// Shows the calls that wait for an answer, first the one that `/answer` answers, or `none` if there are no calls.
+    /// Shows the calls that wait for an answer, or the text `none` if there are no calls. `/answer` answers the first
+    /// call.
     fn waiting(&mut self, none: &str) -> Result<(), Failure> {
         let waiting: Vec<_> = self.calls.waiting().map(|call| show::shortened(show::call_of(call))).collect();
         match waiting.split_first() {
@@ -245,7 +246,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Asks the user to confirm calls, and returns the message with the answers. Returns `None` if no call needs a
-    /// confirmation, or if one is not answered.
+    /// confirmation, or if the user does not answer one of them.
     async fn ask(&mut self, input: &mut Input) -> Result<Option<Content>, Failure> {
         let asking = self.calls.confirmations();
         if std::mem::replace(&mut self.asked, true) || asking.is_empty() {
@@ -265,7 +266,7 @@ impl<'a> Conversation<'a> {
     /// Asks for a yes or a no. Returns `None` if there is no answer.
     async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<YesOrNo>, Failure> {
         self.screen.question(call)?;
-        // Text typed before the question appeared is no answer to it.
+        // Text that was typed before the question appeared is not an answer to it.
         input.discard_typed_ahead();
         loop {
             match input.next("y/n> ").await? {
@@ -330,7 +331,7 @@ impl<'a> Conversation<'a> {
         Ok(self.runner.session_service().get_session(&self.key, &config).await?)
     }
 
-    /// The state as the agents see it, even if the session does not exist yet.
+    /// Returns the state as the agents see it, even if the session does not exist yet.
     async fn state(&self) -> Result<Map<String, Value>, Failure> {
         if let Some(session) = self.session(GetSessionConfig::state_only()).await? {
             return Ok(session.state().to_map());

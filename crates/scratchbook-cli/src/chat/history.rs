@@ -7,7 +7,7 @@ use scratchbook::session::Events;
 
 use super::calls::USER;
 
-/// The events of a session without those that were rewound.
+/// Returns the events of a session without those that were rewound.
 pub(super) fn without_rewound(events: &Events) -> Vec<Arc<Event>> {
     let mut kept: Vec<Arc<Event>> = Vec::new();
     for event in events.iter() {
@@ -22,14 +22,14 @@ pub(super) fn without_rewound(events: &Events) -> Vec<Arc<Event>> {
     kept
 }
 
-/// The events from the user's last `count` messages on.
+/// Returns the events from the first of the user's last `count` messages on.
 pub(super) fn last_exchanges(events: &[Arc<Event>], count: usize) -> &[Arc<Event>] {
     let messages = events.iter().enumerate().rev().filter(|(_, event)| is_message(event));
     let first = messages.map(|(at, _)| at).take(count).last();
     first.and_then(|first| events.get(first..)).unwrap_or_default()
 }
 
-/// Whether an event is a message of the user, and not only an answer to a call.
+/// Returns whether an event is a message of the user, and not only an answer to a call.
 pub(super) fn is_message(event: &Event) -> bool {
     event.author == USER && event.content.as_ref().is_some_and(|content| !content.text().is_empty())
 }

@@ -21,7 +21,7 @@ const HISTORY: usize = 500;
 /// The source of the lines.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// A terminal with a line editor, which is `None` while another thread reads a line with it.
+    /// A terminal with a line editor. The editor is `None` while another thread reads a line with it.
     Terminal(Option<Box<Editor<CommandHelper, MemHistory>>>),
     /// Anything else.
     Pipe,
@@ -49,7 +49,7 @@ impl Validator for CommandHelper {}
 
 impl Helper for CommandHelper {}
 
-/// The commands that begin with a text, unless it is a message.
+/// Returns the commands that begin with a text, unless it is a message.
 fn completions(text: &str) -> Vec<String> {
     let commands = COMMANDS.iter().filter(|command| text.starts_with('/') && command.starts_with(text));
     commands.map(|command| (*command).to_owned()).collect()
@@ -78,7 +78,7 @@ impl Input {
         Ok(Self::Terminal(Some(Box::new(editor))))
     }
 
-    /// Whether a person types the lines.
+    /// Returns whether a person types the lines.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self, Self::Terminal(_))
     }
@@ -97,7 +97,7 @@ impl Input {
     pub(super) fn discard_typed_ahead(&self) {
         #[cfg(unix)]
         if self.is_terminal() {
-            // If this fails, the terminal keeps the text, which is then read as the answer.
+            // If this fails, the text is read as the answer.
             let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
         }
     }

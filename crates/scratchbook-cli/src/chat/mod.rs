@@ -66,7 +66,7 @@ pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) ->
         conversation.hold(&mut input).await
     };
     let held = held.await;
-    // Accepted writes are finished, however the conversation ended.
+    // Closing finishes accepted writes, however the conversation ended.
     database.close().await?;
     held
 }

@@ -33,7 +33,7 @@ impl ResumeCommand {
         option("--schema", context.options.schema.as_deref().map(path));
         let keyring = context.options.keyring.clone().filter(|file| Some(file) != environment::keyring().as_ref());
         option("--keyring", keyring.as_deref().map(path));
-        // The environment names its values again the next time.
+        // Values from the environment are left out, because the next command reads them from there again.
         let of_environment = environment::database().ok().flatten();
         let uri = context.options.database.clone().filter(|uri| of_environment.as_ref() != Some(uri));
         let lasts = !context.uri(DEFAULT_DATABASE).starts_with("memory:");
@@ -41,7 +41,7 @@ impl ResumeCommand {
         Self { words, lasts }
     }
 
-    /// The command that continues a session; `None` if the session does not last.
+    /// Returns the command that continues a session; `None` if the session does not last.
     pub(super) fn command(&self, session: &SessionKey) -> Option<String> {
         let own = ["scratchbook".to_owned(), "chat".to_owned()].into_iter();
         let own = own.chain(option_words("--session", session.session_id().to_owned()));
@@ -52,7 +52,7 @@ impl ResumeCommand {
     }
 }
 
-/// An option and its value, in one word if the value looks like an option.
+/// Returns an option and its value, in one word if the value looks like an option.
 fn option_words(name: &str, value: String) -> Vec<String> {
     if value.starts_with('-') { vec![format!("{name}={value}")] } else { vec![name.to_owned(), value] }
 }

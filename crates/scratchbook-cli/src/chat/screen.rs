@@ -60,7 +60,7 @@ impl<'a> Screen<'a> {
         Self { out, secret, names, speaker: None, said, thought, begun: None, wrap: StreamWrap::default() }
     }
 
-    /// The output's format. With JSON, each event is a line.
+    /// Returns the output's format. With JSON, each event is a line.
     pub(super) fn format(&self) -> Format {
         self.out.format()
     }
@@ -152,7 +152,7 @@ impl<'a> Screen<'a> {
             return self.out.json_line(&json!({"type": kind, "event": self.without_secrets(event)}));
         }
         if event.is_partial() {
-            // Agents in parallel branches would interleave their text, so that only complete answers are shown.
+            // Agents in parallel branches would interleave their text, so only their complete answers are shown.
             return if event.branch.is_none() { self.piece(event) } else { Ok(()) };
         }
         self.whole(event)
@@ -168,7 +168,7 @@ impl<'a> Screen<'a> {
         if self.format() == Format::Json { Ok(()) } else { self.out.line(styled(BAD, text)) }
     }
 
-    /// Asks whether a call may be made. The call is shown in full, so that nothing is confirmed unseen.
+    /// Asks whether a call may be made. The call is shown in full, so that the user sees everything that is confirmed.
     pub(super) fn question(&mut self, call: &FunctionCall) -> io::Result<()> {
         self.end_line()?;
         let (original, hint) = calls::asked(call);
@@ -221,7 +221,7 @@ impl<'a> Screen<'a> {
             if let Some(call) = part.function_call.as_ref().filter(|call| !is_confirmation(call)) {
                 self.margin(&show::shortened(show::call_of(call)))?;
             }
-            // A call that needs a confirmation is shown by the question.
+            // A call that needs a confirmation is not shown here, because the question shows it.
             let asks = |id: &String| event.actions.requested_tool_confirmations.contains_key(id);
             let response = part.function_response.as_ref();
             if let Some(response) = response.filter(|response| !response.id.as_ref().is_some_and(asks)) {
@@ -263,7 +263,7 @@ impl<'a> Screen<'a> {
         self.out.line(styled(BOLD, visible(&event.author)))
     }
 
-    /// The shown part of the current answer.
+    /// Returns the shown part of the current answer.
     fn shown(&mut self, kind: TextKind) -> &mut String {
         match kind {
             TextKind::Thought => &mut self.thought,
@@ -308,7 +308,7 @@ impl TextKind {
         if part.thought == Some(true) { Self::Thought } else { Self::Answer }
     }
 
-    /// A text in the style of its kind.
+    /// Returns a text in the style of its kind.
     fn styled(self, text: &str) -> String {
         match self {
             Self::Thought if !text.is_empty() => styled(DIM, text),

@@ -19,7 +19,7 @@ pub(super) enum TurnOutcome {
     Failed(Error),
     /// The model reported an error in an event, such as a blocked answer.
     Refused,
-    /// Ctrl-C stopped it.
+    /// Ctrl-C stopped the run.
     CutOff,
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn follow(
     screen: &mut Screen<'_>,
 ) -> Result<TurnOutcome, Failure> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
-    // The last event, if it has an error, which the run's own error may repeat.
+    // The last event, if it has an error. The run's own error may repeat this error.
     let mut failed: Option<Event> = None;
     loop {
         let item = tokio::select! {
@@ -48,7 +48,7 @@ pub(super) async fn follow(
                 }
                 calls.note(&event);
                 screen.event(&event)?;
-                // The complete event repeats the error of a part.
+                // Partial events are ignored, because the complete event repeats their error.
                 failed = (event.error_code.is_some() && !event.is_partial()).then_some(event);
             }
             Some(Err(error)) => {

@@ -55,7 +55,7 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
         let id = arg.get_id().as_str();
         let raw = serve.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy());
         let mut values: Vec<_> = match arg.get_action() {
-            // The environment has several words for true.
+            // The environment has several words for true, so the parsed value is shown.
             ArgAction::SetTrue => vec![json!(serve.get_flag(id))],
             _ if URIS.contains(&id) => raw.map(|value| json!(shown::uri(&value))).collect(),
             _ if is_text(arg) => raw.map(|value| json!(value)).collect(),
@@ -112,7 +112,7 @@ pub(crate) fn print(settings: &[Setting], out: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether every text is a valid value of an option.
+/// Returns whether every text is a valid value of an option.
 fn is_text(arg: &Arg) -> bool {
     let kind = arg.get_value_parser().type_id();
     kind == TypeId::of::<String>() || kind == TypeId::of::<PathBuf>()

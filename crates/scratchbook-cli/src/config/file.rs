@@ -1,4 +1,4 @@
-//! The config file: TOML, whose keys are names of options.
+//! The config file. It is TOML, and its keys are names of options.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<S
     })?;
     let mut found = Vec::new();
     flatten(&mut found, "", table.get_ref(), &lines)?;
-    // Tables come in the order of their names; errors are reported in the order of the file.
+    // Tables are sorted by name. Sorting by position makes the errors come in the order of the file.
     found.sort_by_key(|found| found.at);
     for (n, FileSetting { option, place, values, .. }) in found.iter().enumerate() {
         if let Some(earlier) = found[..n].iter().find(|earlier| earlier.option == *option) {
@@ -59,7 +59,8 @@ impl FileText<'_> {
     }
 }
 
-/// Collects the settings of a table and of the tables in it, whose names it prefixes.
+/// Collects the settings of a table and of its nested tables. The names in a nested table are prefixed with the table's
+/// name.
 fn flatten(found: &mut Vec<FileSetting>, prefix: &str, table: &DeTable<'_>, lines: &FileText<'_>) -> Result<(), Error> {
     for (key, value) in table {
         let option = format!("{prefix}{}", key.get_ref().replace('_', "-"));
@@ -77,7 +78,7 @@ fn flatten(found: &mut Vec<FileSetting>, prefix: &str, table: &DeTable<'_>, line
     Ok(())
 }
 
-/// A value as on the command line.
+/// Returns a value in the form that it has on the command line.
 fn text(value: &Spanned<DeValue<'_>>, place: &str) -> Result<String, Error> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text.to_string()),

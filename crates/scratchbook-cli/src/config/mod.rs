@@ -1,7 +1,7 @@
 //! The options of `scratchbook serve` from four places: the command line, the environment, a file, and defaults.
 //!
-//! Each is defined once, as an option of the command. The parser of the command line reads the first two places. A value
-//! in the file becomes the default of its option, so that the same rules apply to it.
+//! Each option is defined once, as an option of the command. The parser of the command line reads the first two places.
+//! A value in the file becomes the default of its option, so the same rules apply to it.
 //!
 //! `file.rs` reads the file, `effective.rs` shows the settings in effect, and `shown.rs` removes passwords from URIs.
 
@@ -31,7 +31,7 @@ const GLOBAL_VARIABLES: [(&str, &str); 4] = [
     ("plain_values", environment::PLAIN_VALUES),
 ];
 
-/// Commands and global options that do not apply to them.
+/// Commands, each with a global option that does not apply to it.
 const NOT_APPLICABLE: [(&str, &str); 14] = [
     (SERVE, "schema"),
     ("health", "database"),
@@ -91,14 +91,15 @@ fn hide(command: clap::Command, name: &str, id: &str) -> clap::Command {
     command.mut_subcommand(name, |command| command.args(hidden))
 }
 
-/// Treats an empty variable as not set, since container files cannot leave one out.
+/// Treats an empty variable as not set, since container files cannot leave a variable out.
 fn unless_empty(arg: clap::Arg) -> clap::Arg {
     let is_empty = arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()));
-    // clap cannot remove a variable from an option. A variable without a name has no value.
+    // clap cannot remove a variable from an option, so the variable is replaced by one without a name, which is never
+    // set.
     if is_empty { arg.env("").hide_env(true) } else { arg }
 }
 
-/// The options that can be set in the environment and the file: all but those that concern a single call.
+/// Returns the options that can be set in the environment and the file: all except those that concern a single call.
 fn options(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
     let global = command.get_arguments().filter(|arg| {
         let id = arg.get_id().as_str();

@@ -5,7 +5,7 @@ use scratchbook::store::without_password;
 /// Parts of the names of secret parameters: `password`, `sslpassword`, `passwd`, `access_token`.
 const SECRET: [&str; 4] = ["pass", "pwd", "secret", "token"];
 
-/// A URI without the user's password and without secret parameters.
+/// Returns a URI without the user's password and without secret parameters.
 pub(super) fn uri(uri: &str) -> String {
     let short = without_password(uri);
     let (Some((scheme, _)), Some((_, address))) = (uri.split_once("://"), short.split_once("://")) else {
@@ -14,7 +14,7 @@ pub(super) fn uri(uri: &str) -> String {
     if short == uri {
         return short;
     }
-    // An '@' after a '?' means that the password contains the '?', so that the rest is no list of parameters.
+    // An '@' after a '?' means that the '?' is part of the password, so the rest is not a list of parameters.
     let query = uri.split_once('?').map_or("", |(_, query)| query);
     let parameters = query.split('&').filter(|parameter| !query.contains('@') && is_open(parameter));
     let parameters: Vec<_> = parameters.collect();
@@ -22,7 +22,7 @@ pub(super) fn uri(uri: &str) -> String {
     format!("{scheme}://{address}{mark}{}", parameters.join("&"))
 }
 
-/// Whether a parameter can be shown. One without a plain name may be part of a password.
+/// Returns whether a parameter can be shown. A parameter without a plain name may be part of a password.
 fn is_open(parameter: &str) -> bool {
     let Some((name, _)) = parameter.split_once('=') else { return false };
     let name = name.to_ascii_lowercase();

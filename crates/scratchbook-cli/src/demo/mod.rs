@@ -1,6 +1,6 @@
 //! `scratchbook demo`: runs the scenarios of ADK's documentation with real agents, and checks the state they produce.
 //!
-//! Each scenario is an example of this package, in `examples/`; here it is played on a store that records it.
+//! Each scenario is an example of this package, in `examples/`. The demo plays it on a store that records what happens.
 
 mod record;
 #[expect(dead_code, reason = "each story has a `main`, for it is an example")]
@@ -91,7 +91,7 @@ async fn play_one(scenario: Scenario, recorder: &Arc<Recorder>) -> Result<()> {
     }
 }
 
-/// The apps and users that a scenario writes for, whose state is kept from one run to the next.
+/// Returns the apps and users that a scenario writes for, whose state is kept from one run to the next.
 fn owners(scenario: Scenario) -> &'static [(&'static str, &'static str)] {
     match scenario {
         Scenario::ShoppingCart => &[("ecommerce_app", "user123")],

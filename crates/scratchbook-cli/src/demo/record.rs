@@ -1,4 +1,4 @@
-//! The record of a scenario: a store that notes what is created and appended through it, and what is checked meanwhile.
+//! The record of a scenario: a store that records what is created and appended through it, and the checks in between.
 
 use std::collections::HashMap;
 use std::io;
@@ -34,11 +34,11 @@ struct Record {
 /// A step of a scenario.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// The state of a user and the app that an earlier run left, with prefixes.
+    /// The state of a user and the app after an earlier run, with prefixes.
     CarriedOn { app_name: String, user_id: String, state: Map<String, Value> },
     /// A session with its initial state.
     Session { key: SessionKey, state: Map<String, Value> },
-    /// An event with its delta as it was committed and the `temp:` keys that were sent, and the state after it.
+    /// An event, its delta as committed together with the `temp:` keys that were sent, and the state after the event.
     Event { key: SessionKey, event: Arc<Event>, delta: StateDelta, state: Map<String, Value>, has_changed: bool },
     /// A value that was found, and the expected one.
     Check { what: String, found: Option<Value>, expected: Option<Value> },
@@ -113,7 +113,7 @@ impl SessionService for Recorder {
 }
 
 impl Step {
-    /// Whether a value differs from the expected one. An absent key differs from `null`.
+    /// Returns whether a value differs from the expected one. An absent key differs from `null`.
     pub(super) fn is_different(&self) -> bool {
         matches!(self, Self::Check { found, expected, .. } if found != expected)
     }
@@ -146,7 +146,7 @@ impl Step {
         }
     }
 
-    /// The step as JSON, and the name of the scenario's list that it belongs to.
+    /// Returns the step as JSON, and the name of the scenario's list that it belongs to.
     fn json(&self) -> Option<(&'static str, Value)> {
         Some(match self {
             Self::CarriedOn { app_name, user_id, state } => {
@@ -169,7 +169,7 @@ impl Step {
     }
 }
 
-/// A scenario as JSON.
+/// Returns a scenario as JSON.
 pub(super) fn as_json(name: &str, steps: &[Step]) -> Value {
     let list = |list: &str| {
         let shown = steps.iter().filter_map(Step::json).filter(|(its, _)| *its == list);

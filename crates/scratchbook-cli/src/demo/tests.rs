@@ -17,7 +17,8 @@ use crate::output::Output;
 /// Changes the state of a session as it is read.
 type Wrong = fn(&SessionKey, &mut Map<String, Value>, &Map<String, Value>);
 
-/// A store that returns wrong state of sessions, which it makes of the right state and of the shared keys of Alice's game.
+/// A store that returns wrong state of sessions. It derives this from the right state and the shared keys of Alice's
+/// game.
 #[derive(Debug)]
 struct WrongStore {
     store: InMemorySessionService,
@@ -62,7 +63,7 @@ fn store(wrong: Wrong) -> Arc<dyn SessionService> {
     Arc::new(WrongStore { store: InMemorySessionService::new(), wrong })
 }
 
-/// The failing checks of a scenario.
+/// Plays a scenario on a wrong store, and returns the failing checks.
 async fn failing(scenario: Scenario, wrong: Wrong) -> Vec<String> {
     let recorder = Arc::new(Recorder::new(&store(wrong)));
     play_one(scenario, &recorder).await.unwrap();

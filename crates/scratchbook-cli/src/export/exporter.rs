@@ -57,7 +57,7 @@ impl<'a> Exporter<'a> {
         if is_empty { Err(selection.not_found().into()) } else { Ok(()) }
     }
 
-    /// Writes the owners after one, up to the first that is not selected, and returns how many were written.
+    /// Writes the owners after the owner `after`, up to the first that is not wanted. Returns how many were written.
     async fn owners(
         &mut self,
         mut after: Option<StateOwner>,
@@ -82,7 +82,7 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// Writes an owner's line, and the writes to its state that are in no exported event.
+    /// Writes an owner's line, and the writes to the owner's state that are not in an exported event.
     async fn owner(&mut self, owner: &StateOwner, state: &Map<String, Value>) -> Result<(), Failure> {
         let app_name = owner.app_name();
         self.lines.write(&match owner.user_id() {
@@ -103,7 +103,7 @@ impl<'a> Exporter<'a> {
         }
     }
 
-    /// Whether a change is in an existing event. `known` caches the events of sessions.
+    /// Returns whether a change is in an existing event. `known` caches which events sessions have.
     async fn is_of_event(&self, change: &StateChange, known: &mut SeqRanges) -> Result<bool, Failure> {
         let Some((session, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else { return Ok(false) };
         if !known.contains_key(session) {
@@ -134,7 +134,8 @@ impl<'a> Exporter<'a> {
 
     /// Writes a user's sessions and artifacts, and returns how many sessions there were.
     async fn user(&mut self, app: &str, user: &str) -> Result<u64, Failure> {
-        // Sessions come least recently updated first, so that the last write to the user's state comes last here, too.
+        // Sessions are listed least recently updated first, so the last write to the user's state also comes last in
+        // the export.
         let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(PAGE);
         let mut count = 0;
         loop {
@@ -158,7 +159,8 @@ impl<'a> Exporter<'a> {
             // The session was deleted since it was listed.
             return Ok(());
         };
-        // If events were pruned, the state after them is the initial one, and the others are numbered from 1.
+        // If events were pruned, the state after them is exported as the initial state, and the remaining events are
+        // numbered from 1.
         let (pruned, state, last) = (initial.seq, &initial.state, session.seq());
         let create_time = (pruned == last).then(|| session.last_update_time());
         let events = last.saturating_sub(pruned);

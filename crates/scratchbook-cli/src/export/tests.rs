@@ -70,7 +70,7 @@ async fn an_export_of_one_store_is_the_same_in_every_other() {
     }
 }
 
-/// More events than fit in one commit. An interrupted import is completed.
+/// The session has more events than fit in one commit. An interrupted import is completed.
 #[tokio::test]
 async fn a_very_long_session_comes_back_too() {
     let folder = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ pub(crate) async fn health(context: &Context, args: HealthArgs, out: &mut Output
 }
 
 impl Asked {
-    /// A server by its URL. If the URL has no path, the request goes to [`READY`].
+    /// Returns a server by its URL. If the URL has no path, the request goes to [`READY`].
     fn of_url(url: &str, ca: Option<PathBuf>) -> Result<Self, Error> {
         let invalid = || Error::invalid(format!("'{url}' is not the URL of a server, such as http://127.0.0.1:8000"));
         let uri: Uri = url.parse().map_err(|e| invalid().with_source(e))?;
@@ -96,7 +96,7 @@ impl Asked {
         })
     }
 
-    /// The server on this machine that `scratchbook serve` starts with the same environment and file.
+    /// Returns the server on this machine that `scratchbook serve` starts with the same environment and file.
     fn own(file: Option<PathBuf>) -> Result<Self, Failure> {
         let file = file.into_iter().flat_map(|file| [OsString::from("--config"), file.into()]);
         let words: Vec<_> = ["scratchbook", "serve"].map(OsString::from).into_iter().chain(file).collect();
@@ -129,7 +129,7 @@ impl Asked {
     }
 
     async fn ask(&self) -> Result<(StatusCode, Bytes), Error> {
-        // Read first, so that a file that cannot be read is reported even if the server does not answer.
+        // The file is read first, so that an unreadable file is reported even if the server does not answer.
         let config = self.trust.as_ref().map(tls::config).transpose()?;
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|e| self.failed(e))?;
         match config {

@@ -1,4 +1,4 @@
-//! TLS to a server that is asked.
+//! TLS for the request to a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use tokio_rustls::client::TlsStream;
 pub(super) enum Trust {
     /// Certificates signed by these authorities, from a PEM file or the system.
     Authorities(Option<PathBuf>),
-    /// Any certificate. This is for the server on this machine, which is asked at an address that its certificate does
-    /// not name. It is sent nothing secret, and only its status is used.
+    /// Any certificate. This is for the server on this machine: the request goes to an address that the server's
+    /// certificate does not name. The request contains no secret, and only the status of the response is used.
     Anybody,
 }
 
-/// A connection to a host over a stream.
+/// Returns a connection to a host over a stream.
 pub(super) fn connect(
     config: ClientConfig,
     host: &str,
@@ -34,9 +34,9 @@ pub(super) fn connect(
     Ok(TlsConnector::from(Arc::new(config)).connect(name, stream))
 }
 
-/// The TLS configuration, with the certificates that are accepted.
+/// Returns the TLS configuration, with the certificates that are accepted.
 pub(super) fn config(trust: &Trust) -> Result<ClientConfig> {
-    // The provider is explicit, because the process may have none or several.
+    // The provider is explicit, because the process may have no default provider or several providers.
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

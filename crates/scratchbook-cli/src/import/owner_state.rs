@@ -1,6 +1,6 @@
-//! Restores the state of a user or an app. Imported events change it in the order in which their sessions are written.
-//! After all sessions it is therefore corrected to the source's values, except for keys that somebody has changed in the
-//! database since an earlier import.
+//! Restores the state of a user or an app. Imported events change this state in the order in which their sessions are
+//! written, so it may differ from the source. After all sessions, the state is therefore corrected to the source's
+//! values, except for keys that somebody has changed in the database since an earlier import.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,14 +18,14 @@ use crate::failure::Failure;
 /// Knows which changes in the database's log came from the source.
 #[async_trait]
 pub(super) trait SourceChanges {
-    /// Whether the source has this event of a session.
+    /// Returns whether the source has this event of a session.
     async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure>;
 
-    /// Whether the source has this change, which was made outside of sessions.
+    /// Returns whether the source has this change, which was made outside of sessions.
     fn has_put(&self, change: &StateChange) -> bool;
 }
 
-/// The state of an owner, which is corrected at the end of the import.
+/// The state of a user or an app. At the end of the import it is set to the source's values.
 pub(super) struct OwnerState {
     owner: StateOwner,
     /// The source's state; `None` if the source does not contain this owner.
@@ -80,7 +80,8 @@ impl OwnerState {
         let (mut delta, mut back) = (StateDelta::new(), BTreeMap::<&str, StateDelta>::new());
         for (name, change) in difference(&there, &ought)?.iter() {
             match self.kept.get(name) {
-                // The author is kept: under the importer's name, the next import would treat the key as its own.
+                // The author is kept. Under the importer's name, the next import would treat the value as an imported
+                // one.
                 Some((_, author)) => back.entry(author).or_default().insert(name.to_owned(), change.clone())?,
                 None => delta.insert(name.to_owned(), change.clone())?,
             }
@@ -93,7 +94,7 @@ impl OwnerState {
     }
 }
 
-/// The last change in the log to each key whose value differs from the source's.
+/// Returns the last change in the log to each key whose value differs from the source's.
 async fn last_changes(
     database: &Database,
     owner: &StateOwner,
@@ -129,7 +130,7 @@ fn newer(change: &StateChange) -> Error {
     Error::new(ErrorKind::Conflict, message)
 }
 
-/// The name of an owner, such as `user shop/alice` or `app shop`.
+/// Returns the name of an owner, such as `user shop/alice` or `app shop`.
 pub(super) fn name_of(owner: &StateOwner) -> String {
     match owner.user_id() {
         Some(user_id) => format!("user {}/{user_id}", owner.app_name()),

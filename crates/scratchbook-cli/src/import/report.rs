@@ -77,7 +77,7 @@ impl ImportReport {
         self.refused.push(refusal);
     }
 
-    /// Prints the report. It is a failure if rows were refused.
+    /// Prints the report. Fails if rows were refused.
     pub(super) fn print(self, out: &mut Output) -> Result<(), Failure> {
         self.progress.finish();
         match out.format() {

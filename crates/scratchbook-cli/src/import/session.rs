@@ -1,5 +1,5 @@
-//! Writes a session. A new session is written in one commit, unless it is very long. An existing session is compared event
-//! by event, and the missing events at its end are added.
+//! Writes a session. A new session is written in one commit, unless it is very long. An existing session is compared
+//! event by event, and the missing events at its end are added.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl<'a> SessionWriter<'a> {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` if it has another one.
+    /// `AlreadyExists` if the session has another initial state.
     pub(super) async fn compare_beginning(&self, state: &Value) -> Result<(), Failure> {
         if self.is_new() {
             return Ok(());
@@ -81,16 +81,16 @@ impl<'a> SessionWriter<'a> {
         Err(Error::new(ErrorKind::AlreadyExists, message).into())
     }
 
-    /// Whether the session did not exist.
+    /// Returns whether the session did not exist.
     pub(super) fn is_new(&self) -> bool {
         self.written == SessionOutcome::Created
     }
 
-    /// Writes the next events of the source, except for those that exist already.
+    /// Writes the next events of the source, except those that exist already.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` if a different event exists in the place of one of these.
+    /// `AlreadyExists` if the database has a different event in the place of one of them.
     pub(super) async fn events(&mut self, events: Vec<Event>) -> Result<(), Failure> {
         if let Some(config) = &mut self.config {
             config.events.extend(events);
@@ -115,7 +115,7 @@ impl<'a> SessionWriter<'a> {
         Ok(())
     }
 
-    /// Whether the event is the next one of the existing session. Corrections of an earlier import are skipped.
+    /// Returns whether the event is the next one of the existing session. Corrections of an earlier import are skipped.
     async fn compare(&mut self, event: &Event) -> Result<bool, Failure> {
         loop {
             if self.existing.is_empty() && self.written == SessionOutcome::Nothing {
@@ -151,15 +151,15 @@ impl<'a> SessionWriter<'a> {
         let committed = self.database.sessions.append(&self.key, event, AppendOptions::default()).await?;
         self.seq = committed.event.seq.unwrap_or(self.seq);
         self.count += u64::from(!is_correction(&committed.event));
-        // The existing session has no further events: the following ones are written without comparison.
+        // The existing session has no further events, so the following events are written without comparison.
         if self.written == SessionOutcome::Nothing {
             self.written = SessionOutcome::Completed;
         }
         Ok(())
     }
 
-    /// Completes the session. If it has no more events than the source, its own keys are corrected to the source's values.
-    /// Returns the outcome and how many of the source's events were written.
+    /// Completes the session. If the session has no further events after those of the source, its own keys are
+    /// corrected to the source's values. Returns the outcome and how many of the source's events were written.
     pub(super) async fn finish(
         mut self,
         state: Option<(&Map<String, Value>, f64)>,
@@ -176,7 +176,7 @@ impl<'a> SessionWriter<'a> {
         Ok((self.written, self.count))
     }
 
-    /// Whether the session has events from after an earlier import.
+    /// Returns whether the session has events that were added after an earlier import.
     async fn has_moved_on(&mut self) -> Result<bool, Failure> {
         if self.existing.is_empty() && self.written == SessionOutcome::Nothing {
             self.read().await?;
@@ -205,7 +205,7 @@ pub(super) fn correction(
     Ok(Some(event))
 }
 
-/// The delta from one state to another.
+/// Returns the delta from one state to another.
 pub(super) fn difference(from: &Map<String, Value>, to: &Map<String, Value>) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for (key, value) in to {
@@ -219,7 +219,7 @@ pub(super) fn difference(from: &Map<String, Value>, to: &Map<String, Value>) -> 
     Ok(delta)
 }
 
-/// Whether two values are exactly equal: `-0.0` differs from `0.0`, and `1.0` from `1`.
+/// Returns whether two values are exactly equal: `-0.0` differs from `0.0`, and `1.0` from `1`.
 pub(super) fn same_value(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.to_string() == b.to_string(),
@@ -231,12 +231,12 @@ pub(super) fn same_value(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Whether an event is a correction that an import added.
+/// Returns whether an event is a correction that an import added.
 fn is_correction(event: &Event) -> bool {
     event.author == IMPORTER && event.id.starts_with(IMPORTER)
 }
 
-/// Whether a stored event equals the event of the source as it would be stored.
+/// Returns whether a stored event equals the event of the source as it would be stored.
 fn same(stored: &Event, event: &Event) -> Result<bool, Error> {
     let mut prepared = prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?.event;
     prepared.seq = stored.seq;

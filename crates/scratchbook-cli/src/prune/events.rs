@@ -12,7 +12,7 @@ use crate::output::plural;
 /// The rule that selects the events to prune.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventRule {
-    /// Prune the events up to the first that is not before this time; all events, if there is no time.
+    /// Prune the events up to the first that is not before this time. Without a time, prune all events.
     pub(super) before: Option<PointInTime>,
     /// Keep at least this many of the last events.
     pub(super) keep: u64,
@@ -33,7 +33,7 @@ impl EventRule {
 
 /// Prunes a session in steps, and returns how many events were pruned, or would be in a dry run.
 ///
-/// It reads only the events to prune and the first that stays.
+/// The function reads only the events to prune and the first event that stays.
 pub(super) async fn prune(
     database: &Database,
     session: &Session,

@@ -33,7 +33,7 @@ pub(super) async fn prune(
         }
     }
     let overwritten = changes - names.len() as u64;
-    // Even pruning nothing would end access to earlier states.
+    // A prune ends access to earlier states even if it deletes nothing, so it is skipped.
     if overwritten == 0 || mode == PruneMode::Dry {
         return Ok(overwritten);
     }

@@ -22,7 +22,7 @@ const STEP: usize = 500;
 /// How many sessions and logs are processed concurrently. A store writes one after the other.
 const AT_ONCE: usize = 4;
 
-/// The parts of the database to prune.
+/// The parts of the database that are pruned.
 #[derive(Clone, Debug)]
 struct PrunePlan {
     selection: Selection,
@@ -123,7 +123,7 @@ impl PrunePlan {
         })
     }
 
-    /// Whether the plan prunes more than expired sessions, which nobody can read any more.
+    /// Returns whether the plan prunes more than expired sessions, which nobody can read any more.
     fn takes_what_can_be_read(&self) -> bool {
         self.mode == PruneMode::Real && (self.events.is_some() || self.log_before.is_some())
     }
@@ -154,7 +154,7 @@ impl PrunePlan {
     fn print(&self, pruned: &Pruned, out: &mut Output) -> Result<(), Failure> {
         let is_dry = self.mode == PruneMode::Dry;
         if out.format() == Format::Json {
-            // Expired sessions are invisible, so that a dry run cannot count them.
+            // Expired sessions are invisible, so a dry run cannot count them.
             let expired = if is_dry && self.expired { None } else { Some(pruned.expired) };
             return Ok(out.json(&json!({
                 "dryRun": is_dry,
@@ -185,7 +185,7 @@ impl Pruned {
         self.logs += other.logs;
     }
 
-    /// The counts in words.
+    /// Returns the counts in words.
     fn counts(&self, plan: &PrunePlan) -> String {
         let Self { expired, events, sessions, changes, logs } = *self;
         let expired = (plan.expired && plan.mode == PruneMode::Real).then(|| plural(expired, "expired session"));

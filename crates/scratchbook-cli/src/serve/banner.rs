@@ -122,7 +122,7 @@ impl Banner {
     }
 }
 
-/// A surface's name in JSON and in text.
+/// Returns a surface's name in JSON and in text.
 fn name(surface: &Surface) -> Option<(&'static str, &'static str)> {
     match surface {
         Surface::Adk => Some(("adk", "ADK's API")),
@@ -132,7 +132,7 @@ fn name(surface: &Surface) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The address at which this machine reaches the server. An unspecified address becomes the loopback address.
+/// Returns the address at which this machine reaches the server. An unspecified address becomes the loopback address.
 fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(reachable_ip(address.ip()), address.port())
 }
@@ -146,7 +146,7 @@ pub(crate) fn reachable_ip(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The body of a request with a first message to an app.
+/// Returns the body of a request with a first message to an app.
 fn message(app: &str, user: &str) -> String {
     let content = json!({"role": "user", "parts": [{"text": "Add two apples, please"}]});
     json!({"appName": app, "userId": user, "sessionId": "first", "newMessage": content}).to_string()

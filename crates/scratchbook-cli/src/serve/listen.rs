@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use scratchbook::{Error, ErrorKind};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
-/// How many connections the system queues until they are accepted. Clients beyond it try again after a second, so the
-/// usual 128 would delay some of them in a burst.
+/// How many connections the system queues until they are accepted. Further clients retry after a second, so the usual
+/// 128 would delay some clients in a burst.
 const BACKLOG: u32 = 4096;
 
-/// Listens on the first address of a host on which this is possible.
+/// Listens on the first address of a host that can be bound.
 pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> {
     let addresses: Vec<_> = lookup_host((host, port))
         .await
@@ -39,7 +39,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// The address of a listener.
+/// Returns the address of a listener.
 pub(super) fn address(listener: &TcpListener) -> Result<SocketAddr, Error> {
     listener.local_addr().map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))
 }

@@ -1,6 +1,7 @@
 //! `scratchbook serve`: serves a database and agents over HTTP.
 //!
-//! - `apps.rs`: the hosted agents. `options.rs`: authentication and limits. `own_token.rs`: the token of the first start.
+//! - `apps.rs`: the hosted agents. `options.rs`: authentication and limits. `own_token.rs`: the token of the first
+//!   start.
 //! - `listen.rs`: the socket. `open_files.rs`: the limit on open files. `banner.rs`: the text that is printed first.
 //! - `telemetry/`: logs, metrics and traces. `shutdown.rs`: the end.
 
@@ -42,7 +43,7 @@ pub(crate) async fn serve(
     if args.print_config {
         return Ok(config::print(settings, out)?);
     }
-    // Registered first, so that signals during the start are not lost.
+    // The handlers are registered first, so that signals during the start are not lost.
     let shutdown = Shutdown::listen(&args.access)?;
     let telemetry = Telemetry::begin(&args)?;
     let metrics = Metrics::begin()?;

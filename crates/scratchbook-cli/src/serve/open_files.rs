@@ -8,7 +8,7 @@ use crate::args::LimitArgs;
 /// Files for other purposes: the database and its pools, the listener, and connections that wait to be accepted.
 const RESERVE: u64 = 192;
 
-/// Raises the limit on open files as far as possible, and returns how many connections fit, at most as many as requested.
+/// Raises the limit on open files as far as possible. Returns how many connections fit, but not more than requested.
 pub(super) fn room_for_connections(args: &LimitArgs) -> usize {
     let asked = args.max_connections.get();
     let Some(files) = raise() else { return asked };
@@ -25,7 +25,7 @@ pub(super) fn room_for_connections(args: &LimitArgs) -> usize {
     room
 }
 
-/// How many connections fit into this many open files. Each run may have a connection to its model.
+/// Returns how many connections fit into this many open files. Each run may have a connection to its model.
 fn room(files: u64, runs: usize) -> usize {
     let reserve = RESERVE + u64::try_from(runs).unwrap_or(u64::MAX).min(files / 4);
     let room = files - reserve.min(files / 2);

@@ -62,7 +62,7 @@ pub(super) fn shown(server: ServerBuilder, args: &ServeArgs) -> ServerBuilder {
     if args.no_inspector { server.without_inspector() } else { server }
 }
 
-/// The surfaces to serve.
+/// Returns the surfaces to serve.
 pub(super) fn surfaces(args: &ServeArgs) -> Vec<Surface> {
     let is_off = |surface: &Surface| match surface {
         Surface::Adk => args.no_adk,

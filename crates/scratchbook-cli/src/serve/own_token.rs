@@ -1,4 +1,4 @@
-//! The token that a server makes for itself at its first start, as in a container that nobody has prepared.
+//! The token that a server makes for itself at its first start, for example in a new container.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -29,12 +29,12 @@ pub(super) fn require(args: &mut AccessArgs) -> Result<Option<PathBuf>, Error> {
     Ok(token.is_file().then_some(token))
 }
 
-/// Writes both files, unless an earlier start has done so. Of several servers that start in one folder, the first makes
+/// Writes both files, unless an earlier start has done so. If several servers start in one folder, the first one makes
 /// the token.
 fn make(tokens: &Path, token: &Path) -> io::Result<()> {
     let is_complete = |length: u64| length > 0;
     if tokens.metadata().is_ok_and(|meta| is_complete(meta.len())) {
-        // The folder may be on a file system that cannot be written to.
+        // Nothing is opened for writing, because the file system may be read-only.
         return Ok(());
     }
     let mut file = private(OpenOptions::new().append(true).create(true)).open(tokens)?;
@@ -44,12 +44,12 @@ fn make(tokens: &Path, token: &Path) -> io::Result<()> {
     }
     let made = NewToken::new(NAME).with_rights(Right::ALL).make().map_err(io::Error::other)?;
     let folder = token.parent().unwrap_or(Path::new("."));
-    // Like every temporary file, it can be read by its owner only.
+    // Only the owner can read this file, as every temporary file.
     let mut secret = NamedTempFile::new_in(folder)?;
     writeln!(secret, "{}", made.secret())?;
     secret.as_file().sync_all()?;
     secret.persist(token)?;
-    // The entry is written last: with it the token is valid, and no later start creates another one.
+    // The entry is written last. It makes the token valid and keeps later starts from making another one.
     file.write_all(made.entry().as_bytes())?;
     file.sync_all()?;
     sync_folder(folder);
@@ -67,7 +67,8 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// Flushes the folder. If the system cannot, a power cut may take both files, and the next start makes others.
+/// Flushes the folder. On a system without this, a power failure may remove both files, and the next start makes new
+/// ones.
 fn sync_folder(folder: &Path) {
     if cfg!(unix) {
         let _ = File::open(folder).and_then(|folder| folder.sync_all());

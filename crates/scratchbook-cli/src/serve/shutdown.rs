@@ -1,5 +1,5 @@
-//! The end of the server: a first Ctrl-C or SIGTERM ends it gracefully, a second one at once. So does SIGHUP, unless there
-//! are files to read again, or `nohup` started the server.
+//! The end of the server. A first Ctrl-C or SIGTERM ends it gracefully, a second one ends it at once. SIGHUP has the
+//! same effect, unless there are files to reload or `nohup` started the server.
 
 use scratchbook::{Error, ErrorKind, Result};
 use scratchbook_server::Server;
@@ -49,7 +49,7 @@ impl Shutdown {
     {
         let (stop, stopped) = oneshot::channel();
         let running = run(Box::pin(async {
-            // A dropped sender means the end as well.
+            // A dropped sender also ends the server.
             let _ = stopped.await;
         }));
         let signals = async {
@@ -92,8 +92,9 @@ fn signal(kind: SignalKind) -> Result<Signal> {
     unix::signal(kind).map_err(|e| Error::new(ErrorKind::Unavailable, "signals cannot be heard").with_source(e))
 }
 
-/// Whether SIGHUP ends this process: not if it was started to ignore it, as by `nohup`. If the system does not report
-/// this, the signal keeps its default effect, which is to be ignored or to end the process at once.
+/// Returns whether the server should handle SIGHUP. It should not if the process was started with SIGHUP ignored, as by
+/// `nohup`. If the system does not report this, the signal keeps its effect: it is ignored, or it ends the process at
+/// once.
 #[cfg(unix)]
 fn hangup_ends() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::{Format, Output, plural, visible};
 
 pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Output) -> Result<(), Failure> {
-    // A missing session is reported, but is no error, because the result is the same.
+    // A missing session is reported but is not an error, because the result is the same.
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for (name, address) in args.addresses()? {
         match find(database, &address).await? {
@@ -47,7 +47,7 @@ pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Outp
     Ok(())
 }
 
-/// The session, if it exists.
+/// Returns the session, if it exists.
 async fn find(database: &Database, address: &Address) -> Result<Option<SessionKey>, Failure> {
     let key = match resolve(address, database).await {
         Ok(key) => key,
@@ -58,7 +58,7 @@ async fn find(database: &Database, address: &Address) -> Result<Option<SessionKe
     Ok(exists.then_some(key))
 }
 
-/// Whether an address names a session by its whole id.
+/// Returns whether an address names a session by its whole id.
 fn is_whole(address: &Address, key: &SessionKey) -> bool {
     !matches!(address, Address::Beginning(_, id) if id != key.session_id())
 }

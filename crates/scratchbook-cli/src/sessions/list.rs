@@ -82,7 +82,8 @@ async fn of_all(database: &Database, config: &ListSessionsConfig, out: &mut Outp
     Ok(())
 }
 
-/// Reads a page of an app. A filtered page of the store may end before it is full.
+/// Reads a page of an app's sessions. A filtered page of the store may contain fewer sessions, so further pages are
+/// read.
 async fn read(database: &Database, app: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse, Failure> {
     let (mut config, limit) = (config.clone(), config.page_size);
     let mut page = ListSessionsResponse::default();
@@ -102,7 +103,7 @@ fn title(session: &Session) -> String {
     visible(session.title().unwrap_or_default()).into_owned()
 }
 
-/// The message that there are no sessions.
+/// Returns the message that there are no sessions.
 fn none(config: &ListSessionsConfig) -> String {
     let more = if config.page_token.is_none() { "" } else { "more " };
     let such = if config.title.is_some() || !config.labels.is_empty() { "such " } else { "" };

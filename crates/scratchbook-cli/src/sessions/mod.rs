@@ -1,5 +1,5 @@
-//! `scratchbook sessions`: create and show; `list.rs` has list, `delete.rs` delete, and `change.rs` rewind, fork, update and
-//! expire.
+//! `scratchbook sessions`: create and show; `list.rs` has list, `delete.rs` delete, and `change.rs` rewind, fork,
+//! update and expire.
 
 mod change;
 mod delete;
@@ -108,12 +108,12 @@ fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The expiry as the end of a line.
+/// Returns the expiry as the end of a line.
 fn expiry(session: &Session) -> String {
     session.expire_time().map(|at| format!("  expires {}", time(at))).unwrap_or_default()
 }
 
-/// A session as JSON, including its title and labels.
+/// Returns a session as JSON, including its title and labels.
 fn summary_json(session: &Session) -> Result<Value, Failure> {
     let mut shown = serde_json::to_value(session).map_err(io::Error::other)?;
     shown["title"] = session.title().into();
@@ -121,8 +121,8 @@ fn summary_json(session: &Session) -> Result<Value, Failure> {
     Ok(shown)
 }
 
-/// A session as JSON with more fields: the number of its events, their numbers, whether only the last ones are included,
-/// and the expiry.
+/// Returns a session as JSON. It has these fields beside the summary's: how many events there are, the number of each
+/// event, whether only the last events are included, and the expiry.
 fn full_json(session: &Session) -> Result<Value, Failure> {
     let mut shown = summary_json(session)?;
     let total = session.known_seq();

@@ -93,7 +93,7 @@ pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output
 /// The columns of a writer.
 const WRITER: [Column; 4] = [whole("WRITTEN"), whole("AUTHOR"), whole("SESSION"), whole("EVENT")];
 
-/// The columns of a write: time, author, session and event.
+/// Returns the columns of a write: time, author, session and event.
 fn writer_columns(writer: &KeyWriter) -> [String; 4] {
     let at = if writer.time > 0.0 { time(writer.time) } else { "-".to_owned() };
     let author = if writer.author.is_empty() { "-".to_owned() } else { visible(&writer.author).into_owned() };
@@ -105,7 +105,7 @@ fn writer_columns(writer: &KeyWriter) -> [String; 4] {
     [at, author, session, event]
 }
 
-/// A write as JSON, without unknown fields.
+/// Returns a write as JSON, without unknown fields.
 fn write_json(value: Option<&Value>, writer: &KeyWriter) -> Value {
     let mut shown = Map::new();
     shown.extend(value.map(|value| ("value".to_owned(), value.clone())));

@@ -1,5 +1,5 @@
-//! `scratchbook state`: get, set, unset, increment, append and merge. `list.rs` has list, and `history.rs` has at, diff,
-//! history and blame.
+//! `scratchbook state`: get, set, unset, increment, append and merge. `list.rs` has list, and `history.rs` has at,
+//! diff, history and blame.
 
 mod history;
 mod list;
@@ -86,7 +86,7 @@ impl StateWrite {
         Ok(Self { target, delta, author: writing.author })
     }
 
-    /// Whether the command may create the database: a session must exist, but a user or an app need not.
+    /// Returns whether the command may create the database: a session must exist, but a user or an app need not.
     pub(crate) fn may_create(&self) -> bool {
         matches!(self.target, StateTarget::Owner(_))
     }
@@ -131,7 +131,7 @@ async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Resul
     for change in
         database.sessions.list_state_changes(owner, &ChangeQuery::After(position.saturating_sub(1)), 1).await?
     {
-        // A write with only guards has no entry in the log, so that the next one may be another's.
+        // A write with only guards has no entry in the log, so the next entry may belong to another write.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
         }

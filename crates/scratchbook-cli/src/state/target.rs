@@ -25,8 +25,8 @@ impl StateTarget<Address> {
             (None, Some(app), Some(user)) => Self::Owner(StateOwner::user(app, user)?),
             (None, Some(app), None) => Self::Owner(StateOwner::app(app)?),
             (None, None, _) => {
-                let message =
-                    "name whose state it is: --session SESSION or --last, --app APP --user USER, or --app APP";
+                let message = "this needs an owner of the state: a session (-s SESSION or --last), a user (--app APP \
+                    --user USER) or an app (--app APP); what stands without an option is a key";
                 return Err(Error::invalid(message));
             }
         })
@@ -41,7 +41,7 @@ impl StateTarget<Address> {
 }
 
 impl<S> StateTarget<S> {
-    /// The scope of a key without prefix.
+    /// Returns the scope of a key without prefix.
     pub(super) fn scope(&self) -> Scope {
         match self {
             Self::Owner(owner) if owner.user_id().is_some() => Scope::User,

@@ -1,4 +1,4 @@
-//! A session is named by its address, its id, the beginning of its id, or as the last one.
+//! A session is named by its address, by its id, by the beginning of its id, or with `--last`.
 
 use serde_json::json;
 
@@ -9,7 +9,8 @@ use crate::{Fixture, S1};
 const FIRST: &str = "019aa3b2-5d1c-7f00-8a6e-000000000001";
 const SECOND: &str = "019aa3b2-5d1c-7f00-8a6e-000000000002";
 
-/// The session shop/alice/s1, changed first, and those with ids that stores make: shop/bob/FIRST, store/bob/SECOND.
+/// Creates the session shop/alice/s1, which is changed first, and two sessions with ids such as stores make:
+/// shop/bob/FIRST and store/bob/SECOND.
 fn filled() -> Fixture {
     let fixture = Fixture::with_session(2);
     for (app, id) in [("shop", FIRST), ("store", SECOND)] {
@@ -43,7 +44,7 @@ fn every_command_takes_every_form_of_an_address() {
             &["verify"],
             &["watch", "--from", "beginning", "--limit", "1"],
         ] {
-            // A fork would be the last one, and the only other session of alice.
+            // A fork would be the session with the newest event, and another session of alice, so it is deleted.
             if command.contains(&"fork") {
                 let forked = fixture.json(&[command, form].concat());
                 fixture.text(&[
@@ -100,7 +101,7 @@ fn the_beginning_of_several_ids_lists_them() {
     let said = fixture.fails(2, &["--json", "state", "get", "-s", "019aa3b2"]);
     let error: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(error["error"]["candidates"].as_array().unwrap().len(), 2, "{error}");
-    // Two users of one app have a session with this id, which is also the beginning of others.
+    // Two users of one app have a session with this id. The id is also the beginning of another id.
     fixture.text(&["sessions", "create", "-a", "shop", "-u", "carol", "-s", "s1"]);
     fixture.text(&["sessions", "create", "-a", "shop", "-u", "carol", "-s", "s12"]);
     let said = fixture.fails(2, &["sessions", "show", "s1"]);
@@ -120,7 +121,7 @@ fn a_whole_address_is_never_the_beginning_of_another() {
     let said = fixture.fails(2, &["sessions", "delete", "--yes", "s"]);
     assert!(said.contains("whole ids") && said.contains("shop/alice/s1"), "{said}");
     let said = fixture.fails(2, &["sessions", "show", "-a", "store", "shop/alice/s1"]);
-    assert!(said.contains("--app store"), "{said}");
+    assert!(said.contains("give --app shop"), "{said}");
     assert_eq!(fixture.json(&["sessions", "delete", "--yes", "s1"]), json!({"deleted": ["s1"], "missing": []}));
 }
 

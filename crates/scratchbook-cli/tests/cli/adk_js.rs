@@ -1,4 +1,4 @@
-//! Imports databases that ADK for TypeScript has just written, and compares them with what it reports.
+//! Imports databases that ADK for TypeScript has just written, and compares them with what ADK reports.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn fill(version: &str, kind: &str, place: &str) -> Vec<Value> {
     std::fs::write(&path, text.replace("from '@google/adk'", &format!("from '{version}'"))).unwrap();
     let output = Command::new("node").arg(path).args([kind, place]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // Its logs are on the same output.
+    // ADK's logs are on the same output.
     let said = String::from_utf8(output.stdout).unwrap();
     serde_json::from_str(said.trim_end().lines().last().unwrap()).unwrap()
 }
@@ -54,7 +54,7 @@ fn check(version: &str, kind: &str, place: &str, source: &str) {
                 if name == "timestamp" {
                     found = json!((found.as_f64().unwrap() * 1000.0).round() as u64);
                 } else if let (Value::Object(found), true) = (&mut found, name == "actions") {
-                    // The form that other agents read.
+                    // The import adds the form of a summary that other agents read.
                     found.shift_remove("compaction");
                 }
                 assert_eq!(found, *value, "{name} of {}", event["id"]);
@@ -81,7 +81,7 @@ fn a_file_of_typescript_is_imported_as_it_reports_itself() {
     check(SECOND, "libsql", &path, &path);
     let of_first = folder.path().join("first.db").display().to_string();
     check(FIRST, "libsql", &of_first, &of_first);
-    // It has the layout of google-adk's DatabaseSessionService.
+    // The file has the layout of google-adk's DatabaseSessionService.
     assert!(
         fails(6, {
             let mut command = scratchbook();

@@ -34,7 +34,7 @@ fn a_copy_made_under_load_is_consistent() {
     });
 }
 
-/// Each event has its changes, and each change its event.
+/// Asserts that each session's state agrees with the last event that changed it.
 fn state_is_the_fold_of_the_events(fixture: &Fixture, database: &str) {
     let sessions = fixture.json(&["--database", database, "sessions", "list", "-a", "support_app", "-l", "1000"]);
     let mut counted = 0;

@@ -1,4 +1,4 @@
-//! Export and import of JSON Lines: everything is restored, and an incomplete file changes nothing.
+//! Export and import of JSON Lines. Everything is restored, and an incomplete file changes nothing.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Fixture, fails, output, scratchbook, text, uri};
 
-/// The demo's sessions, and more: unusual names, removed keys, and changes outside of sessions.
+/// Creates the demo's sessions, unusual names, removed keys, and changes outside of sessions.
 fn filled() -> Fixture {
     let fixture = Fixture::new();
     let set = |args: &[&str]| drop(fixture.text(&[&["state"], args].concat()));
@@ -79,7 +79,7 @@ pub(crate) fn export(fixture: &Fixture, name: &str) -> String {
     std::fs::read_to_string(file).unwrap()
 }
 
-/// A command on another database in the fixture's folder.
+/// Returns a command on another database in the fixture's folder.
 pub(crate) fn other(fixture: &Fixture, args: &[&str]) -> Command {
     let mut command = scratchbook();
     command.env("SCRATCHBOOK_DATABASE", uri(&fixture.path("other.db"))).args(args);

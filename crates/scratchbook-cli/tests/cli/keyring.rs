@@ -1,4 +1,4 @@
-//! Encrypted databases: every command reads and writes them, and none shows a key.
+//! Every command reads and writes encrypted databases, and no command shows a key.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Fixture, S1, fails, output, text, uri};
 
-/// The base64 of 32 bytes each.
+/// Keys of 32 bytes each, in base64.
 const OLD: &str = "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=";
 const NEW: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
 
@@ -31,7 +31,7 @@ fn mode(file: &Path, mode: u32) {
 #[cfg(not(unix))]
 fn mode(_: &Path, _: u32) {}
 
-/// A database with a session, a user's and an app's key, sealed by the key `old`, and its keyring.
+/// Creates a database with a session, a user's and an app's key, sealed by the key `old`, and its keyring.
 fn sealed() -> (Fixture, String) {
     let fixture = Fixture::empty();
     let keys = keyring(&fixture, "old.json", &[("old", OLD)]);
@@ -70,7 +70,7 @@ fn every_command_opens_and_seals_by_a_keyring() {
     assert!(with(&["export"]).contains(SECRET));
     let fed = with(&["watch", "--app", "shop", "--from", "beginning", "--until-idle=100ms"]);
     assert!(fed.contains(SECRET), "{fed}");
-    // The environment can name it too, but not for the demo.
+    // The environment can also name the keyring, but not for the demo.
     let mut get = fixture.command(&["state", "get", "--raw", "--app", "shop", "all"]);
     get.env("SCRATCHBOOK_KEYRING", &keys);
     assert_eq!(text(get).trim(), SECRET);
@@ -95,7 +95,7 @@ fn limits_are_those_of_what_is_given() {
     assert!(refused.contains("value_bytes is 1000"), "{refused}");
 }
 
-/// It is only a warning, because users of an unencrypted database can write text that looks sealed.
+/// The message is only a warning, because users of an unencrypted database can write text that looks sealed.
 #[test]
 fn without_a_keyring_it_is_said_that_things_look_sealed() {
     let (fixture, keys) = sealed();
@@ -228,7 +228,7 @@ fn reseal_says_what_it_lacks() {
     fixture.fails(3, &["--keyring", &old, "--database", &missing, "reseal"]);
 }
 
-/// The way to remove an old key: export and import encrypt events, logs, artifacts and titles again.
+/// An old key can be removed by export and import, which encrypt events, logs, artifacts and titles again.
 #[test]
 fn an_export_is_imported_under_another_key() {
     let (fixture, old) = sealed();

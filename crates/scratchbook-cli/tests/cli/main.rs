@@ -62,19 +62,19 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A database that `scratchbook demo` has filled.
+    /// Creates a database that `scratchbook demo` has filled.
     fn new() -> Self {
         let fixture = Self { folder: tempfile::tempdir().unwrap() };
         fixture.text(&["demo", "shopping-cart", "support-chat"]);
         fixture
     }
 
-    /// A database that does not exist yet.
+    /// Creates a folder in which the database does not exist yet.
     fn empty() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// The session shop/alice/s1, created with `step` and `user:theme`, which this many events change.
+    /// Creates the session shop/alice/s1 with `step` and `user:theme`, and appends `events` events that change them.
     fn with_session(events: u32) -> Self {
         let fixture = Self::empty();
         fixture.text(&[&["sessions", "create"], &S1[..], &["step=0", "user:theme=t0"]].concat());
@@ -102,7 +102,7 @@ impl Fixture {
         command
     }
 
-    /// The output of a successful command.
+    /// Runs a command, which has to succeed, and returns its output.
     fn text(&self, args: &[&str]) -> String {
         text(self.command(args))
     }
@@ -111,12 +111,12 @@ impl Fixture {
         serde_json::from_str(&text(self.command(&[&["--json"], args].concat()))).unwrap()
     }
 
-    /// The standard error of a command that ends with this exit code.
+    /// Runs a command, which has to end with this exit code, and returns its standard error.
     fn fails(&self, code: i32, args: &[&str]) -> String {
         fails(code, self.command(args))
     }
 
-    /// The ids of an app's sessions, the oldest first.
+    /// Returns the ids of an app's sessions, the oldest first.
     fn sessions(&self, app: &str) -> Vec<String> {
         let listed = self.json(&["sessions", "list", "--oldest-first", "--app", app]);
         listed["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap().to_owned()).collect()

@@ -1,4 +1,4 @@
-//! Models on this machine with the APIs of providers.
+//! Model servers on this machine with the APIs of providers.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ use crate::Fixture;
 #[path = "../../../scratchbook/tests/it/models/server.rs"]
 mod server;
 
-/// The key of all models here. It must not appear anywhere.
+/// The key of all models here. No output may contain it.
 pub(crate) const KEY: &str = "k3y-of-a-test";
 
 /// A model with recorded answers.
@@ -39,14 +39,14 @@ impl Model {
         self.server.requests()
     }
 
-    /// A command that reaches it as Gemini.
+    /// Returns a command that reaches this model as Gemini.
     pub(crate) fn gemini(&self, fixture: &Fixture, args: &[&str]) -> Command {
         let mut command = fixture.command(args);
         command.env("GOOGLE_GEMINI_BASE_URL", self.url()).env("GOOGLE_API_KEY", KEY);
         command
     }
 
-    /// A command that reaches it as a server that speaks OpenAI's protocol.
+    /// Returns a command that reaches this model as a server with OpenAI's protocol.
     pub(crate) fn openai(&self, fixture: &Fixture, args: &[&str]) -> Command {
         let mut command = fixture.command(args);
         command.env("OPENAI_BASE_URL", format!("{}/v1", self.url())).env("OPENAI_API_KEY", KEY);
@@ -54,12 +54,12 @@ impl Model {
     }
 }
 
-/// A stream of Gemini's: pieces of text, then the end. As `streamGenerateContent?alt=sse` documents it.
+/// Returns a stream of Gemini's, as documented for `streamGenerateContent?alt=sse`: pieces of text, and then the end.
 pub(crate) fn gemini_text(pieces: &[&str]) -> Answer {
     gemini_parts(&pieces.iter().map(|text| json!({"text": text})).collect::<Vec<_>>())
 }
 
-/// A stream of Gemini's with one part per frame, then the end.
+/// Returns a stream of Gemini's with one part per frame, then the end.
 pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
     let last = parts.len() - 1;
     let frames = parts.iter().enumerate().map(|(n, part)| {
@@ -72,19 +72,19 @@ pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
     pieces_of(frames)
 }
 
-/// A response of Gemini's without streaming.
+/// Returns a response of Gemini's without streaming.
 pub(crate) fn gemini_whole(text: &str) -> Answer {
     let content = json!({"parts": [{"text": text}], "role": "model"});
     Answer::json(200, &gemini_frame(json!({"content": content, "finishReason": "STOP", "index": 0})))
 }
 
-/// A stream of Gemini's that sends this text and never ends.
+/// Returns a stream of Gemini's that sends this text and never ends.
 pub(crate) fn gemini_stuck_after(text: &str) -> Answer {
     let candidate = json!({"content": {"parts": [{"text": text}], "role": "model"}, "index": 0});
     pieces_of([gemini_frame(candidate)]).silent_after(usize::MAX)
 }
 
-/// A stream of Gemini's that calls a tool.
+/// Returns a stream of Gemini's that calls a tool.
 pub(crate) fn gemini_call(name: &str, args: Value) -> Answer {
     let parts = json!([{"functionCall": {"name": name, "args": args}}]);
     let candidate = json!({"content": {"parts": parts, "role": "model"}, "finishReason": "STOP", "index": 0});
@@ -99,7 +99,7 @@ fn gemini_frame(candidate: Value) -> Value {
     })
 }
 
-/// A stream of OpenAI's chat completions with a `delta` each; the last has the finish reason.
+/// Returns a stream of OpenAI's chat completions with a `delta` each; the last has the finish reason.
 pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> Answer {
     let chunk = |delta: &Value, reason: Value| {
         json!({
@@ -124,7 +124,7 @@ fn pieces_of(frames: impl IntoIterator<Item = Value>) -> Answer {
     Answer::events(frames.concat()).cut_at(ends.take(frames.len() - 1).collect::<Vec<_>>())
 }
 
-/// An error in the form of Google's APIs.
+/// Returns an error in the form of Google's APIs.
 pub(crate) fn gemini_error(status: u16, name: &str, message: &str) -> Answer {
     Answer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
 }

@@ -6,7 +6,7 @@ use crate::Fixture;
 
 const APP: &str = "ecommerce_app";
 
-/// The address of a session, of its user, and of the app.
+/// Returns the address of a session, of its user, and of the app.
 fn addresses(fixture: &Fixture) -> [Vec<String>; 3] {
     let session = fixture.sessions(APP).remove(0);
     let of = |args: &[&str]| args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -45,7 +45,7 @@ fn guards_let_a_write_through_or_refuse_it_whole() {
         let set = ["--expect-absent", "lock", "lock=mine", "x=1"];
         fixture.text(&args("set", address, &set));
         let said = fixture.fails(5, &args("set", address, &set));
-        assert!(said.contains("lock' is not as expected") && said.contains("written by 'user'"), "{said}");
+        assert!(said.contains("lock' is not as this write requires") && said.contains("written by 'user'"), "{said}");
         fixture.text(&args("increment", address, &["--expect", "lock=mine", "--expect", "x=1", "x"]));
         for refused in [
             args("increment", address, &["--expect", "x=1", "x"]),

@@ -1,4 +1,4 @@
-//! Apps and users are listed, and the sessions of all apps.
+//! Apps, users and the sessions of all apps are listed.
 
 use serde_json::json;
 

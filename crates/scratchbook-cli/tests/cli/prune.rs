@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::jsonl::{export, import, other};
 use crate::{Fixture, S1, text, uri};
 
-/// shop/alice/old with 1,200 events, one a day since 1970, and shop/bob/new with one of now.
+/// Creates shop/alice/old with 1,200 events, one for each day since 1970, and shop/bob/new with one event of now.
 async fn filled() -> Fixture {
     let fixture = Fixture::empty();
     let sessions = connect(&uri(&fixture.path("agents.db"))).await.unwrap().sessions;

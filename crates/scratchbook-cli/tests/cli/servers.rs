@@ -14,7 +14,7 @@ fn json(uri: &str, args: &[&str]) -> Value {
     serde_json::from_str(&run(uri, args)).unwrap()
 }
 
-/// A new app, because the server is shared.
+/// Runs the maintenance commands on a new app, because the server is shared.
 fn looked_after(uri: &str, app: &str) {
     let s1 = ["-a", app, "-u", "alice", "-s", "s1"];
     let create = json(uri, &[&["sessions", "create"], &s1[..], &["step=0", "--time-to-live", "1h"]].concat());
@@ -27,11 +27,12 @@ fn looked_after(uri: &str, app: &str) {
     assert_eq!(json(uri, &[&["sessions", "fork"], &s1[..], &["--at", "2", "--id", "f"]].concat())["state"]["step"], 2);
     let entries = run(uri, &["watch", "-a", app, "--from", "beginning", "--until-idle"]);
     let entries: Vec<Value> = entries.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // Each session is in order; the position of the fork among the events of the other depends on the store.
+    // The entries of each session are in order. The place of the fork among the entries of the other session depends on
+    // the store.
     let of_s1: Vec<_> = entries.iter().filter(|line| line["sessionId"] != "f").map(|line| &line["type"]).collect();
     assert_eq!(json!(of_s1), json!(["created", "event", "event", "event", "end"]), "{entries:#?}");
     assert_eq!(entries.iter().filter(|line| line["forkedAt"] == 2).count(), 1, "{entries:#?}");
-    // Users after the app, of whatever name, do not hide the next app.
+    // Users of the app, whatever their names, do not hide the next app.
     run(uri, &["state", "set", "-a", app, "-u", "\u{10fffe}", "n=1"]);
     run(uri, &["state", "set", "-a", &format!("{app} too"), "n=1"]);
     let apps = json(uri, &["apps"])["apps"].clone();

@@ -1,4 +1,4 @@
-//! What is set up once: an agent's folder, completions and man pages.
+//! The commands that set things up: an agent's folder, completions and man pages.
 
 use std::fs;
 

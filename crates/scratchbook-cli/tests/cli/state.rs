@@ -1,4 +1,4 @@
-//! State is set, read and removed, of sessions, users and apps.
+//! The state of sessions, users and apps is set, read and removed.
 
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use crate::{Fixture, S1};
 
 const ID: &str = "019aa3b2-5d1c-7f00-8a6e-000000000001";
 
-/// A session whose address and keys are long.
+/// Creates a session whose address and keys are long.
 fn filled() -> Fixture {
     let fixture = Fixture::empty();
     let address = ["-a", "support_desk_europe", "-u", "alice.liddell@example.com", "-s", ID];

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{Fixture, output};
 
-/// A session for each kind of damage.
+/// Creates a session for each kind of damage.
 fn filled() -> Fixture {
     let fixture = Fixture::empty();
     for user in ["a", "b", "c", "d", "e", "f"] {

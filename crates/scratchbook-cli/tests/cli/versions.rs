@@ -1,4 +1,5 @@
-//! An older build of the command and this one on one database: both write and read it, at the same time and in turns.
+//! An older build of the command and this build share one database. Both write and read it, at the same time and in
+//! turns.
 //!
 //! `SCRATCHBOOK_OLD_BINARY` names the older build, as the step `versions` of `cargo xtask test full` does. Without it,
 //! this build shares the database with itself.
@@ -35,7 +36,8 @@ impl Build {
         env::var_os("SCRATCHBOOK_OLD_BINARY").filter(|old| !old.is_empty())
     }
 
-    /// What a deletion takes without a terminal. Builds before this one asked nobody.
+    /// Returns the option with which a deletion works without a terminal. Older builds have no such option, because
+    /// they do not ask.
     fn yes(self) -> &'static [&'static str] {
         if self == Self::Old && Self::old().is_some() { &[] } else { &["--yes"] }
     }
@@ -57,7 +59,7 @@ impl Builds {
         serde_json::from_str(&said).unwrap_or_else(|e| panic!("{build:?} {args:?}: {e}: {said}"))
     }
 
-    /// About one session.
+    /// Runs a command on one session.
     fn of(&self, build: Build, command: [&str; 2], session: &str, args: &[&str]) -> Value {
         self.run(build, &[&command[..], &["-a", &self.app, "-u", "alice", "-s", session], args].concat())
     }
@@ -72,7 +74,7 @@ impl Builds {
         serde_json::from_str(&body).unwrap()
     }
 
-    /// Appends an event that counts in all scopes.
+    /// Appends an event that increments a counter in each scope.
     fn count(&self, server: &Served, session: &str, id: &str) {
         let path = format!("/v1/apps/{}/users/alice/sessions/{session}/events", self.app);
         let one = json!([{"increment": 1}]);
@@ -80,12 +82,12 @@ impl Builds {
         let body = json!({"event": {"id": id, "author": "counter"}, "operations": operations}).to_string();
         let (status, said) = server.ask("POST", &path, &body);
         assert!((200..300).contains(&status), "{status}: {said}");
-        // The answer may have got lost: the same id again changes nothing.
+        // The event is sent again, as if the answer had been lost. The same id changes nothing.
         let (status, said) = server.ask("POST", &path, &body);
         assert!((200..300).contains(&status), "{status}: {said}");
     }
 
-    /// The lines of the feed, without the cursors, which are each build's own.
+    /// Returns the lines of the feed without the cursors, which differ between builds.
     fn feed(&self, build: Build) -> Vec<Value> {
         let args = ["--json", "watch", "-a", &self.app, "--from", "beginning", "--until-idle"];
         let lines = text(self.command(build, &args));
@@ -99,13 +101,13 @@ impl Builds {
 }
 
 fn share(builds: &Builds) {
-    // The older one makes the tables and a session, and has the database open from then on.
+    // The older build creates the tables and a session, and keeps the database open from then on.
     builds.of(Build::Old, ["sessions", "create"], "s1", &["n=0", "user:n=0", "app:n=0"]);
     let old = builds.serve(Build::Old);
     builds.of(Build::New, ["sessions", "create"], "s2", &["n=0"]);
     let new = builds.serve(Build::New);
 
-    // At the same time: both count in one session and in one of their own, and read what the other writes.
+    // At the same time, both count in shared sessions, and each reads what the other one writes.
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for server in [&old, &new] {
@@ -141,7 +143,8 @@ fn share(builds: &Builds) {
         in_turns(builds, &old, &new);
         assert_eq!(builds.feed(Build::Old), builds.feed(Build::New));
     } else {
-        // This build has migrated the tables: what had them open goes on, as above, and a new start is refused.
+        // This build has migrated the tables. A process that had them open goes on, as above, but a new start is
+        // refused.
         let said = String::from_utf8_lossy(&verified.stderr);
         assert!(verified.status.code() == Some(6) && said.contains("newer"), "{verified:?}");
     }
@@ -151,7 +154,7 @@ fn share(builds: &Builds) {
     }
 }
 
-/// Each build goes on with what the other has written, and both read the same.
+/// Each build continues with the other's data, and both read the same.
 fn in_turns(builds: &Builds, old: &Served, new: &Served) {
     for (first, second) in [(Build::Old, Build::New), (Build::New, Build::Old)] {
         let fork = format!("fork-{first:?}");
@@ -197,7 +200,7 @@ fn two_builds_share_a_sqlite_file() {
 #[test]
 fn two_builds_share_a_postgres_database() {
     let uri = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
-    // The tables in a schema of their own, which the older build makes.
+    // The tables are in a schema of their own, which the older build creates.
     let joined = if uri.contains('?') { '&' } else { '?' };
     share(&Builds { uri: format!("{uri}{joined}schema=shared_{}", std::process::id()), app: "shared".to_owned() });
 }

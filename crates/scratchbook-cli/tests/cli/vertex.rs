@@ -32,7 +32,7 @@ fn sessions_are_made_shown_changed_and_deleted() {
     assert_eq!((&shown["eventCount"], &shown["onlyLastEvents"]), (&json!(null), &json!(null)));
     let listed = json(&["sessions", "list", "-a", "shop"]);
     assert_eq!(listed["sessions"][0]["id"], "s1");
-    // The server stores it as its own.
+    // The server stores the session as its own.
     let (status, own) = server.get("/apps/shop/users/alice/sessions/s1");
     assert_eq!(status, 200, "{own}");
     text(command(&uri, &[&["sessions", "delete", "--yes"], &S1[..]].concat()));

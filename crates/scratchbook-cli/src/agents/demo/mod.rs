@@ -1,4 +1,5 @@
-//! The built-in agents. A script answers in the model's place, so that they work offline; the rest is as in any agent.
+//! The built-in agents. A script answers in the model's place, so they work offline. Otherwise they work like any
+//! agent.
 
 mod model;
 mod shop;
@@ -16,7 +17,7 @@ pub(super) const ECHO: &str = "echo";
 /// The name of the model that answers in the app `demo`.
 pub(super) const SHOP: &str = "shop";
 
-/// The apps by name. Their scripts answer if no model is given.
+/// Returns the apps by name. Their scripts answer if no model is given.
 pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<dyn Agent>)>; 2] {
     let model_or = |script: Script| model.map_or_else(|| Arc::new(DemoModel::new(script)) as Arc<dyn Llm>, Arc::clone);
     [
@@ -25,7 +26,7 @@ pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<d
     ]
 }
 
-/// A model that repeats the last message.
+/// Creates a model that repeats the last message.
 pub(super) fn echo() -> impl Llm {
     DemoModel::named(ECHO, |request| {
         let said = request.contents.iter().rev().find(|content| content.role.as_deref() == Some("user"));
@@ -33,7 +34,7 @@ pub(super) fn echo() -> impl Llm {
     })
 }
 
-/// The script of the app `demo`.
+/// Creates the script of the app `demo`.
 pub(super) fn shop() -> impl Llm {
     DemoModel::named(SHOP, shop::answer)
 }

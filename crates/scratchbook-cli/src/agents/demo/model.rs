@@ -1,4 +1,5 @@
-//! A model that needs no network: a function computes each answer, and a streaming request gets it word by word.
+//! A model that needs no network. A function computes each answer, and a streaming request receives the answer word by
+//! word.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,12 +24,12 @@ pub(super) struct DemoModel {
 }
 
 impl DemoModel {
-    /// The model of a built-in agent, which files cannot name.
+    /// Creates the model of a built-in agent, which files cannot name.
     pub(super) fn new(script: Script) -> Self {
         Self::named("demo-script", script)
     }
 
-    /// A model that files can name.
+    /// Creates a model that files can name.
     pub(super) fn named(name: &'static str, script: Script) -> Self {
         Self { name, script }
     }

@@ -1,5 +1,6 @@
-//! Converts field names to camelCase. google-adk stores them in snake_case and shows them in camelCase. Our events accept
-//! both for their own fields; this converts the fields that they keep as plain JSON.
+//! Converts field names to camelCase. google-adk stores field names in snake_case and shows them in camelCase. Our
+//! events accept both for their own fields. This module converts the names in the fields that events keep as plain
+//! JSON.
 
 use scratchbook::{Content, Event};
 use serde_json::{Map, Value};

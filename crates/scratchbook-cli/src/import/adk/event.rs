@@ -69,7 +69,7 @@ fn read(row: EventRow) -> Result<Event, Error> {
     if event.is_partial() {
         return Err(Error::invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
     }
-    // These are the checks of a store, so that each invalid event is reported by itself.
+    // The checks of the store are made here, so that each invalid event is reported separately.
     prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?;
     Ok(event)
 }

@@ -72,7 +72,7 @@ impl DetectedTables {
     }
 }
 
-/// google-adk's command that upgrades schema version 0 to version 1, in a new file in this folder.
+/// Returns google-adk's command that upgrades schema version 0 to version 1, in a new file in the current folder.
 fn upgrade(source: &str) -> String {
     let stem = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let stem = stem.strip_suffix(".db").unwrap_or(stem);

@@ -2,8 +2,8 @@
 //!
 //! - `location.rs` parses the source, `layout.rs` checks its tables.
 //! - `rows.rs` has the trait that reads a database; `sqlite.rs` and `postgres.rs` implement it, `tls.rs` connects.
-//! - `values.rs` and `event.rs` convert state and events; `camel_case.rs` converts field names, `typescript.rs` what ADK
-//!   for TypeScript stores differently.
+//! - `values.rs` and `event.rs` convert state and events; `camel_case.rs` converts field names, `typescript.rs` what
+//!   ADK for TypeScript stores differently.
 //! - `session.rs` imports a session with its events and its initial state.
 
 mod camel_case;
@@ -130,7 +130,7 @@ async fn begin(
     OwnerState::begin(database, owner, Some(values), &InDatabase(source), report).await.map(Some)
 }
 
-/// Whether an error concerns a single row, so that the import continues.
+/// Returns whether an error concerns a single row. The import then continues.
 fn is_about_the_row(why: &Error) -> bool {
     matches!(why.kind(), ErrorKind::InvalidArgument | ErrorKind::AlreadyExists)
 }

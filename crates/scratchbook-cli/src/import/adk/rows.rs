@@ -9,23 +9,23 @@ pub(in crate::import) trait AdkDatabase: Send + Sync {
     /// Counts all events.
     async fn count_events(&self) -> Result<u64>;
 
-    /// The apps that have sessions or state.
+    /// Returns the apps that have sessions or state.
     async fn apps(&self) -> Result<Vec<String>>;
 
-    /// The users of an app who have sessions or state, in order, after the user `after`.
+    /// Returns the users of an app who have sessions or state, in order, after the user `after`.
     async fn users(&self, app: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>>;
 
-    /// The state of a user or an app as JSON text; `None` if there is no row.
+    /// Returns the state of a user or an app as JSON text; `None` if there is no row.
     async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<String>>;
 
-    /// A user's sessions after the session `after`, the least recently updated first, so that the last write to a user's key
-    /// is imported last.
+    /// Returns a user's sessions after the session `after`, the least recently updated first, so that the last write to
+    /// a user's key is imported last.
     async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>>;
 
-    /// A session's events in google-adk's order, after the event `after`.
+    /// Returns a session's events in google-adk's order, after the event `after`.
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>>;
 
-    /// Whether a session has an event with this id.
+    /// Returns whether a session has an event with this id.
     async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool>;
 }
 

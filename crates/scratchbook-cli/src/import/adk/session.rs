@@ -1,7 +1,8 @@
 //! Imports a session of a google-adk database.
 //!
-//! The tables contain the state, and the events their changes. A key that no event changes is part of the initial state.
-//! If the events, in google-adk's order, give another value than the table, an additional event at the end corrects it.
+//! The tables contain the state, and the events contain changes to it. A key that no event changes is part of the
+//! initial state. If the events, in google-adk's order, give another state than the table, an additional event at the
+//! end corrects the state.
 
 use scratchbook::state::fold;
 use scratchbook::{CreateSessionConfig, Error, Scope, SessionKey, StateDelta};
@@ -39,7 +40,7 @@ pub(super) async fn import(
     let mut config = CreateSessionConfig::default().with_state(initial.clone());
     config.create_time = row.create_time.filter(|time| is_time(*time));
     let mut writer = SessionWriter::new(database, &key, config).await?;
-    // Then the session is written in one commit, so that nobody sees it with another state.
+    // A short new session is written in one commit, so that nobody sees it with another state.
     let whole = writer.is_new() && count < WHOLE;
     let (mut page, mut left, mut after) = (Some(first), pages, None);
     while let Some(EventPage { mut events, refused, rows, last }) = page {
@@ -96,7 +97,7 @@ impl EventSummary {
     }
 }
 
-/// Whether a number is a valid time in seconds since 1970.
+/// Returns whether a number is a valid time in seconds since 1970.
 fn is_time(seconds: f64) -> bool {
     (0.0..253_402_300_800.0).contains(&seconds)
 }

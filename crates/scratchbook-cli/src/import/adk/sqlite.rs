@@ -1,4 +1,5 @@
-//! Reads google-adk's databases in SQLite files. The two layouts differ in the form of times and in the order of events.
+//! Reads google-adk's databases in SQLite files. The two layouts differ in the form of times and in the order of
+//! events.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -20,7 +21,7 @@ use super::rows::{AdkDatabase, Columns, EventRow, SessionRow};
 /// A file that is open for reading on one snapshot.
 #[derive(Debug)]
 pub(super) struct Sqlite {
-    /// There is only one caller at a time.
+    /// The mutex is uncontended: there is only one caller at a time.
     connection: Mutex<Connection>,
     name: String,
     layout: Layout,
@@ -97,8 +98,8 @@ impl AdkDatabase for Sqlite {
     }
 
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
-        // This is the order of each service: events with equal times follow in the order in which they were appended,
-        // or by id. ADK for TypeScript, whose times are integers, does not define one.
+        // This is the order of each service: events with equal times are ordered by when they were appended, or by id.
+        // ADK for TypeScript, whose times are integers, does not define an order for them.
         let order = match self.layout {
             Layout::Sqlite => "timestamp, rowid",
             Layout::Database => "timestamp, iif(typeof(timestamp) = 'integer', rowid, 0), id",
@@ -134,8 +135,8 @@ impl AdkDatabase for Sqlite {
     }
 }
 
-/// Reads a time: a number of seconds, or a date and a time of day in UTC. ADK for TypeScript stores integer milliseconds in
-/// the layout whose times are otherwise text.
+/// Reads a time: a number of seconds, or a date and a time of day in UTC. In the layout whose times are otherwise text,
+/// ADK for TypeScript stores integer milliseconds.
 fn seconds(value: ValueRef<'_>, layout: Layout) -> Option<f64> {
     match (value, layout) {
         (ValueRef::Real(seconds), _) => Some(seconds),
@@ -158,7 +159,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let connection = if is_at_rest(&absolute) {
-        // Reading in WAL mode would create files beside the database. Without a log file, nobody has the database open.
+        // Reading in WAL mode would create files beside the database, so the file is opened as immutable. This is safe
+        // because nobody has the database open if there is no log file.
         Connection::open_with_flags(immutable(&absolute), flags | OpenFlags::SQLITE_OPEN_URI)?
     } else {
         Connection::open_with_flags(&absolute, flags)?
@@ -168,10 +170,11 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Whether a database is in WAL mode and has no log file now.
+/// Returns whether a database is in WAL mode and has no log file now.
 fn is_at_rest(path: &Path) -> bool {
     let mut header = [0; 20];
-    // The header is read and the file closed before SQLite opens it: closing it later would drop SQLite's locks.
+    // The header is read and the file is closed before SQLite opens it, because closing it later would drop SQLite's
+    // locks.
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");

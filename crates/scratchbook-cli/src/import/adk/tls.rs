@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::postgres::failed;
 
-/// The timeout of connecting, unless the URI has one.
+/// The timeout for connecting, unless the URI sets one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the connection is encrypted.
@@ -38,7 +38,7 @@ pub(super) async fn connect(uri: &str) -> Result<Client> {
         let encrypted = MakeRustlsConnect::new(tls(root.as_deref())?);
         match config.ssl_mode(SslMode::Require).connect(encrypted).await {
             Ok((client, connection)) => return Ok(driven(client, connection)),
-            // An error from the server itself would occur without encryption, too.
+            // An error from the server itself would also occur without encryption, so there is no second attempt.
             Err(error) if mode == TlsMode::Require || error.code().is_some() => {
                 let hint = "; name the authority of its certificate with sslrootcert=FILE";
                 let hint = if error.code().is_none() { hint } else { "" };
@@ -67,7 +67,7 @@ fn read(uri: &str) -> Result<(Config, TlsMode, Option<String>)> {
     let (mut mode, mut root, mut rest) = (TlsMode::Prefer, None, Vec::new());
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         match parameter.split_once('=') {
-            // asyncpg calls it `ssl`.
+            // asyncpg calls this parameter `ssl`.
             Some(("sslmode" | "ssl", "disable")) => mode = TlsMode::Disable,
             Some(("sslmode" | "ssl", "allow" | "prefer")) => mode = TlsMode::Prefer,
             Some(("sslmode" | "ssl", "require" | "verify-ca" | "verify-full" | "true")) => mode = TlsMode::Require,

@@ -4,7 +4,7 @@ use scratchbook::event::EventCompaction;
 use scratchbook::{Content, Event};
 use serde_json::{Map, Value};
 
-/// The end of the range of times. A larger number is no time in seconds.
+/// The end of the range of valid times. A larger number is not a time in seconds.
 const LAST: f64 = 253_402_300_800.0;
 /// The maximum difference between the time in the column and the event's own, in seconds.
 const CUT: f64 = 0.001;
@@ -37,7 +37,7 @@ pub(super) fn convert(event: &mut Event, column: Option<f64>) {
     }
 }
 
-/// The summary in the form of the other ADKs, so that agents in every language can read it.
+/// Returns the summary in the form of the other ADKs, which agents in every language can read.
 fn summary(fields: &Map<String, Value>) -> Option<EventCompaction> {
     let seconds = |name: &str| fields.get(name)?.as_f64().map(|millis| millis / 1000.0);
     let text = fields.get("compactedContent")?.as_str()?;

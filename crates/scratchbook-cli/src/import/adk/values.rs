@@ -1,5 +1,5 @@
-//! Reads state from google-adk's databases. Python writes NaN, infinities and integers of any length into its JSON, so that
-//! it is read key by key, and invalid keys are reported one by one.
+//! Reads state from google-adk's databases. Python writes NaN, infinities and integers of any length into its JSON. The
+//! state is therefore read key by key, and invalid keys are reported one by one.
 
 use std::borrow::Cow;
 
@@ -80,7 +80,7 @@ fn short(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a JSON text contains NaN or infinities outside of strings.
+/// Returns whether a JSON text contains NaN or infinities outside of strings.
 pub(super) fn has_no_number(text: &str) -> bool {
     matches!(with_numbers(text), Cow::Owned(_)) || outside(text).any(|(_, part)| part.contains(OUT_OF_RANGE))
 }
@@ -101,7 +101,7 @@ fn with_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(changed)
 }
 
-/// The parts of a JSON text outside of strings, with their positions.
+/// Returns the parts of a JSON text outside of strings, with their positions.
 fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;

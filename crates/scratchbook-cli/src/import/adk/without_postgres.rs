@@ -1,4 +1,5 @@
-//! PostgreSQL in a program without the feature `postgres`: its databases cannot be read.
+//! Replaces PostgreSQL in a program without the feature `postgres`. Such a program cannot read PostgreSQL
+//! databases.
 
 use scratchbook::{Error, ErrorKind, Result};
 

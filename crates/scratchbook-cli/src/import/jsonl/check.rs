@@ -1,5 +1,5 @@
-//! Checks every line of a file, and the order of the lines, before anything is written, so that a truncated or wrongly edited
-//! file changes nothing.
+//! Checks every line of a file, and the order of the lines, before anything is written. A truncated or wrongly edited
+//! file therefore changes nothing.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -144,7 +144,7 @@ impl Checker {
     }
 }
 
-/// The error for a truncated file.
+/// Returns the error for a truncated file.
 pub(super) fn cut(lines: usize) -> Error {
     let message = format!(
         "the file was cut: it ends after line {lines}, without its end; export it again, or bring over the whole of it"
@@ -156,7 +156,7 @@ pub(super) fn hash_of_event(session: &SessionKey, id: &str) -> u64 {
     hash(&("event", session, id))
 }
 
-/// The hashes of a put, one for each key, because each change in the log has one key.
+/// Returns the hashes of a put, one for each key, because each change in the log has one key.
 fn hashes_of_put(owner: &StateOwner, delta: &StateDelta, options: &PutStateOptions) -> Vec<u64> {
     let time = options.time.unwrap_or_default();
     delta.iter().map(|(name, change)| hash_of_put(owner, name, change.value(), &options.author, time)).collect()

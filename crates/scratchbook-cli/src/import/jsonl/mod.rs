@@ -66,7 +66,7 @@ fn refuse_database(source: &str, mut file: &File) -> Result<(), Error> {
     Err(Error::invalid(message))
 }
 
-/// Adds to an error in the first line that the file is probably of another kind.
+/// Adds a hint to an error in the first line: the file is probably of another kind.
 fn of_other_kind(error: Error, line: usize) -> Error {
     if line > 1 || error.kind() != ErrorKind::InvalidArgument {
         return error;
@@ -157,7 +157,7 @@ struct JsonlImport<'a> {
     app: Option<OwnerInProgress>,
     user: Option<OwnerInProgress>,
     session: Option<SessionInProgress<'a>>,
-    /// The current artifact, and how many of its versions existed before.
+    /// The current artifact, and how many of its versions existed before the import.
     artifacts: Option<(String, u64)>,
     /// Whether the current session and its artifacts are skipped, because it has expired or a different one exists.
     is_left_out: bool,
@@ -191,7 +191,7 @@ impl<'a> JsonlImport<'a> {
             Record::Owner(owner, state) => {
                 self.end_user().await?;
                 if self.app.is_none() {
-                    // The file has only a user, so the app's keys stay as they are.
+                    // The file contains only a user, so the app's keys stay as they are.
                     let app = StateOwner::app(owner.app_name())?;
                     self.app = Some(self.begin(app, None).await?);
                 }
@@ -359,7 +359,7 @@ impl<'a> JsonlImport<'a> {
     }
 }
 
-/// Whether a session has expired. It could not be read or written.
+/// Returns whether a session has expired. Such a session cannot be read or written.
 fn has_expired(config: &CreateSessionConfig) -> bool {
     matches!(config.expiry, Some(Expiry::At(seconds)) if seconds <= SystemEnvironment.now())
 }

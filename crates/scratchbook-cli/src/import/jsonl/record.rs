@@ -100,7 +100,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The line's `type`.
+    /// Returns the line's `type`.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Header => "header",

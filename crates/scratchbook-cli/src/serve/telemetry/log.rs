@@ -1,7 +1,7 @@
 //! Writes the log to standard error through a queue and a thread.
 //!
-//! Logging never waits for the reader of standard error. If the queue is full, lines are dropped and counted, and the log
-//! reports their number when it is read again.
+//! Logging never waits for the reader of standard error. If the queue is full, lines are dropped and counted. Their
+//! number is logged when the reader continues.
 
 use std::io::{self, Write};
 use std::mem;
@@ -29,7 +29,7 @@ pub(super) struct LogQueue {
     shared: Arc<SharedQueue>,
 }
 
-/// Waits on drop until the lines are written, as long as somebody reads them.
+/// A guard that waits on drop until the lines are written, as long as somebody reads them.
 #[derive(Debug)]
 pub(super) struct Flush(LogQueue);
 
@@ -154,7 +154,7 @@ fn write_out(shared: &SharedQueue, mut out: impl Write) {
         let dropped = shared.take(&mut lines);
         if dropped > 0 {
             counter!("scratchbook_log_lines_dropped_total").increment(dropped);
-            // The queue is empty now, so that this line comes after those that were kept.
+            // The queue is empty now, so this line comes after the lines that were kept.
             tracing::error!(lines = dropped, "dropped lines of this log: nobody read standard error");
         }
         let mut left = lines.as_slice();
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Blocks until it is released, then passes on what it gets.
+    /// Blocks until it is released, and then passes on what is written to it.
     struct Pipe {
         open: Receiver<()>,
         is_open: bool,

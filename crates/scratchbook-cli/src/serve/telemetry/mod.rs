@@ -33,14 +33,14 @@ pub(super) use otlp::exported;
 
 /// The crates that are logged at the chosen level. Other crates log warnings and errors.
 const OURS: &str = "scratchbook";
-/// The crate whose spans logs show: those of requests and runs, except for [`TRACES`].
+/// The crate whose spans are shown in logs: the spans of requests and runs, but not those of [`TRACES`].
 const SHOWN: &str = "scratchbook_server";
 /// The client of models. It is never logged, because it logs the contents of conversations.
 const MODELS: &str = "genai";
 /// The spans for traces only.
 const TRACES: &str = "scratchbook_server::trace";
 
-/// The telemetry of a running server. On drop it waits until the log is written.
+/// The telemetry of a running server. Dropping it waits until the log is written.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     traces: Option<Traces>,

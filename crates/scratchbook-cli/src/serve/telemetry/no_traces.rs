@@ -1,4 +1,4 @@
-//! Traces in a program without the feature `otel`: there are none.
+//! Replaces traces in a program without the feature `otel`. Such a program sends no traces.
 
 use scratchbook::Error;
 use scratchbook::agent::TraceConfig;
@@ -8,7 +8,7 @@ use tracing_subscriber::layer::Identity;
 
 use crate::args::ServeArgs;
 
-/// The details in exported spans of runs, which this program does not export.
+/// Returns the details in exported spans of runs, which this program does not export.
 pub(in super::super) fn exported(_: &ServeArgs) -> TraceConfig {
     TraceConfig::default()
 }

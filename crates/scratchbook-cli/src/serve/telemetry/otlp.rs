@@ -1,6 +1,6 @@
 //! Sends traces to an OpenTelemetry collector with OTLP over HTTP.
 //!
-//! The SDK collects spans and sends them in batches from its own thread. It uses our HTTP client, so that the program
+//! The SDK collects spans and sends them in batches from a thread of its own. It uses our HTTP client, so the program
 //! contains only one TLS library.
 
 mod client;
@@ -27,7 +27,7 @@ use client::Client;
 const SPANS: [&str; 4] =
     ["scratchbook_server::trace", "scratchbook_server::runs", TRACE_TARGET, "scratchbook_layers::metrics"];
 
-/// The details in exported spans of runs.
+/// Returns the details in exported spans of runs.
 pub(in super::super) fn exported(args: &ServeArgs) -> TraceConfig {
     let config = TraceConfig::default();
     let config = if args.trace_session_ids { config.with_session_ids() } else { config };
@@ -66,7 +66,7 @@ impl Traces {
         Ok(Self { provider })
     }
 
-    /// The layer that records spans.
+    /// Returns the layer that records spans.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + Send + Sync + for<'a> LookupSpan<'a>,

@@ -57,7 +57,7 @@ fn a_file_whose_model_has_no_key_says_which_variable_it_wants() {
     assert!(failed.contains("'claude-sonnet-4-5' of agent 'a'") && failed.contains("ANTHROPIC_API_KEY"), "{failed}");
     let out = chat(&fixture, &["--agent", &file, "--model", "echo"], &["Hi"]).well();
     assert!(out.contains("You said: Hi"), "{out}");
-    // A named model is not replaced by the script.
+    // A model on the command line is not replaced by the script.
     let failed = fixture.fails(6, &["chat", "--model", "claude-sonnet-4-5"]);
     assert!(failed.contains("ANTHROPIC_API_KEY"), "{failed}");
     let failed = fixture.fails(2, &["chat", "--model", "nonsense"]);

@@ -46,7 +46,7 @@ pub(crate) fn chat_as_json(fixture: &Fixture, args: &[&str], lines: &[&str]) -> 
 }
 
 impl Said {
-    /// The output of a successful conversation.
+    /// Returns the output of a successful conversation.
     pub(crate) fn well(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
         assert!(!self.out.contains('\u{1b}'), "a pipe gets no colours: {}", self.out);

@@ -25,7 +25,7 @@ impl Talking {
         Self { process, seen: String::new() }
     }
 
-    /// Reads until this was printed.
+    /// Reads until this text was printed.
     fn until(&mut self, text: &str) {
         let out = self.process.stdout.as_mut().unwrap();
         let mut byte = [0];
@@ -35,7 +35,7 @@ impl Talking {
         }
     }
 
-    /// Ends it with Ctrl-C, and returns what it printed then and its exit code.
+    /// Ends the conversation with Ctrl-C. Returns its exit code and what it printed after Ctrl-C.
     fn interrupt(mut self) -> (String, Option<i32>) {
         Command::new("kill").args(["-INT", &self.process.id().to_string()]).status().unwrap();
         let output = self.process.wait_with_output().unwrap();

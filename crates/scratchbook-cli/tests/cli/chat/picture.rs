@@ -1,4 +1,4 @@
-//! The terminal in README is what the command prints.
+//! The picture of a terminal in README shows what the command prints.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use crate::{Fixture, scratchbook, text};
 const COLUMNS: usize = 96;
 const PICTURE: &str = "../../docs/images/chat.svg";
 
-/// What the picture shows: a conversation, and the state after it.
+/// Returns the lines of the picture: a conversation, and the state after it.
 fn lines_of_the_terminal() -> Vec<Line> {
     let fixture = Fixture::empty();
     let mut lines = conversation(&fixture, "monday", &["Add two apples and a book, please", "My name is Ann"]);
@@ -41,7 +41,8 @@ fn conversation(fixture: &Fixture, session: &str, messages: &[&str]) -> Vec<Line
     screen.lines()
 }
 
-/// A terminal, which is util-linux's `script`, in the folder of the database, so that its name is short.
+/// A terminal, which is util-linux's `script`. It runs in the folder of the database, so that the database has a short
+/// name.
 struct Terminal {
     process: Child,
     keys: ChildStdin,
@@ -92,7 +93,7 @@ struct Style {
 
 type Line = Vec<(char, Style)>;
 
-/// As much of a terminal as a conversation uses.
+/// The part of a terminal that a conversation uses.
 #[derive(Default)]
 struct Screen {
     cells: Vec<Line>,

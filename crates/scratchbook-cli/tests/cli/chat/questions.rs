@@ -18,7 +18,7 @@ fn a_call_that_needs_consent_is_made_when_the_user_says_yes() {
         &[
             "    forget_customer({})\n",
             "May it call forget_customer({})?\n",
-            // A piped line that is no answer is sent as a message, and the question is asked again.
+            // A piped line that is neither yes nor no is sent as a message, and the question is asked again.
             "That is no y or n; the question stays open.\n",
             "    add_to_cart(",
             "May it call forget_customer({})?\n",

@@ -15,8 +15,8 @@ fn without_a_key_the_script_answers_and_says_so() {
         &out,
         &[
             "demo: Keeps a cart",
-            "note: models of gemini need a key; set the environment variable GOOGLE_API_KEY",
-            "the demo's own script answers",
+            "note: the demo's own script answers, without a network. For a real model: models of gemini need a key; set",
+            "GOOGLE_API_KEY",
             "    add_to_cart({\"items\":[{\"name\":\"apples\",\"quantity\":2}]})\n",
             "    add_to_cart answers {\"cart\":{\"apples\":2}}\n",
             "    cart = {\"apples\":2}\n",

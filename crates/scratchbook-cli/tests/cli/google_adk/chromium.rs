@@ -1,4 +1,4 @@
-//! ADK's dev interface, as in its package, with `scratchbook serve` in a real browser.
+//! ADK's dev interface from its package, with `scratchbook serve`, in a real browser.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::python::python;
 use crate::serve::Served;
 use crate::{Fixture, fails, scratchbook};
 
-/// The folder of the interface, found as the error message about a wrong folder says.
+/// Returns the folder of the interface. Finds it in the way that the error message about a wrong folder describes.
 fn folder() -> String {
     let wrong = fails(2, {
         let mut command = scratchbook();
@@ -40,7 +40,8 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.say("What can you do?").await;
     page.see("app-event-row", "or \"forget me\".").await;
     page.picture("1-streamed").await;
-    // The browser decides how often it redraws: the answer was seen unfinished, and its beginning did not change.
+    // The browser decides how often it redraws. So it is only checked that the answer was seen unfinished and that its
+    // beginning did not change.
     let texts: Vec<_> = page.watched().await.into_iter().filter(|text| !text.is_empty()).collect();
     assert!(
         texts.len() > 1 && texts.is_sorted_by(|a, b| b.starts_with(a.trim_end())),
@@ -64,7 +65,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     assert!(artifact.contains("Version"), "{artifact}");
     page.picture("3-artifact").await;
 
-    // A second session, and back to the first in the drawer, which lists both by their first messages.
+    // Begins a second session, and goes back to the first in the drawer, which lists both by their first messages.
     page.click("button.new-session-button", "New Session").await;
     page.miss("app-event-row", "apples").await;
     page.say("Hello").await;
@@ -102,7 +103,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.picture("6-deleted").await;
     assert_eq!(names(&served), ["Hello"]);
 
-    // Not served here: fonts on the network, and a file that the package lacks.
+    // Errors about fonts on the network and about a file that the package lacks are ignored.
     let complaints = page.complaints().await;
     let ours: Vec<_> =
         complaints.iter().filter(|text| !text.contains("fonts.") && !text.contains("prism-dark.css")).collect();
@@ -146,7 +147,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     page.write("input#token", token).await;
     page.click("form button", "Log in").await;
 
-    // It shows the only accessible app.
+    // The interface shows the only accessible app.
     page.see("[role=tab]", "State").await;
     page.say("Add two apples").await;
     page.see("app-event-row", "In your cart: 2 x apples").await;
@@ -157,7 +158,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     assert!(!served.logs().contains(token));
 }
 
-/// The names of the sessions on the server.
+/// Returns the names of the sessions on the server.
 fn names(served: &Served) -> Vec<String> {
     let sessions: Vec<Value> = serde_json::from_str(&served.get("/apps/demo/users/user/sessions").1).unwrap();
     let name = |session: &Value| session["state"]["__session_metadata__"]["displayName"].as_str().unwrap().to_owned();

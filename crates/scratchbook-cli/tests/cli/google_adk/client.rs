@@ -1,4 +1,4 @@
-//! ADK's own client with `scratchbook serve`. It refuses responses with unknown keys.
+//! ADK's own client with `scratchbook serve`. The client refuses responses with unknown keys.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Compares a scratchbook database with what google-adk reports of its own.
+//! Compares a scratchbook database with what google-adk reports about its own database.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub(super) fn same_session(target: &Target, session: &Value) {
     let mut events = shown["events"].as_array().unwrap().clone();
     let numbers: Vec<_> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "{name}");
-    // Corrections of the import are marked as such.
+    // Corrections that the import added are left out. Their author marks them.
     events.retain(|event| event["author"] != "scratchbook-import");
     events.iter_mut().for_each(|event| drop(event.as_object_mut().unwrap().remove("seq")));
     let expected = session["events"].as_array().unwrap();
@@ -54,7 +54,7 @@ pub(super) fn exactly(found: &Value, expected: &Value, what: &str) {
     assert_eq!(sorted(found), sorted(expected), "{what}");
 }
 
-/// The text of a value with sorted keys, which shows the exact form of numbers.
+/// Returns the text of a value with sorted keys, which shows the exact form of numbers.
 fn sorted(value: &Value) -> String {
     match value {
         Value::Object(map) => {

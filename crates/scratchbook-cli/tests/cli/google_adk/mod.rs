@@ -1,5 +1,5 @@
 //! Imports databases that google-adk's services have just written, and compares them with what google-adk reports.
-//! Python processes write and read google-adk's files, the command ours.
+//! Python processes write and read google-adk's files. The command writes and reads ours.
 
 mod chromium;
 mod client;
@@ -60,7 +60,7 @@ impl Target {
         serde_json::from_slice(&done.stdout).unwrap()
     }
 
-    /// The authors in the state log.
+    /// Returns the authors in the state log.
     fn export(&self) -> String {
         text(self.command(&["export"]))
     }
@@ -102,7 +102,7 @@ fn sqlite_session_service_is_imported_as_it_reports_itself() {
 fn database_session_service_is_imported_as_it_reports_itself() {
     let target = Target::new();
     follow(&target, "database", &target.path("theirs.db"));
-    // google-adk orders events with equal times by id, so that they give another state than the stored one.
+    // google-adk orders events with equal times by id, so the events give another state than the stored one.
     let clocks = target.show("shop", "bob", "clocks");
     let events = clocks["events"].as_array().unwrap();
     let of_import: Vec<_> = events.iter().filter(|event| event["author"] == "scratchbook-import").collect();

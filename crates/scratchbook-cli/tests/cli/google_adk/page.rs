@@ -30,7 +30,7 @@ const WATCH: &str = "
 pub(crate) enum Screen {
     Light,
     Dark,
-    /// 400 pixels wide, as a phone's.
+    /// A screen with a width of 400 pixels, as on a phone.
     Phone,
     DarkPhone,
 }
@@ -39,7 +39,7 @@ pub(crate) enum Screen {
 pub(crate) struct Page {
     browser: WebDriver,
     pictures: PathBuf,
-    /// What the names of its pictures begin with.
+    /// The beginning of the names of the page's pictures.
     name: &'static str,
     // It is dropped last, which ends the browser.
     _driver: ChromeDriver,
@@ -56,7 +56,8 @@ impl Page {
         let mut wishes = DesiredCapabilities::chrome();
         for wish in [
             "--headless=new",
-            // The browser opens only this server's pages, and a container may not support its sandbox.
+            // A container may not support the browser's sandbox. The sandbox is not needed, because the browser opens
+            // only this server's pages.
             "--no-sandbox",
             "--disable-dev-shm-usage",
             "--disable-gpu",
@@ -100,7 +101,7 @@ impl Page {
         }
     }
 
-    /// Clicks the element that shows this text as soon as it can be clicked: it may be redrawn or covered for a while.
+    /// Clicks the element that shows this text as soon as possible. The element may be redrawn or covered for a while.
     pub(crate) async fn click(&self, css: &str, text: &str) {
         let start = Instant::now();
         while self.see(css, text).await.click().await.is_err() {
@@ -125,13 +126,14 @@ impl Page {
         self.see(css, "").await.send_keys(key + "").await.unwrap();
     }
 
-    /// The whole text of the element that shows this text. One step reads both, because the page may redraw the element.
+    /// Returns the whole text of the element that shows this text. The element is found and read in one step, because
+    /// the page may redraw it.
     async fn text(&self, css: &str, text: &str) -> Option<String> {
         let read = format!("const find = function() {{{FIND}}}; return find(...arguments)?.innerText ?? null;");
         self.browser.execute(read, vec![css.into(), text.to_lowercase().into()]).await.unwrap().convert().unwrap()
     }
 
-    /// Runs in one step, so that nothing is redrawn in between.
+    /// Finds the element that shows this text. Runs in one step, so that nothing is redrawn in between.
     async fn find(&self, css: &str, text: &str) -> Option<WebElement> {
         let found = self.browser.execute(FIND, vec![css.into(), text.to_lowercase().into()]).await.unwrap();
         if found.json().is_null() { None } else { Some(found.element().unwrap()) }
@@ -154,7 +156,7 @@ impl Page {
     /// Sends a message to the agent.
     pub(super) async fn say(&self, text: &str) {
         let input = self.see("textarea.chat-input-box", "").await;
-        // The first message of a session may still be in it.
+        // The field may still contain the first message of the session.
         input.clear().await.unwrap();
         input.send_keys(text + Key::Enter).await.unwrap();
     }
@@ -180,7 +182,7 @@ impl Page {
         self.browser.execute("return answers", vec![]).await.unwrap().convert().unwrap()
     }
 
-    /// Whether scripts of the page can see a text: in cookies, in storage, or in its address.
+    /// Returns whether scripts of the page can see a text: in cookies, in storage, or in its address.
     pub(crate) async fn tells(&self, text: &str) -> bool {
         let script = "return [document.cookie, location.href, document.referrer, JSON.stringify(localStorage), \
              JSON.stringify(sessionStorage), ...performance.getEntries().map(e => e.name)].join(' ')";
@@ -201,17 +203,17 @@ impl Page {
         self.browser.goto(url).await.unwrap();
     }
 
-    /// The result of a script.
+    /// Runs a script in the page, and returns its result.
     pub(crate) async fn run<T: serde::de::DeserializeOwned>(&self, script: &str) -> T {
         self.browser.execute(script, vec![]).await.unwrap().convert().unwrap()
     }
 
-    /// How many pixels of the page lie beside the screen, so that it would have to be scrolled sideways.
+    /// Returns by how many pixels the page is wider than the screen. More than 0 would make it scroll sideways.
     pub(crate) async fn beside_the_screen(&self) -> i64 {
         self.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth").await
     }
 
-    /// The errors in the browser's log.
+    /// Returns the errors in the browser's log.
     pub(crate) async fn complaints(&self) -> Vec<String> {
         self.browser.browser_log().await.unwrap().into_iter().map(|entry| entry.message).collect()
     }

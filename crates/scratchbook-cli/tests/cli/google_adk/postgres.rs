@@ -6,7 +6,7 @@ use super::python::python;
 use super::{Target, follow};
 use crate::fails;
 
-/// A new database on the shared server, as a URL for google-adk and for us.
+/// Creates a database on the shared server. Returns its URL for google-adk and its URL for us.
 pub(crate) fn database(name: &str) -> (String, String) {
     let server = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
     let statement = format!(

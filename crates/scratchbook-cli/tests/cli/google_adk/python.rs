@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
+/// Returns the Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
 pub(crate) fn python() -> PathBuf {
     scratchbook_test_servers::python().unwrap_or_else(|why| panic!("{why}"))
 }
@@ -19,7 +19,7 @@ pub(crate) fn fill(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A folder for databases with thousands of commits, in memory if possible.
+/// Creates a folder for databases with thousands of commits, in memory if possible.
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Access to a server: everybody on this machine, or clients with a token.
+//! Access to a server is for everybody on this machine, or for clients with a token.
 
 use std::fs;
 use std::thread::sleep;
@@ -22,7 +22,7 @@ fn others_are_served_who_log_in() {
     assert_eq!(served.get("/health/ready").0, 200);
     assert_eq!(served.send("GET", "/list-apps", &bearer, "").0, 200);
 
-    // Removed from the file, the token gives no access.
+    // Once a token is removed from the file, it gives no access.
     fs::write(&file, "").unwrap();
     served.signal("-HUP");
     let begun = Instant::now();

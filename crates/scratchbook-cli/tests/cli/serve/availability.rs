@@ -1,4 +1,4 @@
-//! Nothing blocks the server: no number of connections, no unread log, and no client at its end.
+//! Nothing blocks the server: not many connections, not an unread log, and not a client during its shutdown.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::Served;
 use super::http::Connection;
 use crate::Fixture;
 
-/// A server under a limit that its shell sets.
+/// Starts a server under a limit that its shell sets.
 fn served_under(limit: &str, fixture: &Fixture, args: &[&str]) -> Served {
     let command = fixture.command(&[&["--json", "serve", "--port", "0"], args].concat());
     let mut under = Command::new("sh");
@@ -28,9 +28,9 @@ fn served_under(limit: &str, fixture: &Fixture, args: &[&str]) -> Served {
     Served::of(under)
 }
 
-/// Connections that send only this.
+/// Opens connections that send only this text.
 fn connect(served: &Served, count: usize, said: &str) -> Vec<TcpStream> {
-    // They are open files of this process, too.
+    // The connections are open files of this process, too.
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
     let address = served.address();
@@ -42,14 +42,14 @@ fn connect(served: &Served, count: usize, said: &str) -> Vec<TcpStream> {
     (0..count).map(open).collect()
 }
 
-/// How long another client waits for a response.
+/// Measures how long another client waits for a response.
 fn health(served: &Served) -> Duration {
     let begun = Instant::now();
     assert_eq!(served.get("/health").0, 200);
     begun.elapsed()
 }
 
-/// The exit code after a signal, and how long it took.
+/// Sends a signal to the server. Returns its exit code and how long its end took.
 fn end_in_time(mut served: Served, signal: &str) -> (Option<i32>, Duration) {
     let begun = Instant::now();
     served.signal(signal);
@@ -65,7 +65,7 @@ fn end_in_time(mut served: Served, signal: &str) -> (Option<i32>, Duration) {
 #[test]
 fn idle_connections_keep_nobody_out() {
     let fixture = Fixture::empty();
-    // The limit on open files, and the one to which the server may raise it.
+    // The first limit cannot be raised. In the second case, the server may raise its limit on open files.
     for limit in ["ulimit -n 1024", "ulimit -S -n 1024"] {
         for said in ["", "GET /health HTTP/1.1\r\nhost:"] {
             let served = served_under(limit, &fixture, &["--log-level", "warn"]);

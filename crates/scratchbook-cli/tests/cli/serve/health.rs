@@ -15,7 +15,7 @@ fn health(args: &[&str]) -> Command {
     command
 }
 
-/// The same for the server on this machine that has this port by its settings.
+/// Returns the command for the server on this machine whose settings have this port.
 fn own(port: &str) -> Command {
     let mut command = health(&[]);
     command.env("SCRATCHBOOK_PORT", port).env("SCRATCHBOOK_HOST", "0.0.0.0");

@@ -18,7 +18,7 @@ impl Connection {
         Ok(Self { address: address.to_owned(), stream: BufReader::new(stream) })
     }
 
-    /// Status, head and body; `headers` are lines.
+    /// Sends a request, and returns status, head and body. `headers` are lines.
     pub(super) fn ask(
         &mut self,
         method: &str,
@@ -51,7 +51,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// A body in chunks: a length as a line of hexadecimal digits before each, the last one 0.
+    /// Reads a body in chunks. Before each chunk, a line has its length in hexadecimal digits; the last length is 0.
     fn chunks(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {

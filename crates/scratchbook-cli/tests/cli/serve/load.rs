@@ -38,7 +38,7 @@ impl Persistent<'_> {
             }
             let asked = self.connection.as_mut().map(|connection| connection.ask(method, path, "", &body));
             match asked {
-                // The server ends or has not started yet.
+                // The server is ending or has not started yet.
                 Some(Ok((503, ..))) | None => {}
                 Some(Ok((status, _, body))) => return (status, serde_json::from_str(&body).unwrap_or_default()),
                 Some(Err(_)) => self.connection = None,
@@ -93,11 +93,11 @@ fn patch(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usiz
 
 fn make(client: &mut Persistent<'_>, session: &str) {
     let (status, answer) = client.ask("POST", "/apps/demo/users/u/sessions", &json!({"sessionId": session}));
-    // It exists already if the response was lost.
+    // The session exists already if the response was lost.
     assert!(matches!(status, 200 | 409), "{status}: {answer}");
 }
 
-/// The events of a session by id, each with its number of occurrences.
+/// Reads the events of a session. Returns their ids, each with its number of occurrences.
 fn events(client: &mut Persistent<'_>, session: &str) -> HashMap<String, usize> {
     let (mut found, mut after) = (HashMap::new(), 0);
     loop {

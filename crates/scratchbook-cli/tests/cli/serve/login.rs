@@ -5,7 +5,7 @@ use std::fs;
 use super::Served;
 use crate::Fixture;
 
-/// A new token's header, and its entry for the file.
+/// Creates a new token's header, and its entry for the file.
 fn token(fixture: &Fixture, args: &[&str]) -> (String, String) {
     let made = fixture.json(&[&["token", "new"], args].concat());
     let text = |name: &str| made[name].as_str().unwrap().to_owned();
@@ -30,7 +30,7 @@ fn strangers_are_served_when_they_log_in() {
     assert_eq!(served.send("GET", session, &alice, "").0, 200);
     assert_eq!(served.send("GET", session, &bob, "").0, 404);
 
-    // Removed from the file, a token gives no access. The log contains neither token.
+    // Once a token is removed from the file, it gives no access. The log contains neither token.
     fs::write(&file, of_bob).unwrap();
     served.signal("-HUP");
     let gone = (0..50).any(|_| {

@@ -50,7 +50,7 @@ impl Served {
         Self { process, greeting }
     }
 
-    /// Status and body.
+    /// Sends a GET request, and returns status and body.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
         self.ask("GET", path, "")
     }
@@ -59,7 +59,7 @@ impl Served {
         self.send(method, path, "", body)
     }
 
-    /// With headers, each a line.
+    /// Sends a request with headers, which are lines. Returns status and body.
     fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         let (status, _, body) = Connection::open(&self.address()).unwrap().ask(method, path, headers, body).unwrap();
         (status, body)
@@ -83,13 +83,13 @@ impl Served {
         Command::new("kill").args([name, &self.process.id().to_string()]).status().unwrap();
     }
 
-    /// The exit code, after a signal.
+    /// Ends the server with a signal, and returns its exit code.
     pub(crate) fn end(mut self, name: &str) -> Option<i32> {
         self.signal(name);
         self.process.wait().unwrap().code()
     }
 
-    /// The standard error of the ended server.
+    /// Returns the standard error of the ended server.
     pub(crate) fn logs(mut self) -> String {
         self.signal("-TERM");
         let mut logs = String::new();
@@ -124,13 +124,19 @@ fn it_creates_its_database_prints_its_url_and_ends_at_a_signal() {
 #[test]
 fn a_hangup_ends_it_unless_it_has_files_to_read_again_or_nohup_started_it() {
     let fixture = Fixture::empty();
-    assert_eq!(Served::new(&fixture, &[]).end("-HUP"), Some(0));
+    let served_by = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).arg(env!("CARGO_BIN_EXE_scratchbook"));
+        command.args(["--json", "serve", "--port", "0", "--database", "memory:"]);
+        Served::of(command)
+    };
+    // The tests themselves may have been started by nohup.
+    let with_default: &[&str] = if cfg!(target_os = "linux") { &["--default-signal=HUP"] } else { &[] };
+    assert_eq!(served_by("env", with_default).end("-HUP"), Some(0));
     let tokens = fixture.path("tokens.toml");
     std::fs::write(&tokens, "").unwrap();
     let with_files = Served::new(&fixture, &["--tokens", tokens.to_str().unwrap()]);
-    let mut command = Command::new("nohup");
-    command.arg(env!("CARGO_BIN_EXE_scratchbook")).args(["--json", "serve", "--port", "0", "--database", "memory:"]);
-    for served in [with_files, Served::of(command)] {
+    for served in [with_files, served_by("nohup", &[])] {
         served.signal("-HUP");
         std::thread::sleep(std::time::Duration::from_millis(200));
         assert_eq!(served.get("/health").0, 200);

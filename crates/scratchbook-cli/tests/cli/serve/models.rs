@@ -11,7 +11,7 @@ use super::Served;
 use crate::Fixture;
 use crate::models::{KEY, Model, gemini_error, gemini_text, gemini_whole};
 
-/// A server of one agent, `helper`, whose file names a model of Gemini's.
+/// Starts a server with one agent, `helper`, whose file names a model of Gemini's.
 pub(crate) fn serve(fixture: &Fixture, model: &Model, args: &[&str]) -> Served {
     let folder = fixture.path("agents");
     fs::create_dir_all(folder.join("helper")).unwrap();
@@ -24,7 +24,7 @@ pub(crate) fn serve(fixture: &Fixture, model: &Model, args: &[&str]) -> Served {
     served
 }
 
-/// The events of `/run_sse` for a message, with their times.
+/// Sends a message to `/run_sse`, and returns the events with the times at which they arrived.
 fn run_sse(served: &Served, message: &str) -> Vec<(Instant, Value)> {
     let content = json!({"role": "user", "parts": [{"text": message}]});
     let run =

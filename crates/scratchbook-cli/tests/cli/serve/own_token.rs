@@ -20,7 +20,7 @@ fn the_first_start_makes_a_token_and_later_ones_keep_it() {
         let bearer = format!("Authorization: Bearer {token}\r\n");
         assert_eq!(served.get("/list-apps").0, 401);
         assert_eq!(served.send("GET", "/list-apps", &bearer, "").0, 200);
-        // A right of every kind.
+        // The token has every right.
         assert_eq!(served.send("GET", "/metrics", &bearer, "").0, 200);
         let logs = served.logs();
         assert!(!logs.contains(&token), "{logs}");
@@ -28,7 +28,7 @@ fn the_first_start_makes_a_token_and_later_ones_keep_it() {
         tokens.push(token);
     }
     assert_eq!(tokens[0], tokens[1]);
-    // A file system that cannot be written has it already.
+    // Without the file with the token, the server starts with the entry that it made before.
     fs::remove_file(folder.join("token")).unwrap();
     assert!(Served::new(&fixture, &args).greeting["tokenFile"].is_null());
 }

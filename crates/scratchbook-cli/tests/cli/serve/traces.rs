@@ -7,7 +7,7 @@ use std::thread;
 use super::Served;
 use crate::Fixture;
 
-/// A collector that receives batches of spans until one contains all words. Returns the batch's path and bytes.
+/// Receives batches of spans as a collector until a batch contains all words. Returns the batch's path and bytes.
 fn receive(collector: &TcpListener, words: &[&str]) -> (String, Vec<u8>) {
     loop {
         let (stream, _) = collector.accept().unwrap();
@@ -49,7 +49,7 @@ fn a_trace_of_the_client_goes_on_in_the_server() {
     let served = Served::new(&fixture, &["--otlp-endpoint", &endpoint]);
     let trace = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
     assert_eq!(served.send("GET", "/apps/shop/users/alice/sessions/s1", trace, "").0, 200);
-    // The remaining spans are sent at the end.
+    // The remaining spans are sent when the server ends.
     assert_eq!(served.end("-TERM"), Some(0));
     let (path, body) = received.join().unwrap();
     assert!(path.starts_with("POST /v1/traces "), "{path}");
@@ -59,7 +59,7 @@ fn a_trace_of_the_client_goes_on_in_the_server() {
     assert!(!has(&body, b"alice"), "no names of users");
 }
 
-/// The spans of a run of the demo agent, as a collector receives them.
+/// Runs the demo agent, and returns the spans of this run as a collector receives them.
 fn spans_of_a_run(options: &[&str]) -> Vec<u8> {
     let fixture = Fixture::empty();
     let collector = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Answers in the model's place: a request becomes a tool call, and the tool's response becomes a sentence.
+//! Answers in the model's place: turns a request into a tool call, and the tool's response into a sentence.
 
 use scratchbook::content::FunctionResponse;
 use scratchbook::model::{LlmRequest, LlmResponse};
@@ -80,7 +80,7 @@ impl<'a> Customer<'a> {
     }
 }
 
-/// A tool's response in words.
+/// Returns a tool's response in words.
 fn in_words(response: &FunctionResponse) -> String {
     let empty = Map::new();
     let answer = response.response.as_ref().unwrap_or(&empty);

@@ -41,7 +41,7 @@ struct NoteArguments {
     text: String,
 }
 
-/// All tools of the shop.
+/// Returns all tools of the shop.
 pub(in crate::agents) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(add_to_cart()),
@@ -72,7 +72,7 @@ fn add_to_cart() -> impl Tool {
             changed.insert(name.clone(), quantity.into());
             cart.insert(name, quantity.into());
         }
-        // A patch, so that an item which another request adds at the same time stays.
+        // A patch keeps an item that another request adds at the same time.
         context.state().merge_patch("cart", Value::Object(changed))?;
         Ok(json!({"cart": cart}))
     })
@@ -153,14 +153,14 @@ fn save_note() -> impl Tool {
     )
 }
 
-/// A long-running tool: the answer comes later, from the shop's owner or from the user at the terminal.
+/// Returns a long-running tool: the answer comes later, from the shop's owner or from the user at the terminal.
 fn ask_for_discount() -> impl Tool {
     let ask = |_: NoArguments, _: ToolContext| async move { Ok(json!({"status": "pending"})) };
     let what = "Asks the owner of the shop for a discount. The answer, a percentage or none, comes later.";
     FunctionTool::new("ask_for_discount", what, ask).long_running()
 }
 
-/// Asks for confirmation, because it cannot be undone.
+/// Returns a tool that needs confirmation, because forgetting a customer cannot be undone.
 fn forget_customer() -> impl Tool {
     let forget = |_: NoArguments, context: ToolContext| async move {
         let state = context.state();
@@ -182,7 +182,7 @@ fn check_out() -> impl Tool {
         let lines: Vec<_> = cart.iter().map(|(name, quantity)| format!("{quantity} x {name}\n")).collect();
         let version = context.save_artifact("receipt.txt", Part::bytes(lines.concat(), "text/plain")).await?;
         let state = context.state();
-        // Operations, so that two orders at the same time count as two.
+        // Operations make two orders at the same time count as two.
         state.increment("user:orders", 1)?;
         state.increment("app:orders", 1)?;
         state.remove("cart")?;
@@ -191,12 +191,12 @@ fn check_out() -> impl Tool {
     FunctionTool::new("check_out", "Orders the items in the cart and saves a receipt as an artifact.", check_out)
 }
 
-/// The cart: quantities by name.
+/// Returns the cart: quantities by name.
 fn cart(context: &ToolContext) -> Result<Map<String, Value>> {
     Ok(context.state().get_as("cart")?.unwrap_or_default())
 }
 
-/// The name under which an item is in the cart, in the singular or with an `s`.
+/// Returns the name under which an item is in the cart, in the singular or with an `s`.
 fn in_cart(cart: &Map<String, Value>, name: &str) -> Option<String> {
     let singular = |name: &str| name.trim_end_matches('s').to_lowercase();
     cart.keys().find(|other| singular(other) == singular(name)).cloned()

@@ -1,4 +1,5 @@
-//! The HTTP client for the collector: reqwest, with our own TLS. It opens a connection for each batch, every few seconds.
+//! The HTTP client for the collector: reqwest, with our own TLS. It opens a connection for each batch, every few
+//! seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ impl Client {
         let http = reqwest::Client::builder()
             .timeout(PATIENCE)
             .pool_max_idle_per_host(0)
-            // The collector is reached at its URL, whatever proxies the environment names for others.
+            // The collector is reached at its URL, without the proxies that the environment names.
             .no_proxy()
             .redirect(Policy::none())
             .tls_backend_preconfigured(tls()?)

@@ -6,14 +6,14 @@ use std::path::Path;
 use super::{conversation, login};
 use crate::google_adk::page::{Page, Screen};
 
-/// The rules that are asked for. The result is a line for each element that breaks one.
+/// Runs the rules of WCAG 2.1 A and AA. The result has a line for each element that breaks a rule.
 const RUN: &str = "
     for (const folded of document.querySelectorAll('details')) folded.open = true;
     const rules = {type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']};
     const found = await axe.run(document, {runOnly: rules, resultTypes: ['violations']});
     return found.violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.html} ${node.failureSummary}`));";
 
-/// The screens, and what the names of their pictures begin with.
+/// The screens, each with the beginning of the names of its pictures.
 const SCREENS: [(Screen, &str); 4] = [
     (Screen::Light, "axe-light"),
     (Screen::Dark, "axe-dark"),
@@ -21,7 +21,7 @@ const SCREENS: [(Screen, &str); 4] = [
     (Screen::DarkPhone, "axe-phone-dark"),
 ];
 
-/// What breaks a rule on the page that is shown.
+/// Returns the breaches of rules on the current page.
 async fn violations(page: &Page) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node/node_modules/axe-core/axe.min.js");
     let axe =
@@ -68,7 +68,7 @@ async fn no_page_breaks_a_rule_of_wcag_2_1_aa() {
             assert_eq!(violations(&page).await, Vec::<String>::new(), "{address} on {screen:?}");
             assert_eq!(page.beside_the_screen().await, 0, "{address} on {screen:?}");
         }
-        // A page that is not there is all that a browser says of it.
+        // The browser may report only the page that does not exist.
         let complaints = page.complaints().await;
         assert!(complaints.iter().all(|text| text.contains("404 (Not Found)")), "{complaints:#?}");
         page.close().await;

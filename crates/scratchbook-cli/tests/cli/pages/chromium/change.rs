@@ -1,4 +1,4 @@
-//! What a person changes, and what asks first.
+//! A person changes data, and some changes ask for confirmation first.
 
 use serde_json::Value;
 

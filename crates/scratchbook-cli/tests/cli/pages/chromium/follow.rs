@@ -1,4 +1,4 @@
-//! What others commit appears, agents are talked to, and their questions are answered.
+//! Commits of others appear, a person talks to agents and answers their questions.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn what_is_committed_while_a_page_loads_is_not_missed() {
     let before: u64 = page.run("return lastSeq()").await;
     served.talk("demo", "ann", "s1", "Add seven melons");
     page.see("article.event", "Done. In your cart: 2 x apples, 1 x book, 3 x pears, 7 x melons.").await;
-    // As a page that was made before the run, when its stream begins after it.
+    // The page is made to look as if it was loaded before the run and its stream began after the run.
     let now: u64 = page.run("return lastSeq()").await;
     let made = format!("bar.dataset.last = {before}; document.querySelector('#conversation').replaceChildren();");
     page.run::<()>(&format!("{made} catchUp({now})")).await;
@@ -88,7 +88,7 @@ async fn questions_of_tools_are_answered_on_the_page() {
     page.close().await;
 }
 
-// The model has threads of its own, which cannot end within those of the test's.
+// The model has threads of its own. They cannot be ended inside the threads of an async test.
 #[test]
 #[ignore = "long: a browser, page by page"]
 fn an_answer_streams_and_its_run_can_be_stopped() {

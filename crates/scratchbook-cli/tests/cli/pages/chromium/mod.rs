@@ -1,4 +1,4 @@
-//! In Chromium, on a phone's screen and on a wide one.
+//! The pages in Chromium, on a phone's screen and on a wide screen.
 
 mod axe_core;
 mod change;
@@ -12,7 +12,7 @@ use crate::Fixture;
 use crate::google_adk::page::{Page, Screen};
 use crate::serve::Served;
 
-/// A server with a conversation of the demo's agent, and the address of its session's page.
+/// Starts a server with a conversation of the demo's agent. Also returns the address of the session's page.
 fn conversation() -> (Served, Fixture, String) {
     let fixture = Fixture::empty();
     let served = Served::new(&fixture, &[]);
@@ -24,7 +24,8 @@ fn conversation() -> (Served, Fixture, String) {
     (served, fixture, url)
 }
 
-/// A server that lets in by a token alone, the token for the user ann of the demo, and the address of her session's page.
+/// Starts a server that requires a token. Also returns the token for the user ann of the demo, and the address of her
+/// session's page.
 fn login(rights: &str) -> (Served, Fixture, String, String) {
     let (served, fixture, _) = conversation();
     assert_eq!(served.end("-TERM"), Some(0));
@@ -54,7 +55,7 @@ async fn the_pages_fit_a_phone() {
         page.see(css, text).await;
         page.picture(name).await;
         assert_eq!(page.beside_the_screen().await, 0, "{name}");
-        // What is longer than a line wraps, or scrolls in its own box.
+        // Text that is longer than a line wraps, or scrolls in a box of its own.
         let wide = "return [...document.querySelectorAll('main *')].filter(e => \
             !e.closest('pre') && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))";
         assert_eq!(page.run::<Vec<String>>(wide).await, Vec::<String>::new(), "{name}");

@@ -11,7 +11,7 @@ use crate::google_adk::page::{Page, Screen};
 use crate::models::{Model, gemini_parts};
 use crate::serve::Served;
 
-/// What Ann says in the session that is shown.
+/// Ann's messages in the session that is shown.
 const SAID: [&str; 6] = [
     "My name is Ann",
     "Add two apples and a book",
@@ -21,7 +21,7 @@ const SAID: [&str; 6] = [
     "Check out",
 ];
 
-/// An agent that hands over to another, with a model that takes its time.
+/// Creates an agent that hands over to another one, with a slow model.
 fn desk(fixture: &Fixture) -> Model {
     let agents = fixture.path("agents/travel");
     fs::create_dir_all(&agents).unwrap();
@@ -38,7 +38,7 @@ fn desk(fixture: &Fixture) -> Model {
     ])
 }
 
-// The model has threads of its own, which cannot end within those of the test's.
+// The model has threads of its own. They cannot be ended inside the threads of an async test.
 #[test]
 #[ignore = "long: a browser, page by page"]
 fn the_inspector_in_the_guide_is_what_the_server_shows() {
@@ -66,7 +66,7 @@ fn the_inspector_in_the_guide_is_what_the_server_shows() {
     tokio::runtime::Runtime::new().unwrap().block_on(show(&served, &travel));
 }
 
-/// Shows each view, and writes its picture if somebody asks for it.
+/// Shows each view, and writes its picture if requested.
 async fn show(served: &Served, travel: &Served) {
     // The event that empties the cart.
     let is_order = |event: &Value| event["actions"]["stateDelta"].get("user:orders").is_some();

@@ -15,7 +15,7 @@ async fn a_reader_logs_in_and_sees_no_button_that_would_fail() {
         page.see("#state", "cart").await;
         page.see("#live.on", "live").await;
         page.picture(if changes { "2-writer" } else { "2-reader" }).await;
-        // Only a writer has buttons, and neither those of an administrator.
+        // Only a writer has buttons. Nobody here has the buttons of an administrator.
         for (css, is_there) in [
             ("form.fork", changes),
             ("form.say", changes),

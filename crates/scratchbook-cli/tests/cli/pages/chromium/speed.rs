@@ -10,7 +10,7 @@ use crate::serve::Served;
 const EVENTS: u64 = 100_000;
 const HEAD: &str = r#"{"type": "header", "format": "scratchbook-export", "version": 1}"#;
 
-/// The middle one of some times.
+/// Returns the median of some times.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
@@ -46,7 +46,7 @@ async fn a_session_of_100_000_events_opens_and_travels_at_once() {
         page.see("#live.on", "live").await;
         opened.push(page.run::<f64>("return performance.getEntriesByType('navigation')[0].loadEventEnd").await);
     }
-    // A step: from the move of the slider until the frame that shows the state at the event is painted.
+    // A step is the time from the move of the slider until the frame with the state at the event is painted.
     let step = "return (async () => {
         const times = [];
         for (let turn = 0; turn < 30; turn++) {

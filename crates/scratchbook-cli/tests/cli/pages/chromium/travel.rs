@@ -1,4 +1,4 @@
-//! From the start page to a value, and through a session's time.
+//! A person goes from the start page to a value, and through the earlier states of a session.
 
 use thirtyfour::Key;
 
@@ -21,7 +21,7 @@ async fn a_person_finds_who_set_a_value_and_when() {
         page.see("#live.on", "live").await;
         page.picture("3-session").await;
 
-        // Travel back by an arrow key and by a click; the address says where.
+        // An arrow key and a click go back in time. The address contains the place.
         let last: u64 = page.run("return lastSeq()").await;
         page.press("body", Key::Left).await;
         page.see("#state", &format!("state at event {}", last - 1)).await;
@@ -122,7 +122,7 @@ async fn a_run_is_a_timeline_and_the_server_an_overview() {
     assert_eq!(page.complaints().await, Vec::<String>::new());
     page.close().await;
 
-    // After a restart the page shows the times between events, and says why.
+    // After a restart, the page shows the times between events and says why.
     assert_eq!(served.end("-TERM"), Some(0));
     let served = Served::new(&fixture, &[]);
     let path = session.split_once("/inspector").unwrap().1;

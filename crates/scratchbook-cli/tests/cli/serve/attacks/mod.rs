@@ -1,9 +1,9 @@
-//! Attacks by one caller with 64 clients, on a server that has 4 GiB of address space: it stays up, its memory stays
-//! small, and it continues to serve another caller.
+//! Attacks by one caller with 64 clients, on a server that has 4 GiB of address space. The server stays up, its memory
+//! stays small, and it continues to serve another caller.
 //!
-//! `SCRATCHBOOK_ATTACK_SECONDS` is the duration of each, and `SCRATCHBOOK_ATTACK_P99_MS` the limit for another caller's
-//! requests, which is meaningful only for a release build on a quiet machine. `SCRATCHBOOK_ATTACK_BINARY` names another
-//! `scratchbook` to attack. Each attack prints a line with its measurements.
+//! `SCRATCHBOOK_ATTACK_SECONDS` is the duration of each attack. `SCRATCHBOOK_ATTACK_P99_MS` is the limit for another
+//! caller's requests; it is meaningful only for a release build on a quiet machine. `SCRATCHBOOK_ATTACK_BINARY` names
+//! another `scratchbook` to attack. Each attack prints a line with its measurements.
 
 mod stage;
 mod strikes;

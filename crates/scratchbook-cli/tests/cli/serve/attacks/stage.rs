@@ -31,7 +31,7 @@ pub(super) type Strike = Box<dyn Fn(&Stage, usize) + Sync>;
 /// A server under a limit of memory.
 pub(super) struct Stage {
     served: Served,
-    /// The headers of callers with write access by user, and of a read-only one of mallory's.
+    /// The headers of the two callers with write access, and of a read-only caller of mallory's.
     mallory: String,
     reader: String,
     bob: String,
@@ -65,7 +65,7 @@ impl Stage {
         Self::with_files(4096, args)
     }
 
-    /// With at most this many open files.
+    /// Starts a server with at most this many open files.
     pub(super) fn with_files(files: u32, args: &[&str]) -> Self {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let fixture = Fixture::empty();
@@ -121,12 +121,12 @@ impl Stage {
         self.served.address()
     }
 
-    /// The header of a caller that acts for a user.
+    /// Returns the header of a caller that acts for a user.
     pub(super) fn login(&self, user: &str) -> &str {
         if user == "bob" { &self.bob } else { &self.mallory }
     }
 
-    /// The header of a caller that can only read mallory's data.
+    /// Returns the header of a caller that can only read mallory's data.
     pub(super) fn reader(&self) -> &str {
         &self.reader
     }
@@ -149,7 +149,7 @@ impl Stage {
         assert_eq!(status, 201, "{body}");
     }
 
-    /// Whether the server accepts a run of this user in a new session.
+    /// Starts a run of this user in a new session, and returns whether the server accepts it.
     pub(super) fn begins_a_run(&self, user: &str) -> bool {
         use std::io::{BufRead, BufReader, Write};
         let (address, body) = (self.address(), json!({"message": "Hello"}).to_string());
@@ -182,7 +182,7 @@ impl Stage {
                     })
                 })
                 .collect();
-            // Measure during the attack, not in its first moment.
+            // The measurement begins after the first moment of the attack.
             thread::sleep(Duration::from_millis(200));
             let health = scope.spawn(|| self.seen("GET", "/health", "", "", stop));
             let read = scope.spawn(|| self.seen("GET", small, &self.bob, "", stop));
@@ -190,7 +190,7 @@ impl Stage {
             let (begun, mut peak_bytes) = (Instant::now(), 0);
             while begun.elapsed() < Duration::from_secs_f64(seconds) {
                 thread::sleep(Duration::from_millis(20));
-                // A server that has ended has no figure.
+                // The memory is read repeatedly, because it is unknown after the server has ended.
                 peak_bytes = self.peak_bytes().max(peak_bytes);
             }
             stop.store(true, Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl Stage {
         Seen { count: times.len(), failed, p50: at(0.5), p99: at(0.99) }
     }
 
-    /// The server's peak memory.
+    /// Returns the server's peak memory.
     fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.served.process.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -31,7 +31,7 @@ fn strike_and_read(stage: &Stage, method: &str, path: &str, login: &str, body: &
     }
 }
 
-/// `[{},{},…]` in this many bytes.
+/// Returns `[{},{},…]` with this many bytes.
 fn empty_objects(bytes: usize) -> String {
     format!("[{}{{}}]", "{},".repeat(bytes / 3))
 }
@@ -81,7 +81,7 @@ pub(super) fn runs_on_one_session() -> Strike {
     })
 }
 
-/// Connections that send nothing.
+/// Opens connections that send nothing.
 pub(super) fn idle_connections(stage: &Stage, count: usize) -> Vec<TcpStream> {
     let address = stage.address();
     (0..count).filter_map(|_| TcpStream::connect(&address).ok()).collect()
@@ -127,7 +127,7 @@ fn append(body: String) -> Strike {
     })
 }
 
-/// Watchers of mallory's sessions, which see no events of others.
+/// Opens watches of mallory's sessions. They receive no events of others.
 pub(super) fn watchers(stage: &Stage, count: usize) -> Vec<TcpStream> {
     let path = "/v1/apps/helper/users/mallory/watch";
     (0..count).filter_map(|_| strike(stage, "GET", path, stage.reader(), b"")).collect()
