@@ -54,7 +54,7 @@ pub async fn no_clock_orders_events(store: &Store) {
     assert_eq!(state(&read), json!({"last": 7}), "the last commit wins, not the last time");
 }
 
-/// An event without id or time gets them; generated ids are unique.
+/// An event without an id or a time gets one from the store; generated ids are unique.
 pub async fn an_event_gets_an_id_and_a_time(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;
@@ -105,7 +105,7 @@ pub async fn bad_timestamps_are_refused(store: &Store) {
     assert!(read.events().is_empty() && read.state().is_empty(), "something of a refused event was kept");
 }
 
-/// The update time is the time of the last appended event, to the microsecond, even if it goes backwards.
+/// The update time is the time of the last appended event, to the microsecond, even if times go backwards.
 pub async fn the_update_time_is_the_last_events(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;
@@ -122,7 +122,7 @@ pub async fn the_update_time_is_the_last_events(store: &Store) {
     }
 }
 
-/// Only a session's own appends change its update time, not those of other sessions that change the user's state.
+/// Only a session's own appends change its update time. Appends to other sessions that change the user's state do not.
 pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     let test = TestApp::new(store);
     let (first, second) = (test.create("alice", json!({})).await, test.create("alice", json!({})).await);
@@ -130,7 +130,7 @@ pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     test.append(second.key(), changing(json!({"user:a": 1, "app:a": 1})).with_timestamp(200.0)).await;
     let state = super::support::delta(json!({"b": 1}));
     match test.sessions().put_state(&test.user("alice"), state, "test".into()).await {
-        // Such a store only has sessions.
+        // A store that has only sessions refuses this.
         Err(error) if error.kind() == ErrorKind::Unsupported => {}
         put => drop(put.unwrap()),
     }

@@ -151,8 +151,8 @@ pub async fn artifacts_go_with_their_session(store: &Store) {
     assert_eq!(store.artifacts.list_artifacts(&other).await.unwrap(), ["own", "user:shared"]);
 }
 
-/// A name must not be empty, exceed 512 bytes, contain control characters, or lead elsewhere as a path; all of these
-/// are `InvalidArgument`.
+/// A name is `InvalidArgument` if it is empty, exceeds 512 bytes, contains control characters, or would lead to another
+/// place if it were a path.
 pub async fn bad_names_are_refused(store: &Store) {
     let test = TestApp::new(store);
     let key = session(&test, "alice", "s").await;

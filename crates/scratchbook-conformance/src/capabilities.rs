@@ -15,8 +15,8 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
 
-/// Each call that needs a capability which the store lacks is refused as `Unsupported`, or does what is documented for
-/// that case, and none silently does something else.
+/// A call that needs a capability that the store lacks is refused as `Unsupported` or does what is documented for that
+/// case. No call silently does something else.
 pub async fn what_a_store_lacks_is_refused(store: &Store) {
     for capability in store.sessions.capabilities().missing() {
         is_refused(store, capability).await;
@@ -123,7 +123,7 @@ async fn is_refused(store: &Store, capability: Capability) {
             let options = AppendOptions::default().with_update(SessionUpdate::default().with_title("both"));
             refused(sessions.append(key, changing(json!({"a": 2})), options).await);
         }
-        // Artifacts may be kept by another service, and no call needs the others.
+        // Artifacts may be kept by another service. No call needs the remaining capabilities.
         _ => {}
     }
     let after = test.read(key, GetSessionConfig::state_only()).await;

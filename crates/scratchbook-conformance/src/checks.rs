@@ -23,17 +23,17 @@ struct Rule {
 }
 
 impl Rule {
-    /// A check that only needs the changed keys.
+    /// Returns a check that only needs the changed keys.
     fn of_keys(accepts: fn(&CheckedWrite<'_>) -> bool) -> Arc<dyn StateCheck> {
         Arc::new(Self { whole: |_, _| false, accepts })
     }
 
-    /// A check that needs all keys of the user.
+    /// Returns a check that needs all keys of the user.
     fn of_user(accepts: fn(&CheckedWrite<'_>) -> bool) -> Arc<dyn StateCheck> {
         Arc::new(Self { whole: |scope, _| scope == Scope::User, accepts })
     }
 
-    /// A check that needs all keys of every scope.
+    /// Returns a check that needs all keys of every scope.
     fn of_all(accepts: fn(&CheckedWrite<'_>) -> bool) -> Arc<dyn StateCheck> {
         Arc::new(Self { whole: |_, _| true, accepts })
     }
@@ -58,7 +58,7 @@ impl StateCheck for Rule {
     }
 }
 
-/// Whether every number is at most nine.
+/// Returns whether every number is at most nine.
 fn small(write: &CheckedWrite<'_>) -> bool {
     write.changes().all(|(_, _, value)| value.and_then(Value::as_u64).is_none_or(|n| n <= 9))
 }
@@ -94,7 +94,7 @@ pub async fn outcomes_of_operations_are_checked(store: &Store) {
     }
 }
 
-/// A check that needs a scope sees all of its keys, before and after the write, and no keys of other scopes.
+/// A check that needs a scope sees all keys of the scope, before and after the write, and no keys of other scopes.
 pub async fn a_scope_is_shown_whole(store: &Store) {
     let test = TestApp::new(store);
     test.create("bob", json!({"user:theirs": 1, "own": "bob's"})).await;

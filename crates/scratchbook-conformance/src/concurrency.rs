@@ -39,7 +39,7 @@ async fn assert_log_is_whole(test: &TestApp, owner: &scratchbook_core::session::
     }
 }
 
-/// Many writers on one session: every event is stored once, numbers have no gaps, and every disjoint key is kept.
+/// With many writers on one session, every event is stored once, numbers have no gaps, and every disjoint key is kept.
 pub async fn many_writers_on_one_session_lose_nothing(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();
@@ -66,7 +66,7 @@ pub async fn many_writers_on_one_session_lose_nothing(store: &Store) {
     assert_eq!(read.state().get("shared"), last.actions.state_delta.get("shared").unwrap().value(), "the last wins");
 }
 
-/// Writers in several sessions of one user: every key of the user is kept, and each write is logged once.
+/// With writers in several sessions of one user, every key of the user is kept, and each write is logged once.
 pub async fn many_writers_on_one_users_keys_lose_nothing(store: &Store) {
     let test = TestApp::new(store);
     write((0..WRITERS).map(|writer| {
@@ -85,7 +85,8 @@ pub async fn many_writers_on_one_users_keys_lose_nothing(store: &Store) {
     assert_log_is_whole(&test, &test.user("alice"), 2 * WRITERS * ROUNDS).await;
 }
 
-/// Writers of several users and by `put_state`: every key of the app is kept, and each write is logged once.
+/// With writers in sessions of several users and by `put_state`, every key of the app is kept, and each write is logged
+/// once.
 pub async fn many_writers_on_one_apps_keys_lose_nothing(store: &Store) {
     let test = TestApp::new(store);
     write((0..WRITERS).map(|writer| {
@@ -139,7 +140,7 @@ pub async fn readers_never_see_half_a_commit(store: &Store) {
     }
 }
 
-/// The three keys, the number, the count of events and the last event's number, all of which are equal.
+/// Reads the three keys, the session's number, the count of events and the last event's number, all of which are equal.
 async fn read_once(test: &TestApp, key: &SessionKey) -> Vec<u64> {
     let session = test.get(key).await;
     let mut seen = keys_of(&session);

@@ -25,7 +25,8 @@ fn keys(error: &Error) -> Vec<&str> {
     error.conflicts().iter().map(|conflict| conflict.key.as_str()).collect()
 }
 
-/// Per key: an append is refused if a key in its delta, of any scope, was written since, by any writer and in any way.
+/// With locking per key, an append is refused if a key in its delta, of any scope, was written since the read, by any
+/// writer and in any way.
 pub async fn a_key_written_since_is_refused(store: &Store) {
     let test = TestApp::new(store);
     for key in ["k", "user:k", "app:k", "new", "user:new", "app:new"] {
@@ -56,7 +57,7 @@ pub async fn a_key_written_since_is_refused(store: &Store) {
     assert_eq!(keys(&error), ["user:put", "app:put"]);
 }
 
-/// Per key: an append is not refused for changes to other keys, however many there are.
+/// With locking per key, an append is not refused for changes to other keys, however many there are.
 pub async fn other_keys_do_not_matter(store: &Store) {
     let test = TestApp::new(store);
     let mut mine = test.create("alice", json!({"k": 0, "user:k": 0, "app:k": 0})).await;
@@ -71,7 +72,8 @@ pub async fn other_keys_do_not_matter(store: &Store) {
     assert_eq!(test.get(mine.key()).await.state().get("k"), Some(&json!(2)));
 }
 
-/// Per key: own writes since the read are no conflict, with and without unseen events between them.
+/// With locking per key, the caller's own writes since the read are no conflict, with and without unseen events between
+/// them.
 pub async fn own_writes_are_no_conflict(store: &Store) {
     let test = TestApp::new(store);
     let mut mine = test.create("alice", json!({"user:k": 0})).await;
@@ -93,7 +95,8 @@ pub async fn own_writes_are_no_conflict(store: &Store) {
     assert_eq!(keys(&by_key(&test, &mut mine, mine_all(10)).await.unwrap_err()), ["user:k"]);
 }
 
-/// A merging append does not mark unseen writes as seen: later appends per key and per session are still refused.
+/// A merging append does not mark unseen writes as seen: later appends with locking per key or per session are still
+/// refused.
 pub async fn a_merging_append_hides_nothing(store: &Store) {
     let test = TestApp::new(store);
     let mut mine = test.create("alice", json!({"a": 0, "user:a": 0, "app:a": 0})).await;
@@ -109,7 +112,7 @@ pub async fn a_merging_append_hides_nothing(store: &Store) {
     append(&test, &mut mine, saying("hello"), ConflictMode::BySession).await.unwrap();
 }
 
-/// With a check per session, every event of the session that the caller has not seen is a conflict. Events of other
+/// With locking per session, every event of the session that the caller has not seen is a conflict. Events of other
 /// sessions are not.
 pub async fn by_session_any_event_refuses(store: &Store) {
     let test = TestApp::new(store);
@@ -130,8 +133,8 @@ pub async fn by_session_any_event_refuses(store: &Store) {
     assert_eq!(seqs(&test.get(mine.key()).await), [1, 2, 3, 4]);
 }
 
-/// A conflict contains the value read, the value found, and the event, number, session and author of its writer; its
-/// message names keys and writers, and no value.
+/// A conflict contains the value read, the value found, and the event, number, session and author of the key's writer.
+/// The message names keys and writers, but no value.
 pub async fn a_conflict_tells_who_was_faster(store: &Store) {
     let test = TestApp::new(store);
     let mut mine = test.create("alice", json!({"k": "s3cret 0", "user:k": "s3cret 1"})).await;
@@ -216,7 +219,7 @@ pub async fn a_conflict_changes_nothing(store: &Store) {
     assert_eq!(test.append(mine.key(), saying("next")).await.event.seq, Some(2));
 }
 
-/// A retry is answered as stored, whatever was committed since, even by its own writer.
+/// A retry is answered with the stored event, whatever was committed in the meantime, even by the same writer.
 pub async fn a_retry_is_no_conflict(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;
@@ -228,7 +231,8 @@ pub async fn a_retry_is_no_conflict(store: &Store) {
         let again = test.sessions().append(session.key(), event(), options).await.unwrap();
         assert_eq!((again.outcome, &again.event, again.logs), (Outcome::Replayed, &first.event, first.logs));
     }
-    // A snapshot that only now learns that its event was stored also learns its number; later events are not seen.
+    // A snapshot that only now learns that its event was stored also learns the event's number. Later events stay
+    // unseen.
     let mut late = session;
     append(&test, &mut late, event(), ConflictMode::ByKey).await.unwrap();
     by_key(&test, &mut late, json!({"user:k": 3})).await.unwrap();
@@ -308,7 +312,7 @@ pub async fn a_session_made_anew_is_a_conflict(store: &Store) {
     by_key(&test, &mut mine, json!({"k": 3})).await.unwrap();
 }
 
-/// Of concurrent appends with locking per key, based on one read, one succeeds; the same holds per session.
+/// Of concurrent appends based on one read, one succeeds, both with locking per key and with locking per session.
 pub async fn racing_appends_have_one_winner(store: &Store) {
     let test = TestApp::new(store);
     for mode in [ConflictMode::ByKey, ConflictMode::BySession] {

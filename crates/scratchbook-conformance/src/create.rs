@@ -100,7 +100,7 @@ pub async fn events_at_creation_are_committed_with_it(store: &Store) {
     assert_eq!(test.append(created.key(), saying("next")).await.event.seq, Some(4));
 }
 
-/// Initial events without id or time get them; partial ones are left out.
+/// Initial events without an id or a time get one from the store; partial events are left out.
 pub async fn events_at_creation_are_completed(store: &Store) {
     let test = TestApp::new(store);
     let mut partial = saying("par");
@@ -137,7 +137,7 @@ pub async fn one_bad_event_and_nothing_is_created(store: &Store) {
 }
 
 /// If a creation leaves shared keys unchanged, its events are kept completely and only the session's own keys are
-/// written; the state and log of the user and the app stay unchanged, and verification of the session succeeds.
+/// written. The state and log of the user and the app stay unchanged, and verification of the session succeeds.
 pub async fn events_from_elsewhere_leave_the_keys_of_user_and_app(store: &Store) {
     let test = TestApp::new(store);
     test.create_as("alice", with_id("now").with_state(json!({"user:a": "now", "app:a": "now"}))).await;
@@ -176,7 +176,7 @@ pub async fn events_from_elsewhere_leave_the_keys_of_user_and_app(store: &Store)
     assert_refused(test.try_create("alice", config).await, ErrorKind::InvalidArgument, "an operation from elsewhere");
 }
 
-/// The initial state of a session stays readable, its own keys only, whatever its events change later.
+/// The session's own keys of the initial state stay readable, whatever events change later.
 pub async fn the_state_at_creation_stays_readable(store: &Store) {
     let test = TestApp::new(store);
     let given = json!({"z": 1, "gone": [1.0, null], "user:b": 2, "app:c": 3, "temp:t": 4, "": "empty"});

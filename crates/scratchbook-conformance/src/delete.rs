@@ -65,7 +65,7 @@ pub async fn a_session_made_again_begins_empty(store: &Store) {
     assert_eq!(test.seqs(again.key(), since).await, [1]);
 }
 
-/// Erasing a user removes sessions, events, state, log and artifacts in one call; it does nothing if there are none.
+/// Erasing a user removes sessions, events, state, log and artifacts in one call, and does nothing if there are none.
 pub async fn an_erased_user_is_gone_wholly(store: &Store) {
     let test = TestApp::new(store);
     for id in ["1", "2"] {

@@ -58,7 +58,8 @@ pub async fn a_taken_event_is_named(store: &Store) {
     assert_says(&assert_refused(result, ErrorKind::AlreadyExists, "another event"), &["my event"]);
 }
 
-/// An invalid timestamp is `InvalidArgument`; the message shows it, and mentions milliseconds if it looks like them.
+/// An invalid timestamp is `InvalidArgument`; the message shows it, and mentions milliseconds if it seems to be in
+/// these.
 pub async fn a_bad_timestamp_is_shown(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;
@@ -72,7 +73,7 @@ pub async fn a_bad_timestamp_is_shown(store: &Store) {
     }
 }
 
-/// An invalid key is `InvalidArgument`, and the message shows it, shortened if it is long, with the limit.
+/// An invalid key is `InvalidArgument`, and the message shows the key, shortened if it is long, and the limit.
 pub async fn a_bad_key_is_shown(store: &Store) {
     let test = TestApp::new(store);
     let long = format!("user:cart{}", "x".repeat(2000));

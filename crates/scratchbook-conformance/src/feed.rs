@@ -26,7 +26,7 @@ async fn read(test: &TestApp, owner: &StateOwner, start: FeedStart, limit: usize
     }
 }
 
-/// A short form of an entry.
+/// Returns a short form of an entry.
 fn told(entry: &FeedEntry) -> Value {
     match &entry.commit {
         FeedCommit::Event { session, event } => json!([session.user_id(), event.seq, event.actions.state_delta]),
@@ -212,7 +212,7 @@ pub async fn a_feed_read_while_many_write_has_no_gap(store: &Store) {
     assert_eq!(test.app_state().await, json!({"n": folded}));
 }
 
-/// A waiting reader receives notice of a commit by another handle, within seconds at most.
+/// A waiting reader is notified of a commit by another handle within seconds.
 pub async fn commits_are_heard_of(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;

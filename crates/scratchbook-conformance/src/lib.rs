@@ -38,9 +38,9 @@
 //!
 //! A store in front of a service may lack features of that service. Its
 //! [`capabilities`](scratchbook_core::session::SessionService::capabilities) say what it can do. Promises that
-//! [need](Promise::needs) others are not expected of it; instead,
-//! [`what_a_store_lacks_is_refused`](capabilities::what_a_store_lacks_is_refused) tests that it refuses such calls as
-//! `Unsupported`.
+//! [need](Promise::needs) other capabilities are not expected of the store; instead,
+//! [`what_a_store_lacks_is_refused`](capabilities::what_a_store_lacks_is_refused) tests that the store refuses such
+//! calls as `Unsupported`.
 //!
 //! # Adding a promise
 //!

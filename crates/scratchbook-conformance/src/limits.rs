@@ -14,17 +14,17 @@ use scratchbook_core::store::Store;
 
 const MIB: usize = 1 << 20;
 
-/// A string whose JSON has this many bytes.
+/// Returns a string whose JSON has this many bytes.
 fn text(bytes: usize) -> Value {
     "x".repeat(bytes - 2).into()
 }
 
-/// This many keys, from `k0` on, with a prefix.
+/// Returns this many keys, from `k0` on, with a prefix.
 fn keys(prefix: &str, count: u64) -> Map<String, Value> {
     (0..count).map(|n| (format!("{prefix}k{n}"), json!(n))).collect()
 }
 
-/// Asserts that a limit refuses a call, with these words in the message: a limit on bytes or on a number.
+/// Asserts that a limit on bytes or on a number refuses a call, with these words in the message.
 #[track_caller]
 fn assert_limited<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
     let of_bytes = words[0].ends_with("_bytes");
@@ -212,7 +212,7 @@ pub async fn a_refusal_harms_no_other_append(store: &Store) {
     assert_eq!(seqs(&test.get(&other).await), (1..=20).collect::<Vec<_>>());
 }
 
-/// With many concurrent writers there are never more keys than the limit allows, and never fewer.
+/// With many concurrent writers that exceed the limit together, there are exactly as many keys as the limit allows.
 pub async fn racing_writers_stop_at_the_limit(store: &Store) {
     let test = TestApp::new(store);
     let (most, room) = (Limits::default().keys_per_scope, 5);

@@ -144,7 +144,7 @@ pub async fn listed_sessions_hold_state_and_no_events(store: &Store) {
     assert_eq!((listed[0].last_update_time(), listed[0].seq()), (1.5, 1));
 }
 
-/// The app and its users as listed from `after` on, page by page.
+/// Lists the app and its users, page by page.
 async fn owners(test: &TestApp, page_size: usize) -> Vec<StateOwner> {
     // The store may contain other apps; this starts right before ours.
     let mut after = Some(StateOwner::app(&test.app[..test.app.len() - 1]).unwrap());

@@ -23,7 +23,7 @@ fn unique(id: &str) -> CreateSessionConfig {
     named(id).with_id_unique_in_app()
 }
 
-/// An event whose append reads before it writes.
+/// Returns an event whose append reads before it writes.
 fn counting() -> Event {
     Event::new("agent").with_state_delta(StateDelta::new().with_increment("app:made", 1).unwrap())
 }
@@ -32,7 +32,7 @@ async fn locate(test: &TestApp, id: &str) -> Result<Option<SessionKey>> {
     test.sessions().locate_session(&test.app, id).await
 }
 
-/// The user of the session with this id.
+/// Returns the user of the session with this id.
 async fn user_of(test: &TestApp, id: &str) -> Option<String> {
     locate(test, id).await.expect("locate_session").map(|key| key.user_id().to_owned())
 }
@@ -80,7 +80,8 @@ pub async fn an_id_of_another_app_is_not_found(store: &Store) {
     assert_eq!(user_of(&there, "s").await.as_deref(), Some("alice"));
 }
 
-/// An id of several users is `FailedPrecondition`, without their names; once a single user has it, it is found again.
+/// An id that several users have is `FailedPrecondition`, and the message does not name the users. Once a single user
+/// has the id, its session is found again.
 pub async fn an_id_of_several_users_is_refused(store: &Store) {
     let test = TestApp::new(store);
     for user in ["alice", "bob", "carol"] {
@@ -106,7 +107,7 @@ pub async fn an_expired_session_is_not_found_by_its_id(store: &Store) {
     assert_refused(test.try_create("alice", unique("s")).await, ErrorKind::AlreadyExists, "bob has it");
     test.sessions().set_expiry(&test.key("bob", "s"), Some(Expiry::At(1.0))).await.unwrap();
     assert_eq!(user_of(&test, "s").await, None);
-    // Whether or not the expired session was removed.
+    // This works whether or not the expired session was removed.
     test.create_as("carol", unique("s")).await;
     assert_eq!(user_of(&test, "s").await.as_deref(), Some("carol"));
     test.sessions().set_expiry(&test.key("carol", "s"), Some(Expiry::At(1.0))).await.unwrap();
@@ -149,8 +150,8 @@ pub async fn an_id_is_looked_for_as_it_was_made(store: &Store) {
     assert_eq!(locate(&test, &most).await.unwrap().as_ref(), Some(made.key()), "ids of exactly the limit");
 }
 
-/// A creation with an id that has to be unique is refused if any user of the app has the id; it changes nothing and
-/// names no user. Without that option, and in other apps, ids belong to each user.
+/// A creation with an id that has to be unique is refused if any user of the app has the id; the refusal changes
+/// nothing and names no user. Without that option, and in other apps, ids belong to each user.
 pub async fn an_id_unique_in_its_app_is_made_once(store: &Store) {
     let (test, other) = (TestApp::new(store), TestApp::new(store));
     test.create_as("alice", named("ticket-7")).await;

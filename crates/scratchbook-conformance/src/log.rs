@@ -60,7 +60,8 @@ pub async fn versions_count_up(store: &Store) {
     }
 }
 
-/// The log has the writer of a change: session and number, 0 for a creation, none for `put_state`; event, author, time.
+/// The log has the writer of a change: the session and the number of the event (0 for a creation, none for
+/// `put_state`), the event's id, the author and the time.
 pub async fn the_log_says_who_wrote(store: &Store) {
     let test = TestApp::new(store);
     let config = CreateSessionConfig::default().with_session_id("s").with_state(json!({"user:a": 1}));

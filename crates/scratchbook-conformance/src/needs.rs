@@ -195,7 +195,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
     (AnyEvents, &[("append", &["timestamps_are_kept_bit_for_bit"]), ("events", &["small_events_come_back"])]),
 ];
 
-/// The capabilities that a promise of a theme needs.
+/// Returns the capabilities that a promise of a theme needs.
 pub(super) fn needed(theme: &str, promise: &str) -> Vec<Capability> {
     let is_it = |(of, promises): &Promises| *of == theme && (promises.is_empty() || promises.contains(&promise));
     NEEDS.iter().filter(|(_, promises)| promises.iter().any(is_it)).map(|(capability, _)| *capability).collect()

@@ -10,7 +10,7 @@ use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, Outcome, Sessi
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
-/// An event with these operations.
+/// Returns an event with these operations.
 fn doing(work: impl FnOnce(StateDelta) -> Result<StateDelta>) -> Event {
     Event::new("agent").with_state_delta(work(StateDelta::new()).expect("a delta"))
 }
@@ -52,7 +52,7 @@ pub async fn increments_of_integers_are_exact(store: &Store) {
     }
 }
 
-/// If the value or the operand is a float, so is the sum, and only then.
+/// The sum is a float if, and only if, the value or the operand is a float.
 pub async fn a_float_makes_a_float(store: &Store) {
     let test = TestApp::new(store);
     for (found, by, sum) in [
@@ -93,7 +93,8 @@ pub async fn a_sum_that_does_not_fit_is_refused(store: &Store) {
     assert_eq!(test.user_state("alice").await, json!({}));
 }
 
-/// An append adds one value to the end of a list, also a list or a map; an absent key counts as an empty list.
+/// An append operation adds one value, which may be a list or a map, to the end of a list; an absent key counts as an
+/// empty list.
 pub async fn appends_end_a_list(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();
@@ -105,8 +106,8 @@ pub async fn appends_end_a_list(store: &Store) {
     }
 }
 
-/// A merge follows RFC 7386, whose examples these are: a patch that is not a map replaces the value, and a map replaces
-/// a value that is not a map.
+/// A merge follows RFC 7386, whose examples are tested. A patch that is not a map replaces the value, and a map
+/// replaces a value that is not a map.
 pub async fn merges_follow_rfc_7386(store: &Store) {
     let test = TestApp::new(store);
     for (found, patch, merged) in [
@@ -155,7 +156,8 @@ pub async fn set_if_absent_leaves_what_is_there(store: &Store) {
     assert_eq!(test.get(&key).await.state().get("there"), Some(&json!(1)));
 }
 
-/// A guard that holds lets the commit pass and is not a change; a failed one refuses all of it with `Conflict`.
+/// A guard that holds lets the commit pass and is not a change; a failed guard refuses the whole commit with
+/// `Conflict`.
 pub async fn guards_refuse_the_whole_commit(store: &Store) {
     let test = TestApp::new(store);
     let initial = json!({"s": "open", "m": {"a": 1, "b": [2.0]}, "null": null, "user:n": 1, "app:n": 1});
@@ -315,8 +317,8 @@ pub async fn operations_on_other_kinds_are_refused(store: &Store) {
     assert_unchanged(&test, &session).await;
 }
 
-/// A retried event with operations is answered as stored, and its operations are not applied again. The comparison is
-/// with what was sent: other operations, or the resulting values, are a different event.
+/// A retried event with operations is answered as stored, and its operations are not applied again. The retry is
+/// compared with what was sent: an event with other operations, or with the resulting values, is a different event.
 pub async fn operations_count_once_on_a_retry(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();
@@ -343,7 +345,7 @@ pub async fn operations_count_once_on_a_retry(store: &Store) {
     assert_eq!(state(&test.get(&key).await), expected);
 }
 
-/// `put_state` applies operations, and logs their results; a failed guard refuses all of it.
+/// `put_state` applies operations, and logs their results; a failed guard refuses the whole call.
 pub async fn put_state_carries_operations_out(store: &Store) {
     let test = TestApp::new(store);
     for owner in [test.user("alice"), test.app()] {

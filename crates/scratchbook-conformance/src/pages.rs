@@ -12,10 +12,10 @@ use scratchbook_core::store::Store;
 /// The approximate size of each item in a page.
 const ITEM: usize = 10_000;
 
-/// A page has room for two items, and some more.
+/// The maximum size of a page: it has room for two items, but not for three.
 const ROOM: u64 = 25_000;
 
-/// A text that compresses badly: the stored size is what counts.
+/// Returns a text that compresses badly, because the stored size counts.
 fn noise(length: usize) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -32,7 +32,7 @@ fn text() -> Value {
     noise(ITEM).into()
 }
 
-/// All pages of the sessions of an app.
+/// Returns all pages of the sessions of an app.
 async fn pages(test: &TestApp, config: ListSessionsConfig) -> Vec<Vec<Session>> {
     let (mut pages, mut config) = (Vec::new(), config);
     loop {
@@ -82,7 +82,8 @@ pub async fn the_state_that_sessions_share_takes_no_room_of_a_list(store: &Store
     assert!(pages[0].iter().all(|session| session.state().contains("user:profile")));
 }
 
-/// Events that are read stay within the page's bytes, or there is one: the first after a number, otherwise the last.
+/// The events of a read stay within the page's bytes, or there is only one event: the first after a number, otherwise
+/// the last.
 pub async fn events_end_by_their_bytes(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({"own": 1})).await;
@@ -109,7 +110,7 @@ pub async fn events_end_by_their_bytes(store: &Store) {
     assert_eq!(seqs(&few), [4, 5]);
 }
 
-/// The numbers of the events of a page, which are consecutive.
+/// Returns the numbers of the events of a page, which are consecutive.
 async fn read(test: &TestApp, key: &SessionKey, config: GetSessionConfig) -> Vec<u64> {
     let session = test.read(key, config.with_page_bytes(ROOM)).await;
     assert_eq!((session.seq(), session.state().get("own")), (10, Some(&json!(1))));

@@ -449,23 +449,23 @@ macro_rules! __conformance_tests {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Promise {
-    /// The theme, which is the module of its function.
+    /// The theme, which is the module of the promise's function.
     pub theme: &'static str,
-    /// The name of its function.
+    /// The name of the promise's function.
     pub name: &'static str,
-    /// Runs it, and panics if the promise is broken.
+    /// Runs the function, which panics if the promise is broken.
     pub run: fn(Store) -> futures_util::future::BoxFuture<'static, ()>,
 }
 
 impl Promise {
-    /// The capabilities that a store has to have for this promise, beyond keeping sessions, events and the state in
-    /// them.
+    /// Returns the capabilities that a store has to have for this promise, beyond keeping sessions, events and the
+    /// state in them.
     #[must_use]
     pub fn needs(&self) -> Vec<Capability> {
         needed(self.theme, self.name)
     }
 
-    /// Whether a store has the capabilities that this promise needs.
+    /// Returns whether a store has the capabilities that this promise needs.
     #[must_use]
     pub fn is_expected_of(&self, store: &Store) -> bool {
         let capabilities = store.sessions.capabilities();

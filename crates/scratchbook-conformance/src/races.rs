@@ -91,7 +91,8 @@ pub async fn racing_events_of_one_id_have_one_winner(store: &Store) {
     assert_eq!((seqs(&read), read.state().len()), (vec![1], 1));
 }
 
-/// Appends concurrent with a deletion are committed before it or `NotFound` after it; none leaves an orphan.
+/// An append concurrent with a deletion is committed before the deletion, or is `NotFound`; it never leaves an event
+/// without a session.
 pub async fn appends_racing_a_delete_leave_no_orphan(store: &Store) {
     let test = TestApp::new(store);
     for round in 0..10 {
@@ -119,7 +120,7 @@ pub async fn appends_racing_a_delete_leave_no_orphan(store: &Store) {
     }
 }
 
-/// Sessions created and deleted repeatedly with one id, during appends: each session has only its own events.
+/// If sessions with one id are created and deleted repeatedly during appends, each session has only its own events.
 pub async fn lives_of_one_id_do_not_mix(store: &Store) {
     let test = TestApp::new(store);
     let key = test.key("alice", "s");

@@ -8,7 +8,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
-/// Times that go back and forth, as those of several clocks do; the event with number n has the n-th.
+/// Times that go back and forth, as those of several clocks do. The event with number n has the n-th of these times.
 const TIMES: [f64; 10] = [105.0, 101.0, 109.0, 101.0, 110.0, 102.0, 108.0, 103.0, 107.0, 104.0];
 
 async fn ten_events(test: &TestApp) -> SessionKey {
@@ -112,7 +112,7 @@ pub async fn negative_zero_is_a_time_like_zero(store: &Store) {
     }
 }
 
-/// With both options, the events from that time on are selected first, and of these the given number of last ones.
+/// With both options, the events from that time on are selected first, and of these the given number from the end.
 pub async fn after_timestamp_comes_before_the_last_n(store: &Store) {
     let test = TestApp::new(store);
     let key = ten_events(&test).await;
@@ -247,7 +247,7 @@ pub async fn options_that_mean_nothing_are_refused(store: &Store) {
     }
 }
 
-/// The last N since a time are exact, whatever the clocks said: in order, out of order, one far off.
+/// The last N events since a time are exact, whatever the clocks show: times in order, out of order, or one far off.
 pub async fn the_last_n_since_a_time_are_exact_on_any_clock(store: &Store) {
     let test = TestApp::new(store);
     let in_order = (0..300).map(|n| n * 10).collect::<Vec<u64>>();

@@ -81,7 +81,7 @@ pub async fn what_is_removed_is_in_the_feed(store: &Store) {
             assert!(!format!("{removal:?}").contains("a value"), "{removal:?}");
         }
         assert!(entries.iter().all(|entry| entry.keys().is_empty()));
-        // Reading can continue after each of them.
+        // Reading can continue after each entry.
         for (place, entry) in entries.iter().enumerate() {
             let rest = read(&test, owner, &mut FeedStart::After(entry.cursor.clone()), 10).await;
             assert_eq!(in_short(&removals(&rest)), expected[place + 1..]);
@@ -137,7 +137,7 @@ pub async fn an_erased_user_leaves_one_entry(store: &Store) {
         assert_eq!(in_short(&removals(&entries)), [(RemovalKind::Erased, None, 2)]);
         assert_eq!(entries.len(), 1, "{entries:?}");
     }
-    // A user created with the same name comes after it.
+    // A user created with the same name comes after that entry.
     test.create_as("alice", named("new").with_state(json!({"user:u": 1, "a": 1}))).await;
     let entries = read(&test, &alice, &mut of_alice, 10).await;
     assert!(matches!(entries[0].commit, FeedCommit::Removed(_)), "{entries:?}");
@@ -205,7 +205,7 @@ pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
     }
 }
 
-/// The same with several concurrent writers, and readers that follow meanwhile.
+/// Readers that follow a feed while several writers write, and apply its entries, have an exact copy of the store.
 pub async fn a_feed_of_many_writers_is_followed_to_an_exact_copy(store: &Store) {
     many_writers_are_followed(std::slice::from_ref(store)).await;
 }

@@ -13,7 +13,7 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::store::Store;
 
-/// In the past, whatever the clock of the machine under test says.
+/// A time in the past, whatever the clock of the machine under test shows.
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -176,7 +176,8 @@ pub async fn pruning_a_log_keeps_its_fold(store: &Store) {
     let owner = test.user("alice");
     test.sessions().put_state(&owner, delta(json!({"once": 1})), "admin".into()).await.unwrap();
     let log = test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
-    // u: 0, 2, 4, 6, 8, 10, then once. There are four changes before the one to 8.
+    // The log has the changes of `u` to 0, 2, 4, 6, 8 and 10, then that of `once`. Four changes come before the one to
+    // 8.
     let before = log[4].position;
     assert_eq!(test.sessions().prune(Prune::state_log(&owner, before), 2).await.unwrap(), 2, "in steps");
     assert_eq!(test.sessions().prune(Prune::state_log(&owner, before), 2).await.unwrap(), 1);

@@ -21,7 +21,8 @@ async fn with_invocations(test: &TestApp) -> SessionKey {
     key
 }
 
-/// The session's keys get their earlier values, including its initial state; new keys are removed, shared ones stay.
+/// The session's keys get their earlier values, including those of the initial state. New keys are removed, and shared
+/// keys stay.
 pub async fn a_rewind_brings_the_sessions_keys_back(store: &Store) {
     let test = TestApp::new(store);
     let key = with_invocations(&test).await;
@@ -44,8 +45,8 @@ pub async fn a_rewind_brings_the_sessions_keys_back(store: &Store) {
     assert_eq!(test.get(&key).await.events().len(), 7, "nothing is taken out");
 }
 
-/// Earlier versions of the session's artifacts are saved as new ones; artifacts that did not exist become empty; the
-/// user's stay.
+/// Earlier versions of the session's artifacts are saved as new ones; artifacts that did not exist then become empty;
+/// the user's artifacts stay.
 pub async fn a_rewind_brings_artifacts_back(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();
@@ -85,7 +86,7 @@ pub async fn a_rewind_that_cannot_be_is_refused(store: &Store) {
     assert_eq!(rewind(&key, "third").await.unwrap().seq, Some(5));
 }
 
-/// Rewinds with concurrent writers lose no write: a write in between is detected, and the rewind attempted again.
+/// Rewinds with concurrent writers lose no write: a write in between is detected, and the rewind is retried.
 pub async fn a_rewind_beside_writers_is_whole(store: &Store) {
     let test = TestApp::new(store);
     let key = with_invocations(&test).await;

@@ -1,4 +1,4 @@
-//! The stored size of a session. A store need not report it; a store that does counts everything.
+//! The stored size of a session. A store need not report the size; a store that does counts everything.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::support::{TestApp, changing};
 use scratchbook_core::session::{CreateSessionConfig, ForkConfig, Prune, SessionKey};
 use scratchbook_core::store::Store;
 
-/// The stored size of a session, the same in a read and in a list.
+/// Returns the stored size of a session, the same in a read and in a list.
 async fn stored(test: &TestApp, key: &SessionKey) -> Option<u64> {
     let read = test.get(key).await.stored_bytes();
     let listed = test.list(None).await;

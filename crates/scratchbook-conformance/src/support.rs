@@ -102,18 +102,18 @@ impl TestApp {
         session.unwrap_or_else(|| panic!("the session {key} is not there"))
     }
 
-    /// The current merged state.
+    /// Returns the current merged state.
     pub(super) async fn state(&self, key: &SessionKey) -> Value {
         state(&self.read(key, GetSessionConfig::state_only()).await)
     }
 
-    /// The numbers of the events that are read.
+    /// Returns the numbers of the events that are read.
     pub(super) async fn seqs(&self, key: &SessionKey, config: GetSessionConfig) -> Vec<u64> {
         self.numbers(&self.read(key, config).await).await
     }
 
-    /// The numbers of a session's events. If the store only reports them for whole sessions, the whole session is read,
-    /// and the events are matched by id.
+    /// Returns the numbers of a session's events. If the store only reports them for whole sessions, the whole session
+    /// is read, and the events are matched by id.
     pub(super) async fn numbers(&self, session: &Session) -> Vec<u64> {
         if session.events().iter().all(|event| event.seq.is_some()) {
             return seqs(session);
@@ -123,7 +123,7 @@ impl TestApp {
         session.events().iter().map(|event| of(event).expect("an event that the whole session has")).collect()
     }
 
-    /// The number of an appended event, as reported or as in the whole session.
+    /// Returns the number of an appended event, as reported or as in the whole session.
     pub(super) async fn number(&self, key: &SessionKey, committed: &Committed) -> Option<u64> {
         match committed.event.seq {
             Some(number) => Some(number),
@@ -174,7 +174,8 @@ impl TestApp {
         }
     }
 
-    /// The keys of a scope as a new session of a user shows them, for a store without shared state outside of sessions.
+    /// Returns the keys of a scope as a new session of a user shows them, for a store without shared state outside of
+    /// sessions.
     async fn seen_by(&self, user: &str, scope: Scope) -> Value {
         let session = self.create(user, Value::Object(Map::new())).await;
         let seen = self.get(session.key()).await.state().scope_as(scope).expect("a scope");
@@ -183,7 +184,7 @@ impl TestApp {
     }
 }
 
-/// Events without their numbers, which some stores only report for whole sessions.
+/// Returns events without their numbers, which some stores only report for whole sessions.
 pub(super) fn unnumbered<'a>(events: impl IntoIterator<Item = &'a Arc<Event>>) -> Vec<Event> {
     let unnumbered = |event: &Arc<Event>| {
         let mut event = event.as_ref().clone();
@@ -193,29 +194,29 @@ pub(super) fn unnumbered<'a>(events: impl IntoIterator<Item = &'a Arc<Event>>) -
     events.into_iter().map(unnumbered).collect()
 }
 
-/// A delta that sets these keys.
+/// Returns a delta that sets these keys.
 pub(super) fn delta(state: Value) -> StateDelta {
     StateDelta::try_from(state).expect("a delta")
 }
 
-/// A delta that removes these keys.
+/// Returns a delta that removes these keys.
 pub(super) fn removal(keys: &[&str]) -> StateDelta {
     let mut delta = StateDelta::new();
     keys.iter().for_each(|key| delta.remove(*key).expect("a removal"));
     delta
 }
 
-/// An event that sets these keys.
+/// Returns an event that sets these keys.
 pub(super) fn changing(state: Value) -> Event {
     Event::new("agent").with_state_delta(delta(state))
 }
 
-/// An event with a text.
+/// Returns an event with a text.
 pub(super) fn saying(text: &str) -> Event {
     Event::new("user").with_content(text)
 }
 
-/// The merged state as a JSON object.
+/// Returns the merged state as a JSON object.
 pub(super) fn state(session: &Session) -> Value {
     session.state().to_map().into()
 }

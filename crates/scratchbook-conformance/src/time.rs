@@ -10,7 +10,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
-/// The state of a session as read after each of its events; many changes follow before it is read again by number.
+/// Appends events to a session, with changes of others in between, and returns the state as read after each of them.
 async fn shown_as_it_went(test: &TestApp) -> (SessionKey, Vec<Value>) {
     let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:u": 1, "app:p": 1}));
     let key = test.create_as("alice", config).await.key().clone();

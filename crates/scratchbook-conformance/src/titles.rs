@@ -33,7 +33,7 @@ async fn change(test: &TestApp, key: &SessionKey, update: SessionUpdate) {
     test.sessions().update_session(key, update).await.expect("update_session");
 }
 
-/// All sessions that a list returns, page by page.
+/// Returns all sessions that a list returns, page by page.
 async fn find(test: &TestApp, config: ListSessionsConfig) -> Vec<Session> {
     let (mut config, mut found) = (config, Vec::new());
     for _ in 0..10_000 {
@@ -414,7 +414,7 @@ pub async fn a_page_looks_at_a_thousand_sessions(store: &Store) {
     assert_eq!(none.await.len(), 0);
 }
 
-/// The newest come first on request, in exactly the reverse order.
+/// On request, the newest sessions come first, in exactly the reverse order.
 pub async fn the_newest_may_come_first(store: &Store) {
     let test = TestApp::new(store);
     for (id, user, time) in [("b", "alice", 2.0), ("a", "bob", 2.0), ("c", "alice", 1.0), ("d", "alice", 3.0)] {
@@ -427,7 +427,7 @@ pub async fn the_newest_may_come_first(store: &Store) {
     assert_eq!(ids(&find(&test, all().newest_first().with_user_id("alice")).await), ["c", "d", "b"]);
 }
 
-/// A snapshot shows the metadata as of its read, and the current ones after a refresh.
+/// A snapshot shows the metadata as of its read, and the current metadata after a refresh.
 pub async fn a_refresh_shows_the_title(store: &Store) {
     use scratchbook_core::session::SessionServiceExt;
     let test = TestApp::new(store);

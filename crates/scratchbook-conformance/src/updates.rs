@@ -36,7 +36,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// An update changes what it names of title, labels and expiry together, or nothing if a part of it is refused.
+/// An update changes all that it names of title, labels and expiry, or nothing if a part of it is refused.
 pub async fn one_update_changes_title_labels_and_expiry(store: &Store) {
     let test = TestApp::new(store);
     let key = made(&test).await.key().clone();
@@ -95,8 +95,8 @@ pub async fn an_append_commits_its_update_with_its_event(store: &Store) {
     assert_eq!((last.title(), last.labels(), last.seq()), (None, after.labels(), after.seq() + 1));
 }
 
-/// An append commits the update of its session together with its event, or neither: not if the event is refused, by
-/// what it is or by what is stored, and not if the update is.
+/// An append commits both its event and the update of its session, or neither. Neither is committed if the update is
+/// refused, or if the event is refused for its content or for what is stored.
 pub async fn an_append_commits_its_update_with_its_event_or_neither(store: &Store) {
     let test = TestApp::new(store);
     let stale = made(&test).await;

@@ -120,7 +120,7 @@ pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     while seen < WRITERS * EACH {
         let watched = Watched::app(&test.app).unwrap();
         let mut watch = test.sessions().watch(watched, start).await.unwrap();
-        // The number of entries between two disconnects, for about a hundred of them.
+        // The number of entries between two disconnects, so that there are about a hundred disconnects.
         for _ in 0..WRITERS * EACH / 100 {
             let entry = next(&mut watch).await;
             let FeedCommit::Event { session, event } = &entry.commit else { panic!("{entry:?}") };
@@ -138,7 +138,8 @@ pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     assert!(timeout(Duration::from_millis(100), watch.next()).await.is_err(), "there is nothing more");
 }
 
-/// The same for one session with many writers.
+/// A watcher of one session that disconnects and resumes repeatedly, while many write, gets every event once and in
+/// order.
 pub async fn a_watcher_of_a_session_that_comes_back_misses_nothing(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();

@@ -74,7 +74,7 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
         for (what, sessions) in whats {
             for start in [FeedStart::Beginning, FeedStart::Now] {
                 let (watches, what) = (Arc::clone(&watches), what.clone());
-                // Before anything is written: watches that start now have to get all of it.
+                // Nothing is written yet, so watches that start now have to get every entry.
                 let watch = watches.start(what.clone(), start).await.expect("a watch");
                 followers.spawn(async move { take(&watches, what, watch, sessions, EACH, pause).await });
             }

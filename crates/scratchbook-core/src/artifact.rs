@@ -23,9 +23,11 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one with
-    /// `..` or `versions` in it, and for a part without text or data. `PayloadTooLarge` if the artifact exceeds
-    /// [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
+    /// - `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one
+    ///   with `..` or `versions` in it;
+    /// - `InvalidArgument` for a part without text, data or a file's URI, and for one that is nested too deeply;
+    /// - `PayloadTooLarge` if the artifact exceeds
+    ///   [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
     async fn save_artifact(
         &self,
         session: &SessionKey,

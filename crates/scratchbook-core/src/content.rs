@@ -48,30 +48,30 @@ impl Content {
         Self::new("model", vec![Part::text(text)])
     }
 
-    /// The parts; empty if the field is absent.
+    /// Returns the parts; empty if the field is absent.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         self.parts.as_deref().unwrap_or_default()
     }
 
-    /// The text of all parts that are not thoughts, joined.
+    /// Returns the text of all parts that are not thoughts, joined.
     #[must_use]
     pub fn text(&self) -> String {
         self.parts().iter().filter(|part| part.thought != Some(true)).filter_map(|part| part.text.as_deref()).collect()
     }
 
-    /// The function calls among the parts.
+    /// Returns the function calls among the parts.
     pub fn function_calls(&self) -> impl Iterator<Item = &FunctionCall> {
         self.parts().iter().filter_map(|part| part.function_call.as_deref())
     }
 
-    /// The function responses among the parts.
+    /// Returns the function responses among the parts.
     pub fn function_responses(&self) -> impl Iterator<Item = &FunctionResponse> {
         self.parts().iter().filter_map(|part| part.function_response.as_deref())
     }
 
-    /// Refuses fields unknown to this version. For content that people write by hand, in which an unknown name is a
-    /// mistake.
+    /// Refuses fields unknown to this version. This is for content that people write by hand: there an unknown name is
+    /// a mistake.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Content {
         check_known(self.extras())
     }
 
-    /// All unknown fields in the content, with their parents.
+    /// Returns all unknown fields in the content, with their parents.
     pub(crate) fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
         iter::once(("content", &self.extra)).chain(self.parts().iter().flat_map(Part::extras))
     }
@@ -94,14 +94,14 @@ impl Content {
 }
 
 impl From<&str> for Content {
-    /// A text message by the user.
+    /// Creates a text message by the user.
     fn from(text: &str) -> Self {
         Self::user(text)
     }
 }
 
 impl From<String> for Content {
-    /// A text message by the user.
+    /// Creates a text message by the user.
     fn from(text: String) -> Self {
         Self::user(text)
     }
@@ -171,7 +171,7 @@ pub struct Part {
     /// An opaque token with which a model resumes its reasoning.
     #[serde(default, alias = "thought_signature", with = "optional_bytes", skip_serializing_if = "Option::is_none")]
     pub thought_signature: Option<Vec<u8>>,
-    /// The section of a video that is meant.
+    /// The section of a video to which the part refers.
     #[serde(default, alias = "video_metadata", skip_serializing_if = "Option::is_none")]
     pub video_metadata: Option<Box<Value>>,
     /// A call of a tool that runs on the model's side.
@@ -240,7 +240,7 @@ impl Part {
         check_known(self.extras())
     }
 
-    /// Refuses unknown fields with the name of a known one, as `Event::check_extras` does.
+    /// Refuses unknown fields that have the name of a known field, as `Event::check_extras` does.
     pub(crate) fn check_extras(&self) -> Result<()> {
         let is_same = || {
             let read = serde_json::to_value(self).and_then(serde_json::from_value::<Self>);

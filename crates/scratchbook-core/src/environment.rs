@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 /// The clock and the id source of stores and runners.
 pub trait Environment: fmt::Debug + Send + Sync + 'static {
-    /// The current time, in seconds since 1970.
+    /// Returns the current time, in seconds since 1970.
     fn now(&self) -> f64;
 
     /// Returns a new unique id.

@@ -19,8 +19,8 @@ pub const RESTORED: &str = "__adk_internal_restored_event";
 
 /// One entry of a session's event log: a message, call or action, its author, and the state changes it makes.
 ///
-/// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); appending it commits event
-/// and changes together. Names are written in camelCase and read in camelCase or snake_case. Read events with
+/// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); appending the event
+/// commits both together. Names are written in camelCase and read in camelCase or snake_case. Read events with
 /// [`from_json`](Self::from_json), which also checks that each number survives a round trip. Unknown fields are kept
 /// (in [`extra`](Self::extra), and in the field of that name of each nested type) and written back, since a newer
 /// program may have written them. [`check_known`](Self::check_known) refuses them in events that people write by hand.
@@ -142,8 +142,8 @@ pub struct Event {
     /// The time of the event, in seconds since 1970; if `None`, a service sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<f64>,
-    /// The event's number within its session, from 1 without gaps; `None` until it is stored, and if its store does not
-    /// number events. Not in the JSON.
+    /// The event's number within its session, from 1 without gaps; `None` before the event is stored, and in stores
+    /// that do not number events. The number is not in the JSON.
     #[serde(skip)]
     pub seq: Option<u64>,
     /// Fields unknown to this version, kept as received.
@@ -205,18 +205,18 @@ impl Event {
         Ok(event)
     }
 
-    /// Top-level fields unknown to this version, kept as received; they are written back in JSON.
+    /// Returns top-level fields unknown to this version, kept as received; they are written back in JSON.
     #[must_use]
     pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
 
-    /// The same fields, mutable: for a service that keeps fields of its own among them.
+    /// Returns the same fields, mutable: for a service that keeps its own fields among them.
     pub fn extra_mut(&mut self) -> &mut ExtraFields {
         &mut self.extra
     }
 
-    /// The event without fields unknown to this version, for readers that accept no others.
+    /// Returns the event without fields unknown to this version, for readers that refuse unknown fields.
     #[must_use]
     pub fn known(&self) -> Cow<'_, Self> {
         if !self.has_extras() {
@@ -234,8 +234,8 @@ impl Event {
         Cow::Owned(known)
     }
 
-    /// Refuses unknown fields inside the actions and the content. For events that people write by hand, in which an
-    /// unknown name is a mistake that would silently drop a change.
+    /// Refuses unknown fields inside the actions and the content. This is for events that people write by hand: there
+    /// an unknown name is a mistake, and would silently drop a change.
     ///
     /// ```
     /// use scratchbook::Event;
@@ -258,8 +258,8 @@ impl Event {
         own.into_iter().chain(self.extras().map(|(_, fields)| fields)).any(|extra| !extra.is_empty())
     }
 
-    /// Refuses unknown fields with the name of a known one. Only a program can create these, and the event's text would
-    /// be read differently or not at all.
+    /// Refuses unknown fields that have the name of a known field. Only a program can create such fields; the event's
+    /// text would be read back differently or not at all.
     pub(crate) fn check_extras(&self, text: &str) -> Result<()> {
         if self.has_extras() && !serde_json::from_str::<Self>(text).is_ok_and(|read| read == *self) {
             return Err(Error::invalid("an unknown field of the event has the name of a known one; set that one"));
@@ -267,7 +267,7 @@ impl Event {
         Ok(())
     }
 
-    /// The unknown fields inside the actions and the content, with their parents.
+    /// Returns the unknown fields inside the actions and the content, with their parents.
     fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
         let compaction = self.actions.compaction.iter().flat_map(|compaction| {
             iter::once(("compaction", &compaction.extra)).chain(compaction.compacted_content.extras())
@@ -276,12 +276,12 @@ impl Event {
         iter::once(("actions", &self.actions.extra)).chain(compaction).chain(content)
     }
 
-    /// The function calls in the event.
+    /// Returns the function calls in the event.
     pub fn function_calls(&self) -> impl Iterator<Item = &FunctionCall> {
         self.content.iter().flat_map(Content::function_calls)
     }
 
-    /// The function responses in the event.
+    /// Returns the function responses in the event.
     pub fn function_responses(&self) -> impl Iterator<Item = &FunctionResponse> {
         self.content.iter().flat_map(Content::function_responses)
     }
@@ -292,7 +292,7 @@ impl Event {
         self.partial == Some(true)
     }
 
-    /// Marks the event as imported, in its [`custom_metadata`](Self::custom_metadata) under ADK's name for that.
+    /// Marks the event as imported, in its [`custom_metadata`](Self::custom_metadata) under the name that ADK uses.
     /// Servers that accept events from clients use this. The event is then history: no run executes its calls or
     /// requests.
     pub fn mark_restored(&mut self) {
@@ -305,7 +305,7 @@ impl Event {
         self.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(RESTORED))
     }
 
-    /// Whether this event ends its agent's turn, as the answer shown to the user.
+    /// Whether this event is the answer shown to the user, which ends its agent's turn.
     #[must_use]
     pub fn is_final_response(&self) -> bool {
         let long_running = self.long_running_tool_ids.as_ref().is_some_and(|ids| !ids.is_empty());
@@ -325,7 +325,7 @@ impl Event {
         last.is_some_and(|part| part.code_execution_result.is_some())
     }
 
-    /// Removes `null` from optional values: JSON has one form for both.
+    /// Sets optional values that are `null` to `None`, because reading JSON does not distinguish the two.
     pub(crate) fn drop_nulls(&mut self) {
         macro_rules! drop_nulls {
             ($of:expr; $($field:ident),*) => {$(
@@ -361,7 +361,7 @@ impl Event {
 
 /// Refuses an invalid time in seconds since 1970.
 pub(crate) fn check_timestamp(seconds: f64) -> Result<()> {
-    // 9999-12-31T23:59:59Z plus a second: no calendar goes further, while milliseconds do.
+    // 9999-12-31T23:59:59Z plus a second: no calendar goes further, but a time in milliseconds is larger.
     const END: f64 = 253_402_300_800.0;
     let hint = if seconds >= END { "; it looks like milliseconds" } else { "" };
     if seconds.is_finite() && (0.0..END).contains(&seconds) {

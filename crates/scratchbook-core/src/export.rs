@@ -1,11 +1,12 @@
 //! The format of an export: JSON Lines, each an object with a `type`.
 //!
-//! `scratchbook export` writes it and `scratchbook import --from jsonl` reads it.
+//! `scratchbook export` writes this format and `scratchbook import --from jsonl` reads it.
 //!
-//! A file begins with `header` and ends with `end`, which has counts. Between them are a line `app` for each app and a line
-//! `user` for each user, in byte order, an app before its users. Each is followed by `put` lines, the writes to its state
-//! that no event in the file contains. A user's lines continue with the user's sessions, each a line `session` with its
-//! `event` lines and `artifact` lines, and then the user's own artifacts.
+//! A file begins with `header` and ends with `end`, which has counts. Between them are a line `app` for each app and a
+//! line `user` for each user, in byte order, an app before its users. Each of these lines is followed by `put` lines:
+//! the writes to the state of that app or user that no event in the file contains. A user's lines continue with the
+//! user's sessions, each a line `session` with its `event` lines and `artifact` lines, and then the user's own
+//! artifacts.
 //!
 //! ```
 //! use scratchbook_core::export::{Counts, ExportLine, FORMAT, VERSION};
@@ -146,7 +147,7 @@ impl Counts {
 }
 
 impl ExportLine<'_> {
-    /// The line's `type`.
+    /// Returns the line's `type`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Header { .. } => "header",

@@ -121,7 +121,8 @@ fn check_integer(digits: &[u8]) -> Result<()> {
     Err(Error::invalid(format!("an integer of {count} digits does not fit 64 bits; send it as a string or as a float")))
 }
 
-/// Any decimal is read as the nearest float, but infinity is refused, and so is zero unless the text says zero.
+/// Refuses a decimal that would be read as infinity, or as zero although its digits are not zero. Any other decimal is
+/// read as the nearest float.
 fn check_float(digits: &[u8]) -> Result<()> {
     let text = String::from_utf8_lossy(digits);
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
@@ -185,7 +186,7 @@ impl io::Write for ByteCount {
     }
 }
 
-/// The length of a value as JSON text, in bytes, without building the text.
+/// Returns the length of a value as JSON text, in bytes, without building the text.
 ///
 /// ```
 /// use scratchbook::json;
@@ -200,7 +201,7 @@ pub fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
     count.0
 }
 
-/// The length of a value as JSON text, in bytes; `None` if it exceeds `most`, after which counting stops.
+/// Returns the length of a value as JSON text, in bytes; `None` if it exceeds `most`, after which counting stops.
 ///
 /// ```
 /// use scratchbook::json;
@@ -256,8 +257,8 @@ fn write(value: &(impl Serialize + ?Sized), to: impl io::Write, what: &str) -> R
 /// serde_json reads at most 127 levels.
 const MAX_TEXT_DEPTH: usize = 127;
 
-/// A formatter of compact JSON that returns an error before the text is too deep to be read, or its writing overflows
-/// the stack.
+/// A formatter of compact JSON. It fails before the text is too deep to be read back, and before writing the text
+/// overflows the stack.
 struct Bounded {
     depth: usize,
 }

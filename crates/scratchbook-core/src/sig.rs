@@ -1,4 +1,4 @@
-//! The types in the signatures of services, for the macros that write methods of them.
+//! The types in the signatures of services, for the macros that write their methods.
 
 use std::pin::Pin;
 

@@ -30,14 +30,14 @@ impl Store {
     }
 }
 
-/// The error of a closed service.
+/// Returns the error of a closed service.
 #[doc(hidden)]
 #[must_use]
 pub fn closed() -> Error {
     Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another").for_operator()
 }
 
-/// The error for a session id in use.
+/// Returns the error for a session id in use.
 #[doc(hidden)]
 #[must_use]
 pub fn taken(key: &SessionKey) -> Error {

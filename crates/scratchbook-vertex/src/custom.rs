@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// A summary that replaces earlier events. ADK for TypeScript uses another form than the others.
+/// A summary that replaces earlier events. ADK for TypeScript uses another form than the other ADKs.
 pub(super) const COMPACTION: &str = "_compaction";
 pub(super) const USAGE: &str = "_usage_metadata";
 /// The data of workflows in ADK for TypeScript: fields of the event, and actions. Nothing else is read from there, or
@@ -10,7 +10,7 @@ pub(super) const USAGE: &str = "_usage_metadata";
 const WORKFLOW: &str = "_workflow";
 const WORKFLOW_FIELDS: [&str; 4] = ["output", "route", "nodeInfo", "isolationScope"];
 const WORKFLOW_ACTIONS: [&str; 2] = ["agentState", "endOfAgent"];
-/// The fields of its summaries.
+/// The fields of a summary in ADK for TypeScript.
 const SUMMARY_FIELDS: [&str; 3] = ["startTime", "endTime", "compactedContent"];
 
 /// Moves fields from the custom metadata to where ADK's events have them.
@@ -52,7 +52,7 @@ fn take(from: &mut Map<String, Value>, names: &[&str], to: &mut Map<String, Valu
     }
 }
 
-/// Converts a summary of ADK for TypeScript, which is a text and counts milliseconds, to the form of the others.
+/// Converts a summary of ADK for TypeScript, which is a text and counts milliseconds, to the form of the other ADKs.
 fn summary_of_typescript(compaction: &Value) -> Option<Value> {
     let seconds = |name: &str| compaction.get(name)?.as_f64().map(|millis| millis / 1000.0);
     let text = compaction.get("compactedContent")?.as_str()?;

@@ -2,8 +2,8 @@
 //!
 //! The API has fields for a part of an ADK event, and `rawEvent` for the whole event. If there is a whole event, the
 //! event is read from it, except for the author, the invocation and the time, which ADK's clients take from the outer
-//! fields. State changes are those of `actions` if it has any, because the API applies these. Fields that the whole
-//! event lacks are taken from the outer fields.
+//! fields. State changes are taken from the outer `actions` if it has any, because the API applies those. Fields that
+//! the whole event lacks are taken from the outer fields.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ const FIELDS: &[&str] = &[
     "eventMetadata",
     "rawEvent",
 ];
-/// Names of the API, and those of ADK's actions if they differ.
+/// The API's names of actions, each with ADK's name, which may differ.
 const ACTIONS: &[(&str, &str)] = &[
     ("skipSummarization", "skipSummarization"),
     ("stateDelta", "stateDelta"),
@@ -94,8 +94,8 @@ pub fn event_from_json(value: Value) -> Result<Event> {
     read(value, Unknown::Refused)
 }
 
-/// Reads a `SessionEvent` that another program has written, as [`event_from_json`] does. That program may be newer:
-/// unknown fields of the whole event are kept, as by [`Event::from_json`], and unknown fields of the API, which a newer
+/// Reads a `SessionEvent` that another program has written, as [`event_from_json`] does. That program may be newer.
+/// Unknown fields of the whole event are kept, as by [`Event::from_json`]. Unknown fields of the API, which a newer
 /// server may send, are ignored.
 ///
 /// # Errors
@@ -128,7 +128,7 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     let mut event: Event =
         serde_json::from_value(Value::Object(event)).map_err(|error| Error::invalid(json::describe(&error)))?;
     if is_partial {
-        // If either form says that this is a part of a stream, it is one.
+        // The event is partial if either form says so.
         event.partial = Some(true);
     }
     event.author = author;
@@ -184,7 +184,8 @@ pub(crate) fn exact(whole: Option<f64>, beside: f64) -> f64 {
 /// requests. [`event_to_json`] omits this mark, and keeps other marks.
 pub fn mark_brought(event: &mut Event) {
     let mark = event.custom_metadata.get_or_insert_default().entry(RESTORED).or_insert(Value::Null);
-    // A mark that the client has set itself stays, and is not confused with this one.
+    // A mark that the client has set stays. If it equals this mark, it becomes `true`, so that the two are not
+    // confused.
     *mark = if mark.is_null() {
         BROUGHT.into()
     } else if *mark == BROUGHT {
@@ -219,7 +220,7 @@ fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -
     Ok(actions)
 }
 
-/// Converts numbers, which proto-JSON may write as texts or with a fraction of zero.
+/// Converts versions to integers: proto-JSON may write them as strings or with a fraction of zero.
 fn as_integers(versions: &mut Value) {
     for version in versions.as_object_mut().into_iter().flat_map(Map::values_mut) {
         let number = match &*version {
@@ -265,7 +266,7 @@ fn lay_over(beside: &mut Map<String, Value>, whole: Map<String, Value>) {
     }
 }
 
-/// Returns the outer fields with ADK's names.
+/// Returns the fields outside of `rawEvent`, under ADK's names.
 fn from_fields(
     mut fields: Message,
     metadata: &mut Message,

@@ -6,7 +6,7 @@ use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::plan::redact;
 use scratchbook_core::store::Store;
 
-use crate::kinds::{KINDS, Kind};
+use crate::kinds::{KINDS, Kind, feature_of};
 
 /// Opens the store that a URI names:
 /// - `memory:`
@@ -105,6 +105,14 @@ fn unknown_scheme(uri: &str) -> Error {
     }
     match KINDS.iter().find_map(|kind| (kind.misspelt)(scheme)) {
         Some(hint) => Error::invalid(hint),
-        None => Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}")),
+        None => {
+            let lacking = feature_of(scheme).map(|feature| {
+                format!(
+                    "; this one needs a build with the feature '{feature}', as by cargo's option --features {feature}"
+                )
+            });
+            let lacking = lacking.unwrap_or_default();
+            Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}{lacking}"))
+        }
     }
 }

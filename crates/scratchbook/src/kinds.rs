@@ -9,6 +9,9 @@ use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::store::Store;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::connect::scheme;
+
 /// Computes a store's limits from those in its URI.
 type Room<'a> = Box<dyn FnOnce(Limits) -> Limits + Send + 'a>;
 
@@ -22,7 +25,7 @@ pub(crate) struct Kind {
     pub(crate) is_named_by: fn(uri: &str) -> bool,
     pub(crate) open: for<'a> fn(uri: &'a str, room: Room<'a>) -> BoxFuture<'a, Opened>,
     pub(crate) migrate: for<'a> fn(uri: &'a str, run: MigrationRun) -> BoxFuture<'a, Result<Vec<Migration>>>,
-    /// For a scheme that is often used by mistake for this kind: how the URI has to be written.
+    /// Returns how a URI of this kind is written, if the scheme is a common mistake for it.
     pub(crate) misspelt: fn(scheme: &str) -> Option<&'static str>,
 }
 
@@ -38,6 +41,21 @@ pub(crate) const KINDS: &[Kind] = &[
     #[cfg(feature = "vertex-ai")]
     VERTEX_AI,
 ];
+
+/// The schemes of kinds that a feature adds to a build, each with that feature.
+const OPTIONAL: &[(&str, &str)] = &[
+    ("sqlite", "sqlite"),
+    ("postgresql", "postgres"),
+    ("postgres", "postgres"),
+    ("mysql", "mysql"),
+    ("mariadb", "mysql"),
+    ("vertexai", "vertex-ai"),
+];
+
+/// Returns the feature that adds the kind of store with this scheme.
+pub(crate) fn feature_of(scheme: &str) -> Option<&'static str> {
+    OPTIONAL.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)).map(|(_, feature)| *feature)
+}
 
 const MEMORY: Kind = Kind {
     example: "'memory:'",
@@ -75,7 +93,7 @@ const SQLITE: Kind = Kind {
 #[cfg(feature = "postgres")]
 const POSTGRES: Kind = Kind {
     example: "'postgresql://USER@HOST/DATABASE'",
-    is_named_by: |uri| has_scheme(uri, &["postgresql", "postgres"]),
+    is_named_by: |uri| feature_of(scheme(uri)) == Some("postgres"),
     open: |uri, room| {
         Box::pin(async move {
             let (store, limits) = scratchbook_postgres::PostgresSessionService::connect_with_limits(uri, room).await?;
@@ -89,7 +107,7 @@ const POSTGRES: Kind = Kind {
 #[cfg(feature = "mysql")]
 const MYSQL: Kind = Kind {
     example: "'mysql://USER@HOST/DATABASE'",
-    is_named_by: |uri| has_scheme(uri, &["mysql", "mariadb"]),
+    is_named_by: |uri| feature_of(scheme(uri)) == Some("mysql"),
     open: |uri, room| {
         Box::pin(async move {
             let (store, limits) = scratchbook_mysql::MySqlSessionService::connect_with_limits(uri, room).await?;
@@ -114,8 +132,3 @@ const VERTEX_AI: Kind = Kind {
     migrate: |_, _| Box::pin(async { Ok(Vec::new()) }),
     misspelt: |_| None,
 };
-
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-fn has_scheme(uri: &str, known: &[&str]) -> bool {
-    known.iter().any(|known| crate::connect::scheme(uri).eq_ignore_ascii_case(known))
-}

@@ -20,7 +20,7 @@ pub struct KeyConflict {
     pub read: Option<Value>,
     /// The stored value; `None` if the key is absent.
     pub found: Option<Value>,
-    /// The writer of the stored value; `None` if there is none or it is not known any more.
+    /// The writer of the stored value; `None` if nobody wrote the key, or if the writer is not known any more.
     pub writer: Option<KeyWriter>,
 }
 
@@ -52,14 +52,14 @@ pub struct KeyWriter {
     pub event_id: String,
     /// The author; empty if it is not known any more.
     pub author: String,
-    /// The invocation of the event; empty if there is none, and if the event no longer exists.
+    /// The invocation of the event; empty if the event has none or no longer exists.
     pub invocation_id: String,
     /// The time, in seconds since 1970: the event's timestamp; 0 if it is unknown.
     pub time: f64,
 }
 
 impl KeyWriter {
-    /// A writer outside of any session, with the author's name.
+    /// Creates a writer outside of any session, with the author's name.
     #[must_use]
     pub fn new(author: impl Into<String>) -> Self {
         Self { author: author.into(), ..Self::default() }
@@ -96,12 +96,12 @@ impl KeyWriter {
     }
 }
 
-/// For messages: names without values.
+/// Writes names without values, for messages.
 impl fmt::Display for KeyConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.cause {
             ConflictCause::Changed => "was changed since it was read",
-            ConflictCause::Guard => "is not as expected",
+            ConflictCause::Guard => "is not as this write requires",
         };
         write!(f, "'{}' {what}", self.key)?;
         self.writer.iter().try_for_each(|writer| write!(f, " ({writer})"))
@@ -121,7 +121,7 @@ impl fmt::Display for KeyWriter {
     }
 }
 
-/// The conflicting keys as a part of a sentence.
+/// Returns the conflicting keys as a part of a sentence.
 pub(super) fn listed(conflicts: &[KeyConflict]) -> String {
     let mut text = String::new();
     for (n, conflict) in conflicts.iter().take(NAMED).enumerate() {

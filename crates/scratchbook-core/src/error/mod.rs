@@ -45,7 +45,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// The name in snake case, as in logs and JSON responses.
+    /// Returns the name in snake case, as in logs and JSON responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ struct Inner {
     may_have_taken_effect: bool,
     /// Whether the reason concerns the operator of the program and not its caller.
     for_operator: bool,
-    /// Whether an event of the run already reports it.
+    /// Whether an event of the run already reports the error.
     is_reported: bool,
 }
 
@@ -134,14 +134,14 @@ impl Error {
         self
     }
 
-    /// The class of the error.
+    /// Returns the class of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// Whether a retry without changes may succeed later. `false` for a call that may have taken effect, in a store in
-    /// which a retry would repeat it.
+    /// Whether a retry without changes may succeed later. This is `false` if the call may have taken effect and a retry
+    /// would repeat it.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let may_pass =
@@ -149,7 +149,7 @@ impl Error {
         may_pass && !self.inner.may_have_taken_effect
     }
 
-    /// Marks the reason as one for the operator of the program: the program's store, disk, setting or account has
+    /// Marks the error as meant for the operator of the program: the program's store, disk, setting or account has
     /// failed, and the message may name an address, a path or a user. The caller's request was not at fault.
     ///
     /// A server responds with [`public_message`](Self::public_message) and logs the rest.
@@ -174,7 +174,7 @@ impl Error {
         self.inner.for_operator
     }
 
-    /// The message for callers of the program: the whole message, unless the reason is [for the
+    /// Returns the message for callers of the program: the whole message, unless the reason is [for the
     /// operator](Self::for_operator).
     #[must_use]
     pub fn public_message(&self) -> &str {
@@ -185,9 +185,9 @@ impl Error {
         }
     }
 
-    /// The kind for callers of the program: its own, unless the reason is [for the operator](Self::for_operator). It is
-    /// then `Unavailable` if a retry may succeed later, `DataCorrupted` if stored data is damaged, and otherwise
-    /// `Internal`, because a caller cannot fix it.
+    /// Returns the kind for callers of the program: the error's own kind, unless the reason is [for the
+    /// operator](Self::for_operator). For those errors the kind is `Unavailable` if a retry may succeed later,
+    /// `DataCorrupted` if stored data is damaged, and otherwise `Internal`, because a caller cannot fix it.
     #[must_use]
     pub fn public_kind(&self) -> ErrorKind {
         match self.kind() {
@@ -198,7 +198,7 @@ impl Error {
         }
     }
 
-    /// A copy of the error without its cause, which cannot be cloned, and without conflicts.
+    /// Returns a copy of the error without its cause, which cannot be cloned, and without conflicts.
     #[doc(hidden)]
     pub fn again(&self) -> Self {
         let mut error = Self::new(self.kind(), self.inner.message.as_str());
@@ -215,7 +215,7 @@ impl Error {
         self
     }
 
-    /// The keys that caused a write to be refused with `Conflict`; empty for every other error.
+    /// Returns the keys that caused a write to be refused with `Conflict`; empty for every other error.
     ///
     /// ```
     /// use scratchbook::prelude::*;
@@ -238,7 +238,8 @@ impl Error {
         &self.inner.conflicts
     }
 
-    /// A write refused because of these keys. The message names keys and writers, never values.
+    /// Creates the error for a write that was refused because of these keys. The message names keys and writers, never
+    /// values.
     #[must_use]
     pub fn conflict(conflicts: Vec<KeyConflict>) -> Self {
         let listed = conflict::listed(&conflicts);
@@ -247,7 +248,7 @@ impl Error {
         error
     }
 
-    /// Sets the values that the writer had read, unless they are already known.
+    /// Sets the values that the writer had read, except for failed guards, whose values are already known.
     pub(crate) fn with_read(mut self, read: impl Fn(&str) -> Option<Value>) -> Self {
         for conflict in self.inner.conflicts.iter_mut().filter(|conflict| conflict.cause == ConflictCause::Changed) {
             conflict.read = read(&conflict.key);
@@ -267,38 +268,38 @@ impl Error {
         self.inner.is_reported
     }
 
-    /// An `InvalidArgument`: the arguments can never be accepted. As [`new`](Self::new).
+    /// Creates an `InvalidArgument` error, as [`new`](Self::new) does: the arguments can never be accepted.
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// A `FailedPrecondition`. As [`new`](Self::new).
+    /// Creates a `FailedPrecondition` error, as [`new`](Self::new) does.
     #[must_use]
     pub fn precondition(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::FailedPrecondition, message)
     }
 
-    /// A `NotFound`. As [`new`](Self::new).
+    /// Creates a `NotFound` error, as [`new`](Self::new) does.
     #[must_use]
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// Replaces each conflict by the result of a function.
+    /// Lets a function change each conflict. Stops at its first error.
     #[doc(hidden)]
     pub fn map_conflicts(mut self, change: impl Fn(&mut KeyConflict) -> Result<()>) -> Result<Self> {
         self.inner.conflicts.iter_mut().try_for_each(change)?;
         Ok(self)
     }
 
-    /// A `DataCorrupted`. As [`new`](Self::new).
+    /// Creates a `DataCorrupted` error, as [`new`](Self::new) does.
     #[must_use]
     pub fn corrupted(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::DataCorrupted, message)
     }
 
-    /// An `Internal`: a defect. As [`new`](Self::new).
+    /// Creates an `Internal` error for a defect, as [`new`](Self::new) does.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)

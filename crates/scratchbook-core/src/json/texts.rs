@@ -22,7 +22,7 @@ pub enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// This field if it is present, otherwise the other one: for a name with two spellings.
+    /// Returns this field if it is present, otherwise the other one: for a name with two spellings.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if self == Self::Absent { other } else { self }
@@ -38,7 +38,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The text, if the field is a string.
+    /// Returns the text, if the field is a string.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -122,7 +122,7 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
     }
 }
 
-/// The index of a name in the list of names.
+/// Reads a name and returns its index in this list.
 struct Name<'n>(&'n [&'n str]);
 
 impl<'a> DeserializeSeed<'a> for Name<'_> {
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// The expected field, computed from the whole text.
+    /// Returns the expected field, computed from the whole text.
     fn whole(text: &str, name: &str) -> Field<'static> {
         match serde_json::from_str::<Value>(text).unwrap().get(name) {
             None => Field::Absent,

@@ -10,7 +10,7 @@ const ALLOCATION: u64 = 32;
 const ARRAY: u64 = 3 * VALUE + ALLOCATION;
 /// A non-empty object: its table, and room for three entries.
 const OBJECT: u64 = 512;
-/// An empty object: as a value it needs no more than any other value, but read as a part of a message it needs this
+/// An empty object. As a value it needs no more than any other value, but parsed as a part of a message it needs this
 /// much.
 const EMPTY_OBJECT: u64 = 256;
 /// A name with its entry in an object, without the value.
@@ -19,8 +19,8 @@ const VALUE: u64 = size_of::<Value>() as u64;
 
 /// The number of values in JSON text, their depth, and about how much memory they take once parsed.
 ///
-/// It takes one pass over the bytes and allocates nothing. It does not validate: for JSON the counts are exact, and for
-/// anything else they are at least those of what a parser has built when it finds the error.
+/// It takes one pass over the bytes and allocates nothing. It does not validate. For valid JSON the counts are exact;
+/// for any other text they are at least the counts of what a parser has built when it finds the error.
 ///
 /// ```
 /// use scratchbook::json::Weight;
@@ -96,7 +96,7 @@ impl Weight {
     }
 }
 
-/// The length of a string in bytes, from after its first quote to after its last.
+/// Returns the length in bytes of the rest of a string after its first quote, including the last quote.
 fn string(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -109,7 +109,7 @@ fn string(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// The length of the rest of a number or a literal, in bytes.
+/// Returns the length of the rest of a number or a literal, in bytes.
 fn word(bytes: &[u8]) -> usize {
     let ends = |byte: &u8| byte.is_ascii_whitespace() || b",:\"[]{}".contains(byte);
     bytes.iter().position(ends).unwrap_or(bytes.len())
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// The number and the depth of parsed values.
+    /// Returns the number and the depth of parsed values.
     fn built(value: &Value) -> (u64, u64) {
         let inner: Vec<_> = match value {
             Value::Array(items) => items.iter().map(built).collect(),

@@ -1,4 +1,4 @@
-//! Layers: services around a service that add a feature of which stores need not know.
+//! Layers: services that wrap another service and add a feature that stores need not know about.
 //!
 //! Each layer names the methods that it forwards, so that a new method of a trait is not forgotten.
 

@@ -8,8 +8,8 @@ use crate::session::{
     SecretKeys, Session, SessionKey, SessionService, StateOwner, forward_sessions,
 };
 
-/// A service with secret keys. Their values can be read and written like any other by reading the session or the state.
-/// They are hidden from readers who did not ask for them:
+/// A service with secret keys. Calls that read or write the session or the state use the values of these keys like any
+/// others. The values are hidden from readers that did not ask for them:
 ///
 /// - feeds and watchers name the key, with the string `[secret]` instead of its value, unless the keys are
 ///   [`shown_in_feeds`](SecretKeys::shown_in_feeds);
@@ -17,8 +17,8 @@ use crate::session::{
 ///   (feature `agent`);
 /// - `Debug` of a session does not show them.
 ///
-/// Messages of agents and arguments of tools are not searched for these values. In the database they are stored like
-/// any other key; see `WithEncryption`. This has to be the outermost layer.
+/// Messages of agents and arguments of tools are not searched for these values. In the database the keys are stored
+/// like any others; `WithEncryption` encrypts them. `WithSecretKeys` has to be the outermost layer.
 ///
 /// ```
 /// use scratchbook::prelude::*;

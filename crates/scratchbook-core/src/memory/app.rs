@@ -18,7 +18,8 @@ use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use super::feed::Item;
 use super::removal::Removed;
 
-/// The state of a session is kept every this many events, which costs next to nothing with persistent maps.
+/// The number of events after which the state of a session is kept. Keeping it costs next to nothing with persistent
+/// maps.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(super) struct App {
     by_id: BTreeSet<(Arc<str>, Arc<str>)>,
     /// The commits, by position.
     pub(super) feed: BTreeMap<u64, Item>,
-    /// Their removals, by user and session; without a session for the removal of a user.
+    /// The removals, by user and session; the removal of a user has an empty session.
     pub(super) removed: BTreeMap<(Arc<str>, Arc<str>), Removed>,
     /// The removals of sessions and users by position, and so by age.
     pub(super) removed_at: BTreeMap<u64, (Arc<str>, Arc<str>)>,
@@ -54,7 +55,7 @@ pub(super) type Versions = Vec<(PreparedArtifact, f64)>;
 /// The session of an artifact, `None` for the user's, and its name.
 pub(super) type ArtifactName = (Option<Arc<str>>, String);
 
-/// State of a user or an app, with the log whose fold it is.
+/// The state of a user or an app, and the log of which the state is the fold.
 #[derive(Debug, Default)]
 pub(super) struct OwnedState {
     pub(super) values: ScopeMap,
@@ -68,8 +69,8 @@ pub(super) struct OwnedState {
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) key: SessionKey,
-    /// The state with which the fold begins. It is the state after event `base`, the last pruned event; 0 if none was
-    /// pruned.
+    /// The state with which the fold begins: the state after event `base`, which is the last pruned event, or 0 if none
+    /// was pruned.
     pub(super) initial: ScopeMap,
     pub(super) base: u64,
     /// The position in the logs of the user and the app at which the fold starts.
@@ -82,7 +83,7 @@ pub(super) struct Stored {
     pub(super) positions: VecDeque<u64>,
     /// The size of each event as JSON, in bytes.
     pub(super) sizes: VecDeque<u64>,
-    /// The size of all of them, with the initial state.
+    /// The size of all events and the initial state together.
     pub(super) bytes: u64,
     /// The state after some of the events, by number.
     pub(super) checkpoints: BTreeMap<u64, ScopeMap>,
@@ -94,9 +95,9 @@ pub(super) struct Stored {
     pub(super) micros: i64,
     pub(super) expires: Option<i64>,
     pub(super) metadata: Arc<SessionMetadata>,
-    /// The position of its creation in the feed.
+    /// The position of the session's creation in the feed.
     pub(super) created: u64,
-    /// The number of the last event copied from the session from which it was forked.
+    /// For a fork, the number of the last event copied from the other session.
     pub(super) forked_at: Option<u64>,
 }
 
@@ -148,7 +149,7 @@ impl User {
 }
 
 impl App {
-    /// The app, if it or one of its users has data, and those users; in no order.
+    /// Returns the app, if it or one of its users has data, and the users that have data, in no order.
     pub(super) fn owners(&self, app_name: &Arc<str>) -> Vec<StateOwner> {
         let users = self.users.iter().filter(|(_, user)| user.has_something());
         let user = |user_id: &Arc<str>| StateOwner::User { app_name: app_name.clone(), user_id: user_id.clone() };
@@ -182,7 +183,7 @@ impl App {
         Some((user, user.sessions.get(key.session_id())?))
     }
 
-    /// The users who have a session with this id, expired ones included.
+    /// Returns the users who have a session with this id, expired ones included.
     pub(super) fn users_with(&self, session_id: &str) -> impl Iterator<Item = (&str, &Stored)> {
         let from = (Arc::from(session_id), Arc::from(""));
         let same = self.by_id.range(from..).take_while(move |(id, _)| **id == *session_id);
@@ -234,7 +235,7 @@ impl App {
         )
     }
 
-    /// Commits a prepared event to an existing session; the position is taken when it is needed.
+    /// Commits a prepared event to an existing session. `next_position` is called only if the event is stored.
     pub(super) fn append(
         &mut self,
         key: &SessionKey,
@@ -338,7 +339,7 @@ impl App {
         self.by_update.remove(&position);
         self.by_id.remove(&(key.session_id().into(), key.user_id().into()));
         self.leave_feed(key, &stored.positions);
-        // The keys of the user and the app that its creation wrote stay.
+        // If the creation wrote keys of the user or the app, these stay, and so does the creation's entry in the feed.
         if self.changes_at(stored.created, key.user()).or_else(|| self.changes_at(stored.created, key.app())).is_none()
         {
             self.drop_from_feed(key.user_id(), stored.created);
@@ -347,7 +348,7 @@ impl App {
     }
 }
 
-/// The bits of a time that is not negative, which sort like the numbers; `-0.0` equals `0.0`.
+/// Returns the bits of a time that is not negative. They sort in the order of the times, and `-0.0` equals `0.0`.
 pub(super) fn time_order(seconds: f64) -> u64 {
     (seconds + 0.0).to_bits()
 }
@@ -361,7 +362,7 @@ impl Stored {
         }
     }
 
-    /// The current session; the position is the last one assigned.
+    /// Returns the current session; the position is the last one assigned.
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
             .with_events(events)
@@ -374,12 +375,12 @@ impl Stored {
             .with_log_positions(LogPositions::of_feed(position))
     }
 
-    /// The number of the last event.
+    /// Returns the number of the last event.
     pub(super) fn last(&self) -> u64 {
         self.base + self.events.len() as u64
     }
 
-    /// The number of existing events with a number up to this one.
+    /// Returns the number of existing events with a number up to this one.
     pub(super) fn count_up_to(&self, seq: u64) -> usize {
         usize::try_from(seq.saturating_sub(self.base)).map_or(self.events.len(), |count| count.min(self.events.len()))
     }
@@ -388,7 +389,7 @@ impl Stored {
         if seq <= self.base { None } else { self.events.get(self.count_up_to(seq - 1)) }
     }
 
-    /// The clock is read only if the session has an expiry time.
+    /// Whether the session has expired. The clock is read only if the session has an expiry time.
     pub(super) fn is_expired(&self, now: impl FnOnce() -> i64) -> bool {
         self.expires.is_some_and(|expires| expires <= now())
     }
@@ -416,9 +417,9 @@ impl Stored {
         }
     }
 
-    /// Events from a time on, the last `count` of them in the store's order.
+    /// Returns the events from a time on, at most the last `count` of them in the store's order.
     ///
-    /// If there are few, the index on time finds them; if there are many, a search backwards by number soon meets the
+    /// If few events match, the index on time finds them. If many match, a search backwards by number soon finds the
     /// last ones, unless the clock was very wrong.
     pub(super) fn since(&self, seconds: f64, count: usize) -> Events {
         let matching = || self.by_time.range((time_order(seconds), 0)..);

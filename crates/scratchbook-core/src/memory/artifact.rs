@@ -23,7 +23,7 @@ fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
 }
 
 impl InMemorySessionService {
-    /// The versions of an artifact; none if its session has expired.
+    /// Returns the versions of an artifact; none if its session has expired.
     fn versions<'a>(&self, app: &'a App, session: &SessionKey, name: &ArtifactName) -> Option<&'a Versions> {
         let is_gone = name.0.is_some() && self.has_expired(app, session);
         app.users.get(session.user_id()).filter(|_| !is_gone)?.artifacts.get(name)

@@ -62,13 +62,13 @@ impl App {
             page.cursor = page.entries.last().map_or(page.cursor, |last| last.cursor.clone());
         }
         if page.entries.is_empty() {
-            // So that the next read need not skip the same commits of other users again.
+            // The next read then does not have to skip the same commits of other users again.
             page.cursor = feed.cursor(&FeedPlace::after(last).to_string());
         }
         Ok(page)
     }
 
-    /// The entries of a commit that an owner's feed shows.
+    /// Returns the entries of a commit that an owner's feed shows.
     fn commits_of(&self, position: u64, item: &Item, of: &StateOwner) -> Vec<FeedCommit> {
         let is_of = |user_id: Option<&str>| of.user_id().is_none() || of.user_id() == user_id;
         match item {
@@ -98,7 +98,8 @@ impl App {
         }
     }
 
-    /// Removes a session's events. Events copied by a fork remain at the positions of the original.
+    /// Removes a session's events from the feeds. Positions of events that a fork has copied belong to the events of
+    /// the original, which stay.
     pub(super) fn leave_feed<'p>(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = &'p u64>) {
         for position in positions {
             if matches!(self.feed.get(position), Some(Item::Event(of, _)) if of == key) {
@@ -140,7 +141,7 @@ impl App {
 
 const REMOVAL_BYTES: u64 = 200;
 
-/// About how many bytes a commit takes as JSON text.
+/// Returns about how many bytes a commit takes as JSON text.
 fn bytes(commit: &FeedCommit) -> u64 {
     match commit {
         FeedCommit::Event { event, .. } => bytes_of(event.as_ref()),

@@ -101,14 +101,14 @@ impl Stored {
         }
     }
 
-    /// The position of an event's commit in the logs; for the event before the fold, the position at which the fold
-    /// starts.
+    /// Returns the position of an event's commit in the logs; for the event before the fold, the position at which the
+    /// fold starts.
     fn position_at(&self, seq: u64) -> u64 {
         let last = self.count_up_to(seq).checked_sub(1);
         last.and_then(|place| self.positions.get(place)).copied().unwrap_or(self.position)
     }
 
-    /// The session's own keys after an existing event, or after all pruned ones.
+    /// Returns the session's own keys after an existing event, or after all pruned ones.
     pub(super) fn state_at(&self, seq: u64) -> ScopeMap {
         if seq == self.last() {
             return self.state.clone();
@@ -134,7 +134,7 @@ impl Stored {
         let mut written = HashMap::new();
         for name in state.keys() {
             let last = self.written.get(name.as_ref()).copied().filter(|last| *last <= at);
-            // If a later event wrote it as well, the previous write is among the copied events.
+            // If a later event wrote the key again, its last write up to `at` is in the copied events or before them.
             let seq = last.or_else(|| last_write(&events, name)).unwrap_or(self.base);
             written.insert(name.to_string(), seq);
         }
@@ -164,7 +164,7 @@ impl Stored {
     }
 }
 
-/// The size of an initial state as JSON, in bytes. It was checked when it was written.
+/// Returns the size of an initial state as JSON, in bytes. It was checked when it was written.
 pub(super) fn initial_bytes(initial: &ScopeMap) -> u64 {
     state_bytes(initial.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))).unwrap_or_default()
 }
@@ -177,7 +177,7 @@ fn last_write(events: &Events, name: &str) -> Option<u64> {
 }
 
 impl OwnedState {
-    /// The values as of a position; `None` if the log does not reach back far enough.
+    /// Returns the values as of a position; `None` if the log does not reach back far enough.
     fn at(&self, position: u64) -> Option<ScopeMap> {
         if self.log.last().is_none_or(|change| change.position <= position) {
             return Some(self.values.clone());

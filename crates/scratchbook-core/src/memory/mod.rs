@@ -45,7 +45,7 @@ use crate::session::{
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;
 
-/// Stores sessions, state and artifacts in memory; they are lost when it is dropped.
+/// Stores sessions, state and artifacts in memory; they are lost when the service is dropped.
 ///
 /// ```
 /// use scratchbook::{CreateSessionConfig, InMemorySessionService, SessionService};
@@ -108,14 +108,14 @@ impl InMemorySessionService {
         self
     }
 
-    /// The app, if anything was ever written to it. The data behind a lock poisoned by a panic elsewhere is still
-    /// consistent: nothing between two commits can panic.
+    /// Returns the app, if anything was ever written to it. A lock that was poisoned by a panic elsewhere is ignored:
+    /// no commit can panic halfway, so the data is consistent.
     fn app(&self, app_name: &str) -> Result<Option<Arc<RwLock<App>>>> {
         self.check_open()?;
         Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).get(app_name).cloned())
     }
 
-    /// All apps to which anything was ever written.
+    /// Returns all apps to which anything was ever written.
     fn all_apps(&self) -> Result<HashMap<String, Arc<RwLock<App>>>> {
         self.check_open()?;
         Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).clone())
@@ -133,7 +133,7 @@ impl InMemorySessionService {
         Ok(Arc::clone(apps.entry(app_name.to_owned()).or_default()))
     }
 
-    /// The last assigned position. While an app's lock is held, no position is assigned for that app.
+    /// Returns the last assigned position. While an app's lock is held, no position is assigned for that app.
     fn position(&self) -> u64 {
         self.position.load(Ordering::Relaxed)
     }
@@ -166,14 +166,14 @@ impl InMemorySessionService {
         app.session(key).is_some_and(|(_, stored)| stored.is_expired(|| self.now_micros()))
     }
 
-    /// The users who have an unexpired session with this id.
+    /// Returns the users who have an unexpired session with this id.
     fn live_users_with<'a>(&self, app: &'a App, session_id: &str) -> impl Iterator<Item = &'a str> {
         let now = std::cell::OnceCell::new();
         let live = move |stored: &Stored| !stored.is_expired(|| *now.get_or_init(|| self.now_micros()));
         app.users_with(session_id).filter(move |(_, stored)| live(stored)).map(|(user_id, _)| user_id)
     }
 
-    /// A session for reading, unless it has expired.
+    /// Returns a session for reading, unless it has expired.
     fn live<'a>(&self, app: &'a App, key: &SessionKey) -> Option<(&'a User, &'a Stored)> {
         app.session(key).filter(|(_, stored)| !stored.is_expired(|| self.now_micros()))
     }
@@ -415,7 +415,7 @@ impl SessionService for InMemorySessionService {
                 let from = log.partition_point(|change| change.position <= *after);
                 let page = log.iter().skip(from).take(limit);
                 let mut to = from + page.take_while(|change| room.takes(change.bytes())).count();
-                // All changes of a commit have the same position: a page that ended among them would lose the rest.
+                // All changes of a commit have the same position: a page that ended between them would lose the rest.
                 while from < to && to < log.len() && log[to].position == log[to - 1].position {
                     to += 1;
                 }

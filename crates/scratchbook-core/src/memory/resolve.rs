@@ -81,7 +81,7 @@ impl Stored {
         found.insert(Scope::Session, name, value, self.written.get(name).copied().unwrap_or_default());
     }
 
-    /// The writer of a key with this number; for a pruned event only the number is known.
+    /// Returns the writer of a key with this number; for a pruned event only the number is known.
     pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
         self.event(seq).map(|event| event_writer(key, event))
     }

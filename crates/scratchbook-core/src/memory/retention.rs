@@ -18,7 +18,7 @@ impl App {
         }
     }
 
-    /// Expired sessions, at most this many.
+    /// Returns expired sessions, at most this many.
     pub(super) fn expired(&self, now: i64, limit: usize) -> Vec<SessionKey> {
         let sessions = self.users.values().flat_map(|user| user.sessions.values());
         let expired = sessions.filter(|stored| stored.is_expired(|| now)).take(limit);

@@ -20,7 +20,7 @@ pub struct PreparedArtifact {
     pub mime_type: Option<String>,
     /// The custom metadata.
     pub custom_metadata: Map<String, Value>,
-    /// The length of both as JSON, in bytes.
+    /// The length of the data and the custom metadata as JSON, in bytes.
     pub bytes: u64,
 }
 
@@ -52,8 +52,8 @@ pub fn prepare_artifact(
     Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata, bytes })
 }
 
-/// Refuses a new name that would lead elsewhere as a file path or an address, by the rules of ADK's file store.
-/// Existing artifacts with such names can be read and deleted.
+/// Refuses a new name that would point elsewhere if it were used as a file path or an address, by the rules of ADK's
+/// file store. Existing artifacts with such names can be read and deleted.
 fn check_new_filename(filename: &str) -> Result<()> {
     let user = check_filename(filename)?;
     let name = if user { &filename["user:".len()..] } else { filename }.trim();

@@ -1,4 +1,4 @@
-//! Writes: one pure description that every store carries out.
+//! Writes, as pure descriptions that every store carries out.
 
 use std::collections::{HashMap, HashSet};
 use std::iter;
@@ -22,8 +22,8 @@ use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
 /// An event prepared for storage, with everything that is written with it except its number.
 ///
-/// An event with operations in its delta has to be [resolved](Self::resolve) first, against the values that the store
-/// finds, and its [update](Self::update) applied to the session that it finds.
+/// If the delta has operations, the store first has to [resolve](Self::resolve) the event against the values that it
+/// finds. It has to apply the event's [update](Self::update) to the session that it finds.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Prepared {
@@ -31,16 +31,16 @@ pub struct Prepared {
     pub event: Event,
     /// The event as JSON; empty while there are operations in it.
     pub text: String,
-    /// The hash of the event as it was sent, with the update if there is one, which identifies a retry.
+    /// The hash of the event as it was sent, together with the update if there is one. It identifies a retry.
     pub hash: [u8; 32],
     /// The session's new update time, in microseconds since 1970.
     pub micros: i64,
-    /// The changes to stored keys, session before user before app, by name: the order of locking.
+    /// The changes to stored keys, in the order of locking: session before user before app, and by name within each.
     pub changes: Vec<KeyChange>,
-    /// The limits it was prepared under. The store checks the event's number and the number of keys per scope against
-    /// them.
+    /// The limits under which the event was prepared. The store checks the event's number and the number of keys per
+    /// scope against them.
     pub limits: Limits,
-    /// The update of the session that is written with it.
+    /// The update of the session that is written with the event.
     pub update: Option<Box<PreparedUpdate>>,
 }
 
@@ -61,7 +61,7 @@ impl KeyChange {
         Self { scope, name: name.into(), change }
     }
 
-    /// The value as JSON text; `None` for a removal.
+    /// Returns the value as JSON text; `None` for a removal.
     ///
     /// # Errors
     ///
@@ -111,13 +111,14 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
 }
 
 impl Prepared {
-    /// What it adds to quotas; only an estimate for an event with operations, whose results are not known yet.
+    /// Returns what the event adds to quotas. If it has operations, this is an estimate, because their results are not
+    /// known yet.
     pub(crate) fn usage(&self) -> Usage {
         let text = if self.text.is_empty() { self.text.capacity() } else { self.text.len() };
         Usage::bytes(text as u64)
     }
 
-    /// Removes the user's and the app's keys from what is written. The event keeps them.
+    /// Excludes the user's and the app's keys from the write. The event still contains them.
     fn leave_shared_keys(&mut self) -> Result<()> {
         if let Some(change) = self.changes.iter().find(|change| change.change.operations().is_some()) {
             let (key, id) = (change.scope.key(&change.name), &self.event.id);
@@ -130,7 +131,8 @@ impl Prepared {
     }
 }
 
-/// Takes the delta out of an event with operations, and leaves only what has a JSON form.
+/// Returns the delta of an event if it has operations, and removes the operations from the event, because they have no
+/// JSON form.
 fn take_operations(event: &mut Event) -> Option<StateDelta> {
     if !event.actions.state_delta.has_operations() {
         return None;
@@ -146,14 +148,15 @@ fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
     let mut hash = Sha256::new_with_prefix(text);
     let operations = operations.into_iter().flat_map(StateDelta::iter);
     for (key, operations) in operations.filter_map(|(key, change)| Some((key, change.operations()?))) {
-        // No JSON text contains this byte, so that no event without operations has the same hash.
+        // No JSON text contains this byte, so no event without operations has the same hash.
         hash.update([0]);
         hash.update(json::to_text(&(key, operations), "an operation")?);
     }
     Ok(hash.finalize().into())
 }
 
-/// The outcome of appending an event whose id is already in its session, with this hash.
+/// Returns the outcome of appending an event whose id is already in its session; `stored_hash` is the hash stored
+/// there.
 ///
 /// # Errors
 ///
@@ -188,7 +191,8 @@ pub struct PreparedSession {
     pub expires: Option<i64>,
     /// Its initial events, without partial ones; they are accepted together or not at all.
     pub events: Vec<Prepared>,
-    /// The limits it was prepared under. The store checks the number of keys of the user and the app against them.
+    /// The limits under which the session was prepared. The store checks the number of keys of the user and the app
+    /// against them.
     pub limits: Limits,
     pub(crate) check: Option<Arc<dyn StateCheck>>,
 }
@@ -237,7 +241,7 @@ pub fn prepare_session(
     Ok(prepared)
 }
 
-/// The address of a new session: with the given id, or a generated one if it is empty or absent.
+/// Returns the address of a new session: with the given id, or with a generated id if none is given or it is empty.
 pub(super) fn new_key(
     app_name: &str,
     user_id: &str,
@@ -265,7 +269,7 @@ fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
 pub struct PreparedState {
     /// The changes, by name.
     pub changes: Vec<KeyChange>,
-    /// The limits they were prepared under. The store checks the number of the owner's keys against them.
+    /// The limits under which the changes were prepared. The store checks the number of the owner's keys against them.
     pub limits: Limits,
     pub(crate) check: Option<Arc<dyn StateCheck>>,
 }
@@ -328,7 +332,7 @@ fn check_event_ids(events: &[Prepared]) -> Result<u64> {
 }
 
 impl PreparedSession {
-    /// What it adds to quotas, as in [`Prepared::usage`].
+    /// Returns what the session adds to quotas, as [`Prepared::usage`] does for an event.
     pub(crate) fn usage(&self) -> Result<Usage> {
         let initial = state_bytes(self.initial.iter().map(|(name, value)| (name.as_str(), value)))?;
         let mut ids = HashSet::new();
@@ -346,7 +350,7 @@ impl PreparedSession {
         check_writes(&self.limits, scope, count, has, &self.shared, &self.events)
     }
 
-    /// The same for the session's own keys, all of which are known here.
+    /// Refuses a session that would have too many keys of its own, all of which are known here.
     pub(super) fn check_own_keys(&self) -> Result<()> {
         let count = self.initial.len();
         if let Some((last, _)) = self.initial.iter().next_back() {
@@ -397,7 +401,7 @@ mod tests {
         assert_eq!(hash, "1896c4ace208e10113f339473f694cea551e48d7ddb1b919e25fbc087e6b4839", "{}", prepared.text);
     }
 
-    /// The same for operations: the request is hashed, in a format of its own.
+    /// The hash of an event with operations covers the request, in a format of its own.
     #[test]
     fn the_hash_of_operations_stays_what_it_is() {
         let delta = StateDelta::new().with("plain", 1).unwrap().with_increment("user:n", 2).unwrap();

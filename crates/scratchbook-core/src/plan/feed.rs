@@ -14,20 +14,20 @@ pub const LET_GO_AT_ONCE: usize = 1000;
 /// The feed of one owner in one database.
 #[derive(Debug)]
 pub struct Feed {
-    /// Distinguishes it from feeds of other databases and of other owners.
+    /// Distinguishes this feed from feeds of other databases and of other owners.
     name: String,
 }
 
-/// A position in a feed: all commits before it are read, and some entries of the commit at it.
+/// A position in a feed: all commits before it were read, and some entries of the commit at this position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedPlace {
     /// The position of the last commit read.
     pub position: u64,
-    /// The entries of that commit up to this rank were read. It is not a count, because some may be pruned before the
-    /// rest is read.
+    /// The entries of that commit up to this rank were read. This is not a count, because entries may be pruned before
+    /// the rest is read.
     pub taken: usize,
-    /// The end of the feed when reading started from the beginning. Removals up to there concern data that was never
-    /// read; later ones must not be missed.
+    /// The end of the feed when reading started from the beginning. Removals up to this position concern data that was
+    /// never read; later removals must not be missed.
     pub since: u64,
 }
 
@@ -63,7 +63,7 @@ impl Feed {
         if name == self.name { Ok(place) } else { Err(foreign()) }
     }
 
-    /// The position at which to start reading a feed that currently ends at `end`.
+    /// Returns the position at which to start reading a feed that currently ends at `end`.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Feed {
         self.start_since(start, end, 0)
     }
 
-    /// The same for a feed that has dropped removals up to a position.
+    /// Returns what [`start`](Self::start) returns, for a feed that has dropped removals up to a position.
     ///
     /// # Errors
     ///
@@ -114,23 +114,24 @@ impl Feed {
     }
 }
 
-/// The rank of an entry among those of one commit.
+/// Returns the rank of an entry among those of one commit.
 fn rank(commit: &FeedCommit) -> usize {
     match commit {
         FeedCommit::State { owner: StateOwner::User { .. }, .. } => 1,
         FeedCommit::State { owner: StateOwner::App { .. }, .. } => 2,
         FeedCommit::Created { .. } => 3,
-        // The app's keys of an event that was erased with its user are still there, and were read with it.
+        // If an event was erased with its user, the app's keys that it wrote stay as an entry of their own. They were
+        // read with the event, so the event has the highest rank.
         FeedCommit::Event { .. } | FeedCommit::Removed(_) => 4,
     }
 }
 
-/// The error for a cursor ahead of this database.
+/// Returns the error for a cursor ahead of this database.
 pub fn ahead() -> Error {
     Error::invalid("the cursor is ahead of the feed: it is of another database, or of a newer copy; begin anew, or now")
 }
 
-/// The error for a cursor before dropped removals.
+/// Returns the error for a cursor before dropped removals.
 pub fn too_old() -> Error {
     let message = "sessions or users were removed after the cursor's place, so long ago that the feed has let the entries \
                    go; begin again, from what the store shows";
@@ -138,7 +139,7 @@ pub fn too_old() -> Error {
 }
 
 impl FeedPlace {
-    /// The position after all entries of a commit.
+    /// Returns the position after all entries of a commit.
     pub fn after(position: u64) -> Self {
         Self { position, taken: usize::MAX, since: 0 }
     }
@@ -174,7 +175,7 @@ impl std::fmt::Display for FeedPlace {
             usize::MAX => write!(f, "{}.all", self.position)?,
             taken => write!(f, "{}.{taken}", self.position)?,
         }
-        // After that position it has no effect any more.
+        // After the position `since` the field has no effect any more.
         if self.since > self.position { write!(f, "~{}", self.since) } else { Ok(()) }
     }
 }

@@ -14,7 +14,7 @@ pub struct SessionFilter {
 }
 
 impl SessionFilter {
-    /// The filter of a list's options.
+    /// Builds the filter for a list's options.
     ///
     /// # Errors
     ///

@@ -12,9 +12,9 @@ use crate::plan::sql::rows;
 use crate::session::{InitialState, SessionKey};
 use crate::state::{OwnKeys, ScopeMap, StateDelta, apply_own, own_keys};
 
-/// A checkpoint of a session's fold may be stored every this many events, so that reading an earlier state folds few
-/// events. Checkpoints are written apart from the commit of the events and are optional: without one a read takes
-/// longer.
+/// The number of events after which a checkpoint of a session's fold may be stored, so that reading an earlier state
+/// folds few events. Checkpoints are written apart from the commit of the events and are optional: without a checkpoint
+/// a read takes longer.
 pub const CHECKPOINT_EVENTS: u64 = 512;
 
 /// A session's own keys as of an event, each with the number of the event that wrote it.
@@ -62,8 +62,8 @@ impl Folded {
         Ok(())
     }
 
-    /// The text of a checkpoint at this event; `None` if none is due, or if it would be larger than the events since
-    /// the last one.
+    /// Returns the text of a checkpoint at this event; `None` if none is due, or if it would be larger than the events
+    /// since the last one.
     pub fn take_checkpoint(&mut self) -> Result<Option<String>> {
         if self.seq == 0 || !self.seq.is_multiple_of(CHECKPOINT_EVENTS) {
             return Ok(None);
@@ -76,7 +76,7 @@ impl Folded {
         Ok(Some(text))
     }
 
-    /// The keys and values without their writers, as a new initial state.
+    /// Returns the keys and values without their writers, as a new initial state.
     pub fn into_state(self) -> Map<String, Value> {
         self.keys.into_iter().map(|(name, (_, value))| (name, value)).collect()
     }

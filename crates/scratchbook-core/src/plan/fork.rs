@@ -6,7 +6,7 @@ use crate::session::{ForkConfig, SessionKey};
 
 use super::commit::new_key;
 
-/// The address of the fork, with a generated id if none was given.
+/// Returns the address of the fork, with a generated id if none was given.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn check_event_number(key: &SessionKey, seq: u64, base: u64, last: u64) -> R
     Ok(())
 }
 
-/// The error if the log of a user or an app does not reach back far enough.
+/// Returns the error if the log of a user or an app does not reach back far enough.
 #[must_use]
 pub fn log_pruned(key: &SessionKey, seq: u64) -> Error {
     let message = format!("the log of shared state was pruned after event {seq} of {key}; ask for a later event");

@@ -25,7 +25,7 @@ impl<'a> Growth<'a> {
         self.present.insert((scope, name));
     }
 
-    /// Counts changes that follow the earlier ones.
+    /// Counts further changes.
     ///
     /// # Errors
     ///

@@ -8,11 +8,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::json::ByteCount;
 use crate::state::{Change, REMOVED, Scope, StateDelta};
 
-/// Limits on sizes and numbers in a store. Exceeding a size is refused as `PayloadTooLarge`, exceeding a number as
-/// `ResourceExhausted`; the error names the limit, the amount and the key, and nothing has changed.
+/// Limits on sizes and numbers in a store. A write that exceeds a size is refused as `PayloadTooLarge`, and one that
+/// exceeds a number as `ResourceExhausted`. The error names the limit, the amount and the key, and nothing is changed.
 ///
-/// Bytes are those of the JSON text. Existing data stays readable whatever the limits are: a lowered limit only refuses
-/// writes that add to it.
+/// Sizes are in bytes of JSON text. Existing data stays readable whatever the limits are: a lowered limit only refuses
+/// writes that add data.
 ///
 /// ```
 /// use scratchbook::prelude::*;
@@ -42,15 +42,16 @@ pub struct Limits {
     /// Keys of one session, of one user of an app, and of one app, each counted separately; the default is 10,000.
     /// Removed keys do not count.
     pub keys_per_scope: u64,
-    /// Events of one session, by their numbers: pruned events count. `None` for no limit; the default is 1,000,000.
+    /// Events of one session, pruned events included. `None` for no limit; the default is 1,000,000.
     pub events_per_session: Option<u64>,
     /// A quota on the bytes of all sessions and artifacts of one user of an app: the sum of
     /// [`Session::stored_bytes`](crate::session::Session::stored_bytes), and the JSON of every version of an artifact
     /// with its metadata. `None`, the default of all quotas, means no quota.
     ///
-    /// Quotas are checked against totals that no write locks: the totals are read every few seconds, and the writes of
-    /// this process since then are added. If several processes write for one owner at the same time, slightly more than
-    /// the quota may be stored. Expired sessions are deleted before a write is refused because of a quota.
+    /// Quotas are checked against totals, and no write locks a total: the totals are read every few seconds, and each
+    /// process adds its own writes since its last read. If several processes write for one owner at the same time,
+    /// slightly more than the quota may be stored. Expired sessions are deleted before a write is refused because of a
+    /// quota.
     pub user_bytes: Option<u64>,
     /// A quota on the sessions of one user of an app.
     pub user_sessions: Option<u64>,
@@ -185,8 +186,8 @@ impl Limits {
         self
     }
 
-    /// Refuses the number of a new event above the limit. A store calls this when it knows the number, and that the
-    /// event is not a retry.
+    /// Refuses a new event whose number is above the limit. A store calls this when it knows the number and knows that
+    /// the event is not a retry.
     ///
     /// # Errors
     ///
@@ -201,8 +202,8 @@ impl Limits {
         }
     }
 
-    /// Refuses a commit after which a scope has more keys than before and more than the limit. A store calls this in
-    /// the commit, if a key was set that was absent before; `name` is one of these keys, without prefix.
+    /// Refuses a commit after which a scope has more keys than before and more than the limit. A store calls this in a
+    /// commit that sets keys that were absent before; `name` is one of these keys, without prefix.
     ///
     /// # Errors
     ///
@@ -219,7 +220,8 @@ impl Limits {
         )))
     }
 
-    /// [`check_keys`](Self::check_keys) for a store that always knows the keys of a scope and their number.
+    /// Checks as [`check_keys`](Self::check_keys) does, for a store that always knows the keys of a scope and their
+    /// number.
     ///
     /// # Errors
     ///
@@ -233,7 +235,7 @@ impl Limits {
     ) -> Result<()> {
         let of_scope = || changes.iter().filter(|change| change.scope == scope);
         let count = count as u64;
-        // Usually there is room for all of them, whether they are new or not.
+        // Usually there is room for all changed keys, whether they are new or not.
         if count.saturating_add(of_scope().count() as u64) <= self.keys_per_scope {
             return Ok(());
         }
@@ -263,7 +265,7 @@ impl Limits {
     /// Checks an event with its text, and the values in its delta.
     pub(crate) fn check_event(&self, id: &str, text: &str, delta: &StateDelta) -> Result<()> {
         let bytes = text.len() as u64;
-        // The parts of a text are no longer than the text: for nearly every event this check is enough.
+        // No part of a text is longer than the text, so this check is enough for nearly every event.
         if bytes <= self.value_bytes.min(self.delta_bytes).min(self.event_bytes) {
             return Ok(());
         }
@@ -317,7 +319,7 @@ impl Limits {
         self.check_delta(changes.iter().map(|change| (change.scope.key(&change.name), &change.change)))
     }
 
-    /// Reads a parameter of a URI; `false` if it does not belong to a limit.
+    /// Reads a parameter of a URI; returns `false` if the parameter is not a limit.
     pub fn read_parameter(&mut self, name: &str, value: &str) -> Result<bool> {
         let number = || {
             let message = format!("{name}={value}; it is a whole number");
@@ -366,7 +368,7 @@ fn too_large(message: String) -> Error {
     Error::new(ErrorKind::PayloadTooLarge, message)
 }
 
-/// The length of a session's initial state as JSON text; 0 if it is empty.
+/// Returns the length of a session's initial state as JSON text; 0 if it is empty.
 pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>) -> Result<u64> {
     let mut bytes = 0;
     for (name, value) in state {
@@ -377,7 +379,7 @@ pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>)
     Ok(if bytes == 0 { 0 } else { bytes + 1 })
 }
 
-/// The length of a value as JSON text, without building the text.
+/// Returns the length of a value as JSON text, without building the text.
 fn text_bytes(value: &(impl Serialize + ?Sized)) -> Result<u64> {
     let mut count = ByteCount::default();
     serde_json::to_writer(&mut count, value).map_err(|e| Error::internal("a value without JSON").with_source(e))?;

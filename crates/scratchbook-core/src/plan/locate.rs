@@ -26,7 +26,8 @@ impl LocateQuery {
         Ok(Self { app_name: app_name.to_owned(), session_id: check_session_id(session_id)?.to_owned() })
     }
 
-    /// The session, given the users of the app who have an unexpired session with this id. Two of them are enough.
+    /// Returns the session, given the users of the app who have an unexpired session with this id. Passing two of these
+    /// users is enough.
     ///
     /// # Errors
     ///
@@ -47,7 +48,8 @@ impl LocateQuery {
     }
 }
 
-/// The error for a session id in use within the scope in which it has to be unique. It does not say which user has it.
+/// Returns the error for a session id in use within the scope in which it has to be unique. The error does not say
+/// which user has the id.
 pub fn taken_within(scope: IdScope, key: &SessionKey) -> Error {
     if scope == IdScope::User {
         return taken(key);

@@ -41,7 +41,7 @@ pub enum EventQuery {
 }
 
 impl EventQuery {
-    /// The query of a read's options.
+    /// Builds the query for a read's options.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl EventQuery {
         if (from, to) == (0, len) { events } else { events.slice(from, to) }
     }
 
-    /// The maximum number of events.
+    /// Returns the maximum number of events.
     pub fn limit(self) -> usize {
         match self {
             Self::None => 0,
@@ -84,7 +84,7 @@ impl EventQuery {
         }
     }
 
-    /// The same query with a smaller maximum.
+    /// Returns the same query with a smaller maximum.
     pub fn with_limit(self, limit: usize) -> Self {
         match self {
             Self::None => Self::None,
@@ -96,9 +96,9 @@ impl EventQuery {
     }
 }
 
-/// Bounds for reading the last `count` events from a time on. With more matches than the first bound a store searches
-/// by event number instead of by time, and no further back than the second bound. Both bounds grow only with `count`.
-/// `None` if all events are requested.
+/// Bounds for reading the last `count` events from a time on. If as many events match as the first bound says, a store
+/// searches by event number instead of by time, and no further back than the second bound. Both bounds grow only with
+/// `count`. `None` if all events are requested.
 pub fn since_bounds(count: usize) -> Option<(usize, usize)> {
     Some((count.checked_mul(4)?, count.checked_mul(64)?))
 }
@@ -121,7 +121,7 @@ pub enum StateQuery {
 }
 
 impl StateQuery {
-    /// The query for a selection of events.
+    /// Returns the query for a selection of keys.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl StateQuery {
         Ok(Self::Names { session, user, app })
     }
 
-    /// The requested names of one scope; `None` for all.
+    /// Returns the requested names of one scope; `None` for all.
     #[must_use]
     pub fn names(&self, scope: Scope) -> Option<&BTreeSet<String>> {
         match (self, scope) {
@@ -187,7 +187,7 @@ pub struct ListPosition {
 }
 
 impl ListQuery {
-    /// The query of a list's options.
+    /// Builds the query for a list's options.
     ///
     /// # Errors
     ///
@@ -207,12 +207,12 @@ impl ListQuery {
         Ok(Self { user_id, filter, order: config.order, limit, bytes, after })
     }
 
-    /// The same query with fewer sessions in a page.
+    /// Returns the same query with fewer sessions in a page.
     pub fn with_limit(self, limit: usize) -> Self {
         Self { limit, ..self }
     }
 
-    /// How many sessions to read, in the list's order, so that [`pick`](Self::pick) can fill a page.
+    /// Returns how many sessions to read, in the list's order, so that [`pick`](Self::pick) can fill a page.
     #[must_use]
     pub fn scan_limit(&self) -> usize {
         if self.filter.is_empty() { self.limit + 1 } else { MOST_SCANNED + 1 }
@@ -274,7 +274,7 @@ impl ListQuery {
         }
     }
 
-    /// The position after which the page begins; every list has one.
+    /// Returns the position after which the page begins; the first page has one as well.
     pub fn start(&self) -> ListPosition {
         let micros = match self.order {
             ListOrder::OldestFirst => i64::MIN,
@@ -286,7 +286,7 @@ impl ListQuery {
 }
 
 impl ListPosition {
-    /// The token of the page after this position.
+    /// Returns the token of the page after this position.
     #[must_use]
     pub fn to_token(&self) -> String {
         let text = serde_json::json!([self.micros, self.user_id, self.session_id]).to_string();
@@ -301,8 +301,8 @@ impl ListPosition {
         Ok(Self { micros, user_id, session_id })
     }
 
-    /// The same position in the list of one user: at the same time, another user's position is before or after all of
-    /// this user's.
+    /// Returns the same position in the list of one user. A position of another user becomes the position before or
+    /// after all of this user's sessions with the same update time.
     fn among(self, user_id: Option<&str>) -> Self {
         let Some(user_id) = user_id else { return self };
         let (micros, session_id) = match self.user_id.as_str().cmp(user_id) {

@@ -1,8 +1,8 @@
 //! Quotas of users and apps: checks whether there is room for a write.
 //!
-//! No write locks a total. The total of an owner is read from the rows of its sessions every few seconds, and only for
-//! an owner with a quota; in between, the writes of this process, finished and in progress, are added to the last read.
-//! Other processes may write at the same time, so that slightly more than the quota may be stored.
+//! No write locks a total. The total of an owner with a quota is read from the rows of its sessions every few seconds.
+//! In between, the writes of this process, finished and in progress, are added to the last read. Other processes may
+//! write at the same time, so that slightly more than the quota may be stored.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ const NEWLY: Duration = Duration::from_millis(200);
 /// How many expired sessions to delete before checking again whether there is room.
 const EXPIRED_AT_ONCE: usize = 256;
 
-/// A write that every quota concerns.
+/// A write to which every quota applies.
 const ANYTHING: Usage = Usage { bytes: 1, sessions: 1, artifacts: 1 };
 
 /// The maximum number of cached owners, unless more of them write at the same time.
@@ -40,17 +40,17 @@ const OWNERS: usize = 4_096;
 pub trait QuotaStore: SessionService {
     fn quotas(&self) -> &Quotas;
 
-    /// The usage of an owner; for an app, with all of its users.
+    /// Returns the usage of an owner; for an app, with all of its users.
     async fn usage(&self, owner: &StateOwner) -> Result<Usage>;
 
     /// Whether a session has an event with this id, so that appending it is a retry.
     async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool>;
 
-    /// What a fork of a session up to one of its events, or to the last, would store.
+    /// Returns what a fork of a session up to one of its events, or to the last, would store.
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage>;
 
-    /// Removes at most this many expired sessions, and nothing else, since a write that needs room waits for it;
-    /// returns how many.
+    /// Removes at most this many expired sessions and returns how many. It removes nothing else, because a write that
+    /// needs room waits for it.
     async fn remove_expired(&self, limit: usize) -> Result<u64>;
 }
 
@@ -96,19 +96,20 @@ struct CachedUsage {
     usage: Usage,
     read: Instant,
     life: Duration,
-    /// Data was removed since: the total is an upper bound.
+    /// Whether data was removed since the read, so that the total is an upper bound.
     is_stale: bool,
 }
 
-/// Room reserved for a write. It moves along with the write, whose caller may leave early; it is released when it is
-/// dropped without being [kept](Self::keep).
+/// Room reserved for a write. The reservation belongs to the write, because the caller may leave early. It is released
+/// when it is dropped without being [kept](Self::keep).
 #[derive(Debug, Default)]
 pub struct Reservation {
     totals: Vec<Arc<Total>>,
     usage: Usage,
 }
 
-/// Room reserved for a write until its outcome is known, and which outcomes have stored something.
+/// Room reserved for a write until its outcome is known, with a function that says whether an outcome has stored
+/// something.
 #[derive(Debug)]
 pub struct Charge<T> {
     reservation: Reservation,
@@ -116,7 +117,7 @@ pub struct Charge<T> {
 }
 
 impl<T> Charge<T> {
-    /// For a write that no quota concerns.
+    /// Creates a charge for a write to which no quota applies.
     pub fn none() -> Self {
         Reservation::default().kept_if(|_| false)
     }
@@ -128,27 +129,27 @@ impl<T> Charge<T> {
         }
     }
 
-    /// As [`Reservation::keep_unsure`].
+    /// Does what [`Reservation::keep_unsure`] does.
     pub fn keep_unsure(self) {
         self.reservation.keep_unsure();
     }
 }
 
 impl Reservation {
-    /// The same for a write that stores something only with some outcomes.
+    /// Makes a charge of the reservation, for a write that stores something only with some outcomes.
     pub fn kept_if<T>(self, is_stored: fn(&T) -> bool) -> Charge<T> {
         Charge { reservation: self, is_stored }
     }
 
-    /// The write's outcome is unknown: it counts until the total is read again, which happens before a write is
-    /// refused.
+    /// Keeps the room, because the outcome of the write is unknown. The write counts until the total is read again,
+    /// which happens before a later write is refused.
     pub fn keep_unsure(self) {
         let totals = self.totals.clone();
         self.keep();
         totals.iter().for_each(|total| total.mark_stale());
     }
 
-    /// The write is stored.
+    /// Keeps the room, because the write is stored.
     pub fn keep(mut self) {
         for total in self.totals.drain(..) {
             let mut state = total.state();
@@ -179,12 +180,12 @@ impl Quotas {
         }
     }
 
-    /// Whether a quota concerns such a write; if not, nothing is read.
+    /// Whether a quota applies to a write that adds this much. If none does, no total is read.
     fn concern(&self, more: Usage) -> bool {
         self.user.concerns(more) || self.app.concerns(more)
     }
 
-    /// Data of a user was removed, so that the totals of the user and the app are read again.
+    /// Marks the totals of a user and the app as outdated, because data of the user was removed.
     pub fn forget(&self, user: &StateOwner) {
         let owners = self.owners();
         let app = StateOwner::app(user.app_name()).ok();
@@ -192,7 +193,7 @@ impl Quotas {
         totals.for_each(|total| total.mark_stale());
     }
 
-    /// Data of unknown owners was removed.
+    /// Marks all totals as outdated, because data of unknown owners was removed.
     pub fn forget_all(&self) {
         self.owners().values().for_each(|total| total.mark_stale());
     }
@@ -234,7 +235,7 @@ pub async fn reserve<S: QuotaStore + ?Sized>(store: &S, key: &SessionKey, more: 
     Ok(reservation)
 }
 
-/// The same for a new session. If it already exists, it needs no room, because it is not created.
+/// Reserves room for a new session. A session that already exists needs no room, because it is not created.
 pub async fn reserve_session<S: QuotaStore + ?Sized>(store: &S, new: &PreparedSession) -> Result<Reservation> {
     if !store.quotas().concern(ANYTHING) {
         return Ok(Reservation::default());
@@ -249,7 +250,7 @@ pub async fn reserve_session<S: QuotaStore + ?Sized>(store: &S, new: &PreparedSe
     }
 }
 
-/// The same for a fork.
+/// Reserves room for a fork.
 pub async fn reserve_fork<S: QuotaStore + ?Sized>(store: &S, key: &SessionKey, at: Option<u64>) -> Result<Reservation> {
     if !store.quotas().concern(ANYTHING) {
         return Ok(Reservation::default());
@@ -257,7 +258,7 @@ pub async fn reserve_fork<S: QuotaStore + ?Sized>(store: &S, key: &SessionKey, a
     reserve(store, key, store.fork_usage(key, at).await?).await
 }
 
-/// The same for an event, which needs no room if it is a retry.
+/// Reserves room for an event, which needs no room if it is a retry.
 pub async fn reserve_event<S: QuotaStore + ?Sized>(
     store: &S,
     key: &SessionKey,
@@ -299,7 +300,8 @@ async fn reserve_for<S: QuotaStore + ?Sized>(
 }
 
 impl Total {
-    /// Data was removed. The old total stays in use, so that no writer waits for a read.
+    /// Marks the total as outdated, because data was removed. The old total stays in use, so that no writer waits for a
+    /// read.
     fn mark_stale(&self) {
         if let Some(cached) = &mut self.state().cached {
             cached.is_stale = true;
@@ -321,7 +323,7 @@ impl Total {
         }
         let _reading = match self.reading.try_lock() {
             Ok(reading) => reading,
-            // Another call is reading it. Until then the old total is used.
+            // Another call is reading the total. Until that is done, the old total is used.
             Err(_) if age == LIFE && self.state().cached.is_some() => return Ok(false),
             Err(_) => {
                 let reading = self.reading.lock().await;

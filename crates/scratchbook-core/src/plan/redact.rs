@@ -1,6 +1,7 @@
 //! URIs without secrets.
 
-/// A store's URI for display and logs: without the password and without parameters, which may contain one.
+/// Returns a store's URI for display and logs, without the password and without parameters, which may contain a
+/// password.
 ///
 /// ```
 /// use scratchbook::store::without_password;
@@ -17,7 +18,7 @@ pub fn without_password(uri: &str) -> String {
     }
     if !is_scheme(scheme) {
         // Not a URI: any part of text like libpq's `host=db password=s3cret` may be a password. A plain path contains
-        // none.
+        // no password.
         return if uri.contains(':') || begins_with_setting(uri) { "...".to_owned() } else { uri.to_owned() };
     }
     if !uri.contains(':') {

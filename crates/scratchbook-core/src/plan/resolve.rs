@@ -1,7 +1,7 @@
 //! Writes that depend on stored values: operations, guards, checks, and optimistic locking.
 //!
 //! A store locks and reads the keys named here, resolves the write against the values it finds, and then writes it like
-//! any other, all in one commit. If the write is refused, it looks up the writers of the conflicting keys.
+//! any other, all in one commit. If the write is refused, the store looks up the writers of the conflicting keys.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +31,8 @@ struct FoundKey {
 }
 
 impl Found {
-    /// For a session whose last event has this number; 0 if it has no events, and for state outside of any session.
+    /// Creates the values for a session whose last event has this number: 0 if it has no events, and for state outside
+    /// of any session.
     #[must_use]
     pub fn new(seq: u64) -> Self {
         Self { seq, created: None, keys: HashMap::new() }
@@ -52,7 +53,7 @@ impl Found {
         self.keys.insert(scope.key(name).into_owned(), FoundKey { value, place });
     }
 
-    /// The existing keys of a scope, by name.
+    /// Returns the existing keys of a scope, by name.
     fn values(&self, scope: Scope) -> BTreeMap<&str, &Value> {
         let present = self.keys.iter().filter_map(|(key, found)| Some((Scope::split(key), found.value.as_ref()?)));
         present.filter(|((of, _), _)| *of == scope).map(|((_, name), value)| (name, value)).collect()
@@ -64,7 +65,7 @@ impl Found {
 }
 
 impl Prepared {
-    /// Whether it can be written without reading stored values. The following methods are for all other writes.
+    /// Whether the write needs no stored values. The following methods are for all other writes.
     #[must_use]
     pub fn is_plain(&self, options: &AppendOptions) -> bool {
         options.conflict == ConflictMode::Merge
@@ -73,23 +74,23 @@ impl Prepared {
             && self.reads_scopes(options).next().is_none()
     }
 
-    /// About how large it is in bytes, without its operations, whose results are not known.
+    /// Returns about how many bytes the event has, without its operations, whose results are not known.
     pub fn bytes(&self) -> usize {
         // Clearing a text keeps its capacity.
         self.text.capacity()
     }
 
-    /// The keys that a store locks and reads before it resolves the event, in the order of locking.
+    /// Returns the keys that a store locks and reads before it resolves the event, in the order of locking.
     pub fn reads<'a>(&'a self, options: &'a AppendOptions) -> impl Iterator<Item = &'a KeyChange> {
         self.changes.iter().filter(|change| match options.conflict {
             ConflictMode::Merge => change.change.operations().is_some(),
             ConflictMode::ByKey => true,
-            // The session's keys are read to name those that have changed.
+            // The session's keys are read so that the error can name those that have changed.
             ConflictMode::BySession => change.scope == Scope::Session || change.change.operations().is_some(),
         })
     }
 
-    /// The scopes whose existing keys a store reads completely, under its locks, in addition to those of
+    /// Returns the scopes whose existing keys a store reads completely, under its locks, in addition to the keys of
     /// [`reads`](Self::reads): session before user before app.
     pub fn reads_scopes(&self, options: &AppendOptions) -> impl Iterator<Item = Scope> {
         needed(options.check.as_ref(), &self.changes).into_iter().flatten()
@@ -97,7 +98,7 @@ impl Prepared {
 
     /// Applies the event's operations to the values found; the result is written like any other event.
     ///
-    /// The store first looks whether the event's id is already in the session: a retry is answered with the stored
+    /// The store first checks whether the event's id is already in the session: a retry is answered with the stored
     /// event.
     ///
     /// # Errors
@@ -132,7 +133,7 @@ impl Prepared {
 }
 
 impl PreparedSession {
-    /// Whether it can be written without reading stored values. The following methods are for all other writes.
+    /// Whether the write needs no stored values. The following methods are for all other writes.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         let own = self.initial.keys().any(|name| self.needs_scope(Scope::Session, name));
@@ -152,8 +153,8 @@ impl PreparedSession {
         self.events.iter().map(Prepared::bytes).sum()
     }
 
-    /// The keys of the user and the app that a store locks and reads before it resolves the session: scopes and names
-    /// without prefix, in the order of locking.
+    /// Returns the keys of the user and the app that a store locks and reads before it resolves the session: scopes and
+    /// names without prefix, in the order of locking.
     #[must_use]
     pub fn reads(&self) -> BTreeSet<(Scope, &str)> {
         let changes = self.events.iter().flat_map(|event| &event.changes);
@@ -161,7 +162,7 @@ impl PreparedSession {
         shared.map(|change| (change.scope, change.name.as_str())).collect()
     }
 
-    /// The scopes, user before app, whose existing keys a store reads completely, in addition to those of
+    /// Returns the scopes, user before app, whose existing keys a store reads completely, in addition to the keys of
     /// [`reads`](Self::reads).
     pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
         let shared = [Scope::User, Scope::App].into_iter();
@@ -204,18 +205,18 @@ impl PreparedSession {
 }
 
 impl PreparedState {
-    /// Whether it can be written without reading stored values. The following methods are for all other writes.
+    /// Whether the write needs no stored values. The following methods are for all other writes.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.reads().next().is_none() && self.reads_scopes().next().is_none()
     }
 
-    /// The keys that a store locks and reads before it resolves the changes.
+    /// Returns the keys that a store locks and reads before it resolves the changes.
     pub fn reads(&self) -> impl Iterator<Item = &KeyChange> {
         self.changes.iter().filter(|change| change.change.operations().is_some())
     }
 
-    /// The owner's scope, if a store has to read its existing keys completely, in addition to those of
+    /// Returns the owner's scope, if a store has to read its existing keys completely, in addition to the keys of
     /// [`reads`](Self::reads).
     pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
         needed(self.check.as_ref(), &self.changes).into_iter().flatten()
@@ -234,7 +235,7 @@ impl PreparedState {
     }
 }
 
-/// The scopes that a check needs completely for these changes. `None` without a check, which costs nothing.
+/// Returns the scopes of which a check needs all keys for these changes. Without a check it returns `None` at once.
 fn needed(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange]) -> Option<impl Iterator<Item = Scope>> {
     let check = check?;
     let needs = move |scope: Scope| changes.iter().any(|c| c.scope == scope && check.needs_scope(scope, &c.name));
@@ -283,7 +284,7 @@ fn resolve_changes(
     if refusal.keys.is_empty() && refusal.impossible.is_none() { Ok(resolved) } else { Err(refusal) }
 }
 
-/// The delta with the results of its operations, in the order in which it was written.
+/// Returns the delta with the results of its operations, in the order in which it was written.
 fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelta> {
     let mut resolved = StateDelta::new();
     for (key, _) in delta.iter() {
@@ -296,8 +297,8 @@ fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelt
     Ok(resolved)
 }
 
-/// The message if the session is not the one that was seen. If it was created at another time, or has fewer events, it
-/// was deleted and created again.
+/// Returns a message if the session is not as the writer has seen it. If it was created at another time, or has fewer
+/// events, it was deleted and created again.
 fn has_moved(options: &AppendOptions, found: &Found) -> Option<String> {
     let read = options.seen.create_time().map(micros_of_seconds);
     if options.conflict != ConflictMode::Merge && read.zip(found.created).is_some_and(|(read, now)| read != now) {
@@ -333,7 +334,7 @@ pub struct WrittenKey {
 }
 
 impl Refusal {
-    /// The conflicting keys.
+    /// Returns the conflicting keys.
     pub fn keys(&self) -> impl Iterator<Item = &WrittenKey> {
         self.keys.iter().map(|(written, _)| written)
     }

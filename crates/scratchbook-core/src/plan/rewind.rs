@@ -58,9 +58,12 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the session or the invocation does not exist; `FailedPrecondition` if all events before the
-    /// invocation were pruned, so that it may have begun earlier, or if the events with an artifact's earlier version
-    /// were; `InvalidArgument` for an empty id; `Conflict` if every attempt lost against another writer.
+    /// - `NotFound` if the session or the invocation does not exist;
+    /// - `FailedPrecondition` if all events before the invocation were pruned, so that the invocation may have begun
+    ///   earlier;
+    /// - `FailedPrecondition` if the events that record an artifact's earlier version were pruned;
+    /// - `InvalidArgument` for an empty id;
+    /// - `Conflict` if every attempt lost against another writer.
     pub async fn rewind(&self, key: &SessionKey, before_invocation_id: &str) -> Result<Arc<Event>> {
         if before_invocation_id.is_empty() {
             return Err(Error::invalid("the invocation id is empty; name the invocation before which to go back"));
@@ -104,8 +107,8 @@ async fn try_once(
     Ok(service.append(key, event, options).await?.event)
 }
 
-/// Reads the events from the first one on, because the first event of the invocation may be anywhere, and folds them on
-/// the way, so that the logs of the user and the app are not needed.
+/// Reads and folds the events from the first one on, because the first event of the invocation may be anywhere. Folding
+/// them here makes the logs of the user and the app unnecessary.
 async fn find(service: &dyn SessionService, session: &Session, invocation_id: &str) -> Result<RewindTarget> {
     let key = session.key();
     let InitialState { seq: base, state } = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
@@ -141,7 +144,9 @@ async fn find(service: &dyn SessionService, session: &Session, invocation_id: &s
         }
     }
     let then = then.ok_or_else(|| {
-        Error::not_found(format!("the session {key} has no invocation '{invocation_id}'; its events name those it has"))
+        Error::not_found(format!(
+            "no event of the session {key} is of an invocation '{invocation_id}'; name the invocation id of one of its events"
+        ))
     })?;
     Ok(RewindTarget { state, then, now, unknown })
 }
@@ -151,12 +156,12 @@ fn pruned(key: &SessionKey, what: &str) -> Error {
     Error::new(ErrorKind::FailedPrecondition, message)
 }
 
-/// The error after which the rewind is attempted again.
+/// Returns the error after which the rewind is attempted again.
 fn pruned_meanwhile(key: &SessionKey) -> Error {
     Error::new(ErrorKind::Conflict, format!("events of {key} were pruned while they were read; try again"))
 }
 
-/// The delta that restores the session's own keys.
+/// Returns the delta that restores the session's own keys.
 fn back(now: &StateMap, then: &OwnKeys) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
@@ -169,7 +174,7 @@ fn back(now: &StateMap, then: &OwnKeys) -> Result<StateDelta> {
     Ok(delta)
 }
 
-/// The artifacts whose version has changed, with the version to restore; `None` for one that did not exist.
+/// Returns the artifacts whose version has changed, with the version to restore; `None` for one that did not exist.
 fn to_restore(target: &RewindTarget, key: &SessionKey) -> Result<Vec<(String, Option<u64>)>> {
     let changed = target.now.iter().filter(|(name, version)| target.then.get(*name) != Some(*version));
     let version = |(name, _): (&String, _)| match target.then.get(name) {

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::json::bytes_of;
 use crate::state::ScopeMap;
 
-/// If pages are bounded, the limit on data that every page has, since it comes with the page's first item.
+/// The limit on the data that comes with the first item of a bounded page, and so is in every page.
 pub const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// The room left in a page. It is full when the next item would exceed its bytes; the first item always fits.
@@ -18,13 +18,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// An empty page of this many bytes.
+    /// Creates the room of an empty page of this many bytes.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         Self { left: bytes, is_empty: true, is_full: false }
     }
 
-    /// Adds an item of this many bytes; `false` if it belongs to the next page, as do all later ones.
+    /// Adds an item of this many bytes; returns `false` if this item and all later ones belong to the next page.
     pub fn takes(&mut self, bytes: u64) -> bool {
         let fits = !self.is_full && (self.is_empty || bytes <= self.left);
         (self.is_empty, self.is_full) = (false, !fits);
@@ -46,12 +46,12 @@ impl Users {
     }
 }
 
-/// The size of the keys of a scope as JSON text, in bytes.
+/// Returns the size of the keys of a scope as JSON text, in bytes.
 pub(crate) fn bytes_of_values(values: &ScopeMap) -> u64 {
     values.iter().map(|(name, value)| name.len() as u64 + bytes_of(value.as_ref())).sum()
 }
 
-/// The error for data too large to be read at once.
+/// Returns the error for data too large to be read at once.
 pub fn too_much() -> Error {
     let message = format!(
         "what was asked for has more than {MOST_AT_ONCE} bytes in one piece; name the keys of the state that are wanted, \

@@ -1,4 +1,4 @@
-//! Updates of a session's title, labels and expiry: one pure description that every store carries out.
+//! Updates of a session's title, labels and expiry, as pure descriptions that every store carries out.
 
 use sha2::{Digest, Sha256};
 
@@ -37,7 +37,7 @@ pub fn prepare_update(update: SessionUpdate, environment: &dyn Environment) -> R
 ///
 /// # Errors
 ///
-/// Those of [`prepare_event`] and [`prepare_update`].
+/// The errors of [`prepare_event`] and [`prepare_update`].
 pub fn prepare_append(
     event: Event,
     options: &AppendOptions,
@@ -64,7 +64,7 @@ impl PreparedUpdate {
     }
 }
 
-/// The hash of an event as it was sent, together with an update.
+/// Returns the hash of an event as it was sent, together with an update.
 fn hash(event: &[u8; 32], update: &SessionUpdate) -> Result<[u8; 32]> {
     let expiry = update.expiry.map(|expiry| match expiry {
         None => (None, None),

@@ -22,7 +22,7 @@ capabilities! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     #[non_exhaustive]
     pub enum Capability {
-        /// Every event, and every part of a session that is read, has its number.
+        /// Events have numbers, and a session has the number of its last event even if only a part of it is read.
         Numbers,
         /// Idempotent appends: an event that is appended again is recognized.
         Replays,
@@ -40,7 +40,7 @@ capabilities! {
         Feed,
         /// Removals are in the feed, so that a reader of the feed can maintain an exact copy.
         Removals,
-        /// Sessions expire at any given time, and old events can be pruned.
+        /// A session can be given any expiry time, and old events can be pruned.
         Retention,
         /// Apps and users can be listed, and users erased.
         Owners,
@@ -54,7 +54,7 @@ capabilities! {
         TitleSearch,
         /// Ids of apps and sessions may have any characters, and session ids are unique per user only.
         AnyIds,
-        /// A read is one snapshot, an update of a session is one commit, and an append may carry one.
+        /// A read is one snapshot, an update of a session is one commit, and an append may include an update.
         Snapshots,
         /// 64-bit integers are stored exactly.
         ExactIntegers,
@@ -79,13 +79,13 @@ capabilities! {
 pub struct Capabilities(u32);
 
 impl Capabilities {
-    /// Every capability.
+    /// Returns every capability.
     #[must_use]
     pub const fn all() -> Self {
         Self((1 << Capability::ALL.len()) - 1)
     }
 
-    /// No capability: sessions, events and the state in them are kept, and nothing more is promised.
+    /// Returns no capability: sessions, events and the state in them are kept, and nothing more is promised.
     #[must_use]
     pub const fn none() -> Self {
         Self(0)
@@ -109,7 +109,7 @@ impl Capabilities {
         self.0 & 1 << capability as u32 != 0
     }
 
-    /// The capabilities that are not among these.
+    /// Returns the capabilities that are not among these.
     pub fn missing(self) -> impl Iterator<Item = Capability> {
         Capability::ALL.iter().copied().filter(move |capability| !self.has(*capability))
     }

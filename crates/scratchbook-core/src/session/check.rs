@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::state::Scope;
 
-/// Refuses writes because of their results: the values their operations give, or the complete state of a scope.
+/// Checks the results of a write and may refuse it: the values that operations give, or the complete state of a scope.
 ///
 /// A check is passed with [`AppendOptions::with_check`](super::AppendOptions::with_check), and the corresponding
 /// methods for creations and for user and app state. It runs in the commit, under the store's locks, once for each
-/// event. The retry of a stored event is answered without it.
+/// event. A retry of a stored event is answered without the check.
 ///
-/// It runs only for writes that depend on what is stored: values that a delta sets can be checked before the call, and
-/// such a write still takes one round trip. `WithStateSchema` (feature `schema`) does both.
+/// It runs only for writes that depend on stored values. Values that a delta sets can be checked before the call, and a
+/// write of such values still takes one round trip. `WithStateSchema` (feature `schema`) checks both.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -87,19 +87,20 @@ impl<'a> CheckedWrite<'a> {
         self
     }
 
-    /// The keys it writes: scope, name without prefix, and the new value, `None` for a removal.
+    /// Returns the keys that the write sets or removes: scope, name without prefix, and the new value, `None` for a
+    /// removal.
     pub fn changes(&self) -> impl Iterator<Item = (Scope, &str, Option<&Value>)> {
         self.changes.iter().copied()
     }
 
-    /// All keys of a scope as they are before the write, if a change [needs](StateCheck::needs_scope) them.
+    /// Returns all keys of a scope as they are before the write, if a change [needs](StateCheck::needs_scope) them.
     #[must_use]
     pub fn before(&self, scope: Scope) -> Option<Map<String, Value>> {
         let (_, before) = self.before.iter().find(|(of, _)| *of == scope)?;
         Some(before.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())).collect())
     }
 
-    /// All keys of a scope as they are after the write, if a change [needs](StateCheck::needs_scope) them.
+    /// Returns all keys of a scope as they are after the write, if a change [needs](StateCheck::needs_scope) them.
     #[must_use]
     pub fn after(&self, scope: Scope) -> Option<Map<String, Value>> {
         let mut after = self.before(scope)?;
@@ -113,7 +114,7 @@ impl<'a> CheckedWrite<'a> {
     }
 }
 
-/// Two checks in sequence; both have to accept.
+/// Combines two checks in sequence; both have to accept.
 pub(super) fn both(first: Option<Arc<dyn StateCheck>>, second: Arc<dyn StateCheck>) -> Arc<dyn StateCheck> {
     match first {
         Some(first) => Arc::new(Both(first, second)),

@@ -25,7 +25,7 @@ impl ScopeHashes {
         Self { app, user: owner.user_id().map(|user| number(app, user)), session: None }
     }
 
-    /// The narrowest of them.
+    /// Returns the narrowest of the hashes.
     pub(super) fn own(&self) -> u64 {
         self.session.or(self.user).unwrap_or(self.app)
     }
@@ -39,7 +39,7 @@ pub enum CommitScope {
     Nothing,
     /// A session, or the keys of a user or an app.
     One(ScopeHashes),
-    /// Something of a user or an app, or any of its sessions; it is unknown which.
+    /// Any data of a user or an app, including any of its sessions; it is unknown which.
     AllOf(ScopeHashes),
     /// Unknown.
     Unknown,
@@ -56,13 +56,13 @@ impl CommitScope {
         Self::One(ScopeHashes::of_owner(owner))
     }
 
-    /// For a commit that touches a whole user or app.
+    /// Creates the scope of a commit that touches a whole user or app.
     #[doc(hidden)]
     pub fn all_of(owner: &StateOwner) -> Self {
         Self::AllOf(ScopeHashes::of_owner(owner))
     }
 
-    /// The hashes whose followers wake; `None` if every follower has to be compared.
+    /// Returns the hashes whose followers wake; `None` if every follower has to be compared.
     pub(super) fn reach(&self) -> Option<[Option<u64>; 3]> {
         match self {
             Self::Nothing => Some([None; 3]),
@@ -87,7 +87,7 @@ impl CommitScope {
 
 const START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a, which is the same in every process, of a name below another one.
+/// Returns the FNV-1a hash of a name below another one. Every process computes the same hash.
 fn number(above: u64, name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     // Names contain no zero byte, so that adjacent names stay distinct.

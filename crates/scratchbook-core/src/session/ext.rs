@@ -19,10 +19,10 @@ use crate::state::{Scope, StateDelta};
 /// Conveniences for every [`SessionService`].
 #[async_trait]
 pub trait SessionServiceExt: SessionService {
-    /// Appends an event to a session and advances the caller's snapshot: it gains this event with its number, its
-    /// changes and its `temp:` keys. Commits of others are not fetched.
+    /// Appends an event to a session and advances the caller's snapshot: the snapshot gains this event with its number,
+    /// its changes and its `temp:` keys. Commits of other writers are not fetched.
     ///
-    /// A partial event is returned and nothing is applied. After an error the snapshot is unchanged.
+    /// A partial event is returned and changes nothing. After an error the snapshot is unchanged.
     ///
     /// ```
     /// # use scratchbook::prelude::*;
@@ -69,7 +69,8 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// # Errors
     ///
-    /// As [`SessionService::append`]; a `Conflict` reports what this snapshot shows of each key, and what is stored.
+    /// As [`SessionService::append`]; a `Conflict` reports, for each key, the value in this snapshot and the stored
+    /// value.
     async fn append_event_with(
         &self,
         session: &mut Session,
@@ -80,8 +81,8 @@ pub trait SessionServiceExt: SessionService {
         append_to(self, session, event, options).await
     }
 
-    /// Appends the event that a function builds from the session, with optimistic locking per key. After a conflict the
-    /// session is refreshed and the function called again, after a short delay and about twenty times at most.
+    /// Appends the event that a function builds from the session, with optimistic locking per key. After a conflict
+    /// this method waits for a moment, refreshes the session and calls the function again, about twenty times at most.
     ///
     /// Use it for changes that no operation can express. It needs a Tokio runtime with a timer, such as that of
     /// `#[tokio::main]`.
@@ -124,7 +125,7 @@ pub trait SessionServiceExt: SessionService {
         self.append_event_with(session, event, ConflictMode::ByKey).await
     }
 
-    /// Brings a session up to date: the state, and the events after those already seen. `temp:` keys are removed.
+    /// Brings a snapshot up to date: reads the state and the events after those already seen. `temp:` keys are removed.
     ///
     /// # Errors
     ///
@@ -172,13 +173,13 @@ pub trait SessionServiceExt: SessionService {
         Ok(StateDiff::of(&old, &new))
     }
 
-    /// Returns the writes to a key, given with its prefix, and their writers: the latest first, at most `limit` writes.
-    /// The writes of a session's key are its events and its creation; those of a user's or an app's key come from any
-    /// session.
+    /// Returns at most `limit` writes to a key, given with its prefix, and their writers, the latest first. A session's
+    /// key is written by the session's creation and events. A user's or an app's key can be written from any session, and
+    /// without one by [`put_state`](SessionService::put_state).
     ///
-    /// The history of a session's key is read from its events, backwards from the last one that wrote it: the further
-    /// apart the writes, the longer it takes. There is no history before a prune point. Fewer than `limit` writes are
-    /// returned if they exceed 16 MiB.
+    /// The history of a session's key is read from its events, backwards from the session's last event: the further
+    /// apart the writes, the longer it takes. Writes before a prune point are gone; the value that the key had there is
+    /// returned as the oldest write. Fewer than `limit` writes are returned if they exceed 16 MiB.
     ///
     /// # Errors
     ///
@@ -191,7 +192,7 @@ pub trait SessionServiceExt: SessionService {
     /// reports: keys, values, their writers, the numbers of the events, and the states that the store keeps of earlier
     /// events. `None` if the session does not exist.
     ///
-    /// If the session is written to meanwhile, it is compared as it was at the start.
+    /// Writes during the verification are not compared: the session is verified as it was at the start.
     ///
     /// # Errors
     ///
@@ -212,7 +213,7 @@ pub trait SessionServiceExt: SessionService {
 
     /// Follows the commits to a session, or to all sessions and keys of a user or an app: from now on, from the
     /// beginning, or after a saved cursor. Nothing is missed and nothing is repeated, whichever process writes and
-    /// however slow the reader is; writers never wait for it.
+    /// however slow the reader is; writers never wait for the reader.
     ///
     /// ```
     /// # use scratchbook::prelude::*;
@@ -298,8 +299,8 @@ async fn append_to<S: SessionService + ?Sized>(
     Ok(committed.event)
 }
 
-/// The `temp:` changes of an event, with operations applied to the caller's snapshot. They live in that snapshot only
-/// and are never sent to a store.
+/// Returns the `temp:` changes of an event, with operations applied to the caller's snapshot. These changes stay in the
+/// snapshot and are never sent to a store.
 #[doc(hidden)]
 pub fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
     let mut temp = event.actions.state_delta.clone();
@@ -307,7 +308,7 @@ pub fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
     if temp.has_operations() { temp.resolve(|key| session.state().get(key)) } else { Ok(temp) }
 }
 
-/// The error for a session that does not exist.
+/// Returns the error for a session that does not exist.
 #[doc(hidden)]
 pub fn no_session(key: &SessionKey) -> Error {
     Error::not_found(format!("session not found: {key}; create it first"))

@@ -24,7 +24,7 @@ impl FeedCursor {
         Self(text.into())
     }
 
-    /// The cursor as text, to be saved.
+    /// Returns the cursor as text, to be saved.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -37,7 +37,7 @@ impl fmt::Display for FeedCursor {
     }
 }
 
-/// A short name of a feed, made of the parts that identify it; ids contain no control characters.
+/// Returns a short name of a feed, made of the parts that identify it; ids contain no control characters.
 pub(crate) fn feed_name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -63,7 +63,7 @@ pub enum FeedStart {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FeedPage {
-    /// The entries; those of one session, user or app are in their order. Empty at the end of the feed.
+    /// The entries; those of one session, user or app are in the order of their commits. Empty at the end of the feed.
     pub entries: Vec<FeedEntry>,
     /// Where to continue: after the last entry, or at the end of the feed.
     pub cursor: FeedCursor,
@@ -98,15 +98,15 @@ pub enum FeedCommit {
         /// The event as stored.
         event: Arc<Event>,
     },
-    /// A session was created with state of its own. A session created without any changes no key and is not in the
-    /// feed.
+    /// A session was created with state of its own. The creation of a session without such state changes none of its
+    /// keys and is not in the feed.
     Created {
         /// The session.
         session: SessionKey,
         /// Its initial state.
         state: Map<String, Value>,
-        /// The number of the event at which it was forked from another session: its events and state up to there belong
-        /// to that session and are not repeated in the feed. `None` for a session that is not a fork.
+        /// The number of the event at which it was forked from another session: its events and state up to that event
+        /// belong to the other session and are not repeated in the feed. `None` for a session that is not a fork.
         forked_at: Option<u64>,
     },
     /// Keys of a user or an app, written outside of any session or by a session's creation.
@@ -116,10 +116,10 @@ pub enum FeedCommit {
         /// The changes.
         changes: Vec<StateChange>,
     },
-    /// A session or a user was removed, or events of a session were.
+    /// A session, a user, or events of a session were removed.
     ///
-    /// After it, read the keys of the user and of the app again (`get_state`): removed events may have written some.
-    /// After [`Pruned`](RemovalKind::Pruned) also read the session's initial state (`get_initial_state`).
+    /// After this entry, read the keys of the user and of the app again (`get_state`): removed events may have written
+    /// some. After [`Pruned`](RemovalKind::Pruned) also read the session's initial state (`get_initial_state`).
     Removed(Removal),
 }
 
@@ -154,7 +154,7 @@ pub enum RemovalKind {
 }
 
 impl RemovalKind {
-    /// The name: `deleted`, `expired`, `pruned`, `erased`.
+    /// Returns the name: `deleted`, `expired`, `pruned`, `erased`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -165,20 +165,21 @@ impl RemovalKind {
         }
     }
 
-    /// The kind with this name, if there is one.
+    /// Returns the kind with this name, if there is one.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         [Self::Deleted, Self::Expired, Self::Pruned, Self::Erased].into_iter().find(|kind| kind.as_str() == name)
     }
 }
 
 impl Removal {
-    /// A removed session, or removed events of it up to a number. For store implementations, including your own.
+    /// Creates the removal of a session, or of its events up to a number. For store implementations, including your
+    /// own.
     #[must_use]
     pub fn of_session(kind: RemovalKind, session: SessionKey, last: u64, time: f64) -> Self {
         Self { kind, user: session.user(), session: Some(session), count: last, time }
     }
 
-    /// A user deleted with this many sessions. For store implementations, including your own.
+    /// Creates the removal of a user with this many sessions. For store implementations, including your own.
     #[must_use]
     pub fn of_user(user: StateOwner, sessions: u64, time: f64) -> Self {
         Self { kind: RemovalKind::Erased, user, session: None, count: sessions, time }
@@ -192,7 +193,7 @@ impl FeedEntry {
         Self { cursor, commit }
     }
 
-    /// The changed keys, with their prefixes.
+    /// Returns the changed keys, with their prefixes.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         match &self.commit {

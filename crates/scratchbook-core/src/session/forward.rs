@@ -1,19 +1,19 @@
 //! Macros that write methods of a [`SessionService`](super::SessionService) or an
-//! [`ArtifactService`](crate::artifact::ArtifactService): for layers, which pass most calls on, and for stores that
-//! lack some.
+//! [`ArtifactService`](crate::artifact::ArtifactService): for layers, which forward most calls, and for stores that do
+//! not support some methods.
 
 use crate::error::{Error, ErrorKind};
 
-/// The error of a method that a store does not support.
+/// Returns the error of a method that a store does not support.
 pub fn unsupported(method: &str, instead: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("the store does not support {method}; {instead}"))
 }
 
-/// Passes methods of a [`SessionService`](crate::session::SessionService) on to the service within, inside of the
-/// `impl` of a layer.
+/// Forwards methods of a [`SessionService`](crate::session::SessionService) to the wrapped service. Use it inside of
+/// the `impl` of a layer.
 ///
-/// Every method is named, because the trait has no defaults: a method that is neither named nor written does not
-/// compile, so a new one cannot be forgotten.
+/// The trait has no default methods, so a layer has to name or write every method: if a method is missing, the layer
+/// does not compile. A new method of the trait cannot be forgotten.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -54,7 +54,7 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 /// # Ok(()) }
 /// ```
 ///
-/// A method that is left out is an error of the compiler:
+/// A missing method is a compiler error:
 ///
 /// ```compile_fail,E0046
 /// use scratchbook::session::{SessionService, forward_sessions};
@@ -85,8 +85,8 @@ macro_rules! forward_sessions {
     };
 }
 
-/// Refuses methods of a [`SessionService`](crate::session::SessionService) as `Unsupported`, inside of the `impl` of a
-/// store whose [`capabilities`](crate::session::SessionService::capabilities) do not include them.
+/// Refuses methods of a [`SessionService`](crate::session::SessionService) as `Unsupported`. Use it inside of the
+/// `impl` of a store whose [`capabilities`](crate::session::SessionService::capabilities) do not include them.
 ///
 /// The error names the method and says what to do instead:
 ///
@@ -128,13 +128,15 @@ macro_rules! unsupported_sessions {
     };
 }
 
-/// [`forward_sessions!`](crate::forward_sessions) for an [`ArtifactService`](crate::artifact::ArtifactService).
+/// Works like [`forward_sessions!`](crate::forward_sessions), for an
+/// [`ArtifactService`](crate::artifact::ArtifactService).
 #[macro_export]
 macro_rules! forward_artifacts {
     ($($call:tt)+) => { $crate::forward_sessions! { $($call)+ } };
 }
 
-/// [`unsupported_sessions!`](crate::unsupported_sessions) for an [`ArtifactService`](crate::artifact::ArtifactService).
+/// Works like [`unsupported_sessions!`](crate::unsupported_sessions), for an
+/// [`ArtifactService`](crate::artifact::ArtifactService).
 #[macro_export]
 macro_rules! unsupported_artifacts {
     ($($call:tt)+) => { $crate::unsupported_sessions! { $($call)+ } };
@@ -248,7 +250,7 @@ macro_rules! __signature {
     };
 }
 
-/// Writes a method as `async_trait` would, so that the future of the service within is returned as it is.
+/// Writes a method as `async_trait` would. The future of the wrapped service is returned as it is.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __method {

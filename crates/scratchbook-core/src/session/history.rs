@@ -74,7 +74,7 @@ impl From<StateChange> for KeyWrite {
     }
 }
 
-/// The writer of an event's changes.
+/// Returns the writer of an event's changes.
 pub(crate) fn event_writer(key: &SessionKey, event: &Event) -> KeyWriter {
     KeyWriter::new(&event.author)
         .with_event(key.user_id(), key.session_id(), event.seq.unwrap_or_default(), &event.id)
@@ -82,7 +82,7 @@ pub(crate) fn event_writer(key: &SessionKey, event: &Event) -> KeyWriter {
         .with_time(event.timestamp.unwrap_or_default())
 }
 
-/// The writes to a key, the latest first.
+/// Returns the writes to a key, the latest first.
 pub(super) async fn of_key<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,
@@ -109,7 +109,7 @@ async fn of_shared_key<S: SessionService + ?Sized>(
     Ok(changes.into_iter().map(KeyWrite::from).collect())
 }
 
-/// From the events, the latest first.
+/// Reads the writes to a session's own key from its events, the latest first.
 async fn of_own_key<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,

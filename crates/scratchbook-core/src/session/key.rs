@@ -39,31 +39,31 @@ impl SessionKey {
         Ok(Self { app_name: app_name.into(), user_id: user_id.into(), session_id: session_id.into() })
     }
 
-    /// The app's name.
+    /// Returns the app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         &self.app_name
     }
 
-    /// The user's id.
+    /// Returns the user's id.
     #[must_use]
     pub fn user_id(&self) -> &str {
         &self.user_id
     }
 
-    /// The user as the owner of `user:` keys.
+    /// Returns the user as the owner of `user:` keys.
     #[must_use]
     pub fn user(&self) -> StateOwner {
         StateOwner::User { app_name: Arc::clone(&self.app_name), user_id: Arc::clone(&self.user_id) }
     }
 
-    /// The app as the owner of `app:` keys.
+    /// Returns the app as the owner of `app:` keys.
     #[must_use]
     pub fn app(&self) -> StateOwner {
         StateOwner::App { app_name: Arc::clone(&self.app_name) }
     }
 
-    /// The session's id, unique within its user.
+    /// Returns the session's id, unique within its user.
     #[must_use]
     pub fn session_id(&self) -> &str {
         &self.session_id
@@ -127,7 +127,7 @@ impl StateOwner {
         Ok(Self::App { app_name: app_name.into() })
     }
 
-    /// The app's name.
+    /// Returns the app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         match self {
@@ -135,7 +135,7 @@ impl StateOwner {
         }
     }
 
-    /// The user's id, if the owner is a user.
+    /// Returns the user's id, if the owner is a user.
     #[must_use]
     pub fn user_id(&self) -> Option<&str> {
         match self {

@@ -10,7 +10,8 @@ const MAX_TITLE_BYTES: usize = 2048;
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_NAME_BYTES: usize = 256;
 const MAX_LABEL_VALUE_BYTES: usize = 512;
-/// The limit for names and values of all labels together: they are in the session's row, which every append rewrites.
+/// The limit on the bytes of all label names and values together. They are in the session's row, which every append
+/// rewrites.
 const MAX_LABELS_BYTES: usize = 16 << 10;
 
 /// A session's title and labels. They are not part of the state: changing them appends no event and does not change the
@@ -24,7 +25,7 @@ pub struct SessionMetadata {
 }
 
 impl SessionMetadata {
-    /// The size, in bytes.
+    /// Returns the size, in bytes.
     #[doc(hidden)]
     pub fn bytes(&self) -> u64 {
         let labels = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
@@ -108,7 +109,7 @@ impl SessionMetadata {
 pub struct SessionUpdate {
     /// The new title; an empty one removes the title, `None` keeps it.
     pub title: Option<String>,
-    /// Labels to set, and, with `None`, labels to remove.
+    /// Labels to set; labels with `None` are removed.
     pub labels: BTreeMap<String, Option<String>>,
     /// How the other labels are treated.
     pub other_labels: OtherLabels,
@@ -184,7 +185,7 @@ impl SessionUpdate {
         self
     }
 
-    /// Whether it changes nothing.
+    /// Whether the update changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -93,7 +93,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates a session without events. For store implementations, including your own, as are the `with_` methods.
+    /// Creates a session without events. This and the `with_` methods are for store implementations, including your
+    /// own.
     #[must_use]
     pub fn new(key: SessionKey, state: StateMap) -> Self {
         let (events, seen, secret) = (Events::default(), Seen::default(), SecretKeys::default());
@@ -193,121 +194,122 @@ impl Session {
         self
     }
 
-    /// The app, the user and the id of the session.
+    /// Returns the app, the user and the id of the session.
     #[must_use]
     pub fn key(&self) -> &SessionKey {
         &self.key
     }
 
-    /// The session's id, unique within its user.
+    /// Returns the session's id, unique within its user.
     #[must_use]
     pub fn id(&self) -> &str {
         self.key.session_id()
     }
 
-    /// The app's name.
+    /// Returns the app's name.
     #[must_use]
     pub fn app_name(&self) -> &str {
         self.key.app_name()
     }
 
-    /// The user's id.
+    /// Returns the user's id.
     #[must_use]
     pub fn user_id(&self) -> &str {
         self.key.user_id()
     }
 
-    /// The merged state: session, `user:` and `app:` keys, and the `temp:` keys of events appended to this snapshot.
+    /// Returns the merged state: session, `user:` and `app:` keys, and the `temp:` keys of events appended to this
+    /// snapshot.
     #[must_use]
     pub fn state(&self) -> &StateMap {
         &self.state
     }
 
-    /// The events that were requested, in the store's order.
+    /// Returns the events that were requested, in the store's order.
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.events
     }
 
-    /// The creation time, in seconds since 1970, to the microsecond; `None` if the store does not report it.
+    /// Returns the creation time, in seconds since 1970, to the microsecond; `None` if the store does not report it.
     #[must_use]
     pub fn create_time(&self) -> Option<f64> {
         self.create_time
     }
 
-    /// The timestamp of the last appended event, in seconds since 1970, to the microsecond; before the first event, the
-    /// creation time.
+    /// Returns the timestamp of the last appended event, in seconds since 1970, to the microsecond; before the first
+    /// event, the creation time.
     #[must_use]
     pub fn last_update_time(&self) -> f64 {
         self.last_update_time
     }
 
-    /// The expiry time, in seconds since 1970, to the microsecond; `None` means never.
+    /// Returns the expiry time, in seconds since 1970, to the microsecond; `None` means never.
     #[must_use]
     pub fn expire_time(&self) -> Option<f64> {
         self.expire_time
     }
 
-    /// How many bytes of JSON the store kept for this session when it was read. All events that were not pruned count,
-    /// whether they were read or not, and so does the initial state, unless it is empty. The events of a fork are
-    /// copies and count. The current values of the session's keys do not count again, and neither do the keys of its
-    /// user and its app; artifacts count only for [quotas](crate::plan::limits::Limits::user_bytes). `None` if the
+    /// Returns how many bytes of JSON the store kept for this session when it was read. All events that were not pruned
+    /// count, whether they were read or not, and so does the initial state, unless it is empty. The events of a fork
+    /// are copies and count. The current values of the session's keys do not count again, and neither do the keys of
+    /// its user and its app; artifacts count only for [quotas](crate::plan::limits::Limits::user_bytes). `None` if the
     /// store does not count.
     #[must_use]
     pub fn stored_bytes(&self) -> Option<u64> {
         self.stored_bytes
     }
 
-    /// The title shown to people, as of this read; never empty.
+    /// Returns the title shown to people, as of this read; never empty.
     #[must_use]
     pub fn title(&self) -> Option<&str> {
         self.metadata.title.as_deref()
     }
 
-    /// The labels that programs search by, by name.
+    /// Returns the labels that programs search by, by name.
     #[must_use]
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.metadata.labels
     }
 
-    /// The title and the labels.
+    /// Returns the title and the labels.
     #[must_use]
     pub fn metadata(&self) -> &SessionMetadata {
         &self.metadata
     }
 
-    /// The number of the last event up to which this snapshot is complete. It is 0 if there are no events, and if the
-    /// store does not count them; see [`known_seq`](Self::known_seq).
+    /// Returns the number of the last event up to which this snapshot is complete. It is 0 if there are no events, and
+    /// if the store does not count them; see [`known_seq`](Self::known_seq).
     ///
-    /// If others appended events in between, an own append does not advance this number: the events' numbers then show
-    /// a gap, and [`refresh`](SessionServiceExt::refresh) closes it.
+    /// If other writers appended events in between, an append to this snapshot does not advance this number. The
+    /// numbers of the events then have a gap, which [`refresh`](SessionServiceExt::refresh) closes.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seen.seq()
     }
 
-    /// [`seq`](Self::seq), or `None` if the number is unknown: a store such as Vertex AI does not number events, and
-    /// only a part of them was read.
+    /// Returns [`seq`](Self::seq), or `None` if the number is unknown: a store such as Vertex AI does not number
+    /// events, and only a part of them was read.
     #[must_use]
     pub fn known_seq(&self) -> Option<u64> {
         self.is_counted.then(|| self.seq())
     }
 
-    /// The version that this snapshot has seen: everything that was committed when it was read, and its own writes
-    /// since. Appends with optimistic locking, [per key](ConflictMode::ByKey) or [per
-    /// session](ConflictMode::BySession), compare with it.
+    /// Returns the version that this snapshot has seen: everything committed before the snapshot was read, and the
+    /// snapshot's own writes since then. Appends with optimistic locking, [per key](ConflictMode::ByKey) or [per
+    /// session](ConflictMode::BySession), compare with this version.
     #[must_use]
     pub fn seen(&self) -> &Seen {
         &self.seen
     }
 
-    /// The keys that are marked as secret.
+    /// Returns the keys that are marked as secret.
     #[must_use]
     pub fn secret_keys(&self) -> &SecretKeys {
         &self.secret
     }
 
-    /// The last event up to which this snapshot is complete.
+    /// Returns the last event up to which this snapshot is complete.
     fn last_seen(&self) -> Option<&Arc<Event>> {
         self.events.iter().rev().find(|event| event.seq.is_some_and(|seq| seq <= self.seq()))
     }
@@ -385,8 +387,8 @@ impl Session {
         }
     }
 
-    /// Marks the keys of an own event as seen at the position of its write. Writes of others before that position were
-    /// not seen, so the positions of the logs as a whole stay as they are.
+    /// Marks the keys that this snapshot's own event wrote as seen, at the position of that write. The positions of the
+    /// logs as a whole do not advance, because writes of others before that position were not seen.
     fn has_written(&mut self, event: &Event, logs: LogPositions) {
         let seq = event.seq.unwrap_or_default();
         event.actions.state_delta.iter().for_each(|(key, _)| self.seen.add_own(key, seq, logs));
@@ -411,7 +413,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Converts seconds to microseconds, the precision of every time that orders something.
+/// Converts seconds to microseconds, the precision of all times that are used for ordering.
 #[doc(hidden)]
 pub fn micros_of_seconds(seconds: f64) -> i64 {
     // In range for every timestamp that passes `check_timestamp`.
@@ -441,7 +443,7 @@ impl Serialize for Session {
 pub struct Events(Arc<Vector<Arc<Event>>>);
 
 impl Events {
-    /// The number of events here.
+    /// Returns the number of events here.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -453,13 +455,13 @@ impl Events {
         self.0.is_empty()
     }
 
-    /// The event at this index, from 0.
+    /// Returns the event at this index, from 0.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&Arc<Event>> {
         self.0.get(index)
     }
 
-    /// The last event.
+    /// Returns the last event.
     #[must_use]
     pub fn last(&self) -> Option<&Arc<Event>> {
         self.0.last()
@@ -472,12 +474,12 @@ impl Events {
         if index == events.len() { events.push_back(event) } else { events.insert(index, event) }
     }
 
-    /// The events from one index up to, not including, another.
+    /// Returns the events from one index up to, not including, another.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         Self(Arc::new(Vector::clone(&self.0).slice(from..to)))
     }
 
-    /// The events, oldest first.
+    /// Returns the events, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         self.0.iter()
     }

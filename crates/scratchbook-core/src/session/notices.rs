@@ -29,10 +29,10 @@ impl Followed {
     }
 }
 
-/// Wakes those who wait for commits. For store implementations, including your own.
+/// Wakes the watchers that wait for commits. For store implementations, including your own.
 ///
-/// A store that knows which session, user or app a commit belongs to reports it, and only their followers wake.
-/// Otherwise everybody wakes.
+/// A store that knows which session, user or app a commit belongs to reports that, and only the followers of these
+/// wake. Otherwise every follower wakes.
 #[derive(Clone, Debug)]
 pub struct CommitNotifier(Arc<Shared>);
 
@@ -88,27 +88,29 @@ impl CommitNotifier {
         }))
     }
 
-    /// Reports a commit without saying what it belongs to: everybody wakes. Cheap if nobody waits, and never blocks.
+    /// Reports a commit without saying what it belongs to: every follower wakes. This is cheap if nobody waits, and
+    /// never blocks.
     pub fn notify(&self) {
         self.notify_scopes([CommitScope::Unknown]);
     }
 
-    /// Reports a commit to a session, or its deletion: the followers of the session, its user and its app wake. As
-    /// cheap as [`notify`](Self::notify).
+    /// Reports a commit to a session, or the session's deletion: the followers of the session, its user and its app
+    /// wake. This is as cheap as [`notify`](Self::notify).
     pub fn notify_session(&self, session: &SessionKey) {
         if self.is_heard() {
             self.notify_scopes([CommitScope::session(session)]);
         }
     }
 
-    /// Reports that keys of a user or an app were written outside of any session. As cheap as [`notify`](Self::notify).
+    /// Reports that keys of a user or an app were written outside of any session. This is as cheap as
+    /// [`notify`](Self::notify).
     pub fn notify_owner(&self, owner: &StateOwner) {
         if self.is_heard() {
             self.notify_scopes([CommitScope::owner(owner)]);
         }
     }
 
-    /// Reports the scope of a commit; returns whether anybody follows it.
+    /// Reports the scopes of commits; returns whether anybody follows one of them.
     #[doc(hidden)]
     pub fn notify_scopes(&self, scopes: impl IntoIterator<Item = CommitScope>) -> bool {
         if !self.is_heard() {
@@ -172,7 +174,7 @@ impl CommitNotifier {
         self.0.all.receiver_count() > 0 || self.0.followers().values().flatten().any(of_app)
     }
 
-    /// Everything that is followed now.
+    /// Returns everything that is followed now.
     #[doc(hidden)]
     pub fn followed(&self) -> Vec<Followed> {
         self.0.followers().values().flatten().map(|follower| follower.followed.clone()).collect()
@@ -233,22 +235,22 @@ pub(super) struct NoticeTime {
 }
 
 impl NoticeTime {
-    /// Whether all notices of the other moment are included in this one.
+    /// Whether all notices up to the other time were also sent up to this time.
     pub(super) fn covers(&self, other: &Self) -> bool {
         Weak::ptr_eq(&self.of, &other.of) && self.at >= other.at
     }
 }
 
 impl CommitNotices {
-    /// From now on only receives notices for what a user or an app follows, as in its feed. It can also be woken for
-    /// commits of others, if the store does not know what they belong to.
+    /// Limits the notices to commits that are in the feed of a user or an app. Notices of other commits can still
+    /// arrive if the store does not know what they belong to.
     #[must_use]
     pub fn of_owner(self, owner: &StateOwner) -> Self {
         self.of(Followed::Owner(owner.clone()))
     }
 
-    /// From now on only receives notices for commits to a session, and for its deletion. It can also be woken for
-    /// commits of others, if the store does not know what they belong to.
+    /// Limits the notices to commits to a session and its deletion. Notices of other commits can still arrive if the
+    /// store does not know what they belong to.
     #[must_use]
     pub fn of_session(self, session: &SessionKey) -> Self {
         self.of(Followed::Session(session.clone()))
@@ -275,7 +277,7 @@ impl CommitNotices {
         NoticeTime { at, of: Weak::clone(&self.shared) }
     }
 
-    /// The time of the last notice, without discarding it.
+    /// Returns the time of the last notice, without discarding it.
     pub(super) fn last_notice(&self) -> NoticeTime {
         NoticeTime { at: self.last.borrow().at, of: Weak::clone(&self.shared) }
     }

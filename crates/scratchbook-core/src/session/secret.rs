@@ -35,13 +35,13 @@ enum Feeds {
 }
 
 impl SecretKeys {
-    /// All keys with one of these prefixes, which include the scope: `user:secret:`, `app:token`.
+    /// Marks all keys with one of these prefixes as secret. A prefix includes the scope: `user:secret:`, `app:token`.
     #[must_use]
     pub fn new<P: Into<String>>(beginnings: impl IntoIterator<Item = P>) -> Self {
         Self { beginnings: beginnings.into_iter().map(Into::into).collect(), feeds: Feeds::Hide }
     }
 
-    /// Shows the values to readers of feeds and watchers of sessions nevertheless.
+    /// Lets readers of feeds and watchers of sessions see the values nevertheless.
     #[must_use]
     pub fn shown_in_feeds(mut self) -> Self {
         self.feeds = Feeds::Show;
@@ -60,7 +60,7 @@ impl SecretKeys {
         self.beginnings.is_empty()
     }
 
-    /// The secret keys of both.
+    /// Returns the keys that either of the two marks as secret.
     pub(super) fn and(&self, others: &Self) -> Self {
         match self.is_empty() {
             true => others.clone(),
@@ -71,7 +71,7 @@ impl SecretKeys {
         }
     }
 
-    /// An entry as feeds return it.
+    /// Returns an entry as feeds return it: with secret values hidden.
     pub(crate) fn hide(&self, entry: FeedEntry) -> FeedEntry {
         if self.is_empty() || self.feeds == Feeds::Show {
             return entry;

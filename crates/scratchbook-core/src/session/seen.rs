@@ -9,8 +9,8 @@ use crate::state::Scope;
 /// Positions in the logs of a user's and of an app's state.
 ///
 /// In a [`Session`](super::Session) they are the positions up to which it includes every change. In a
-/// [`Committed`](super::Committed) they are the positions of the commit. Positions increase from commit to commit of
-/// one owner; what else they order depends on the store.
+/// [`Committed`](super::Committed) they are the positions of the commit. The positions of one owner increase from
+/// commit to commit; whether positions of different owners can be compared depends on the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogPositions {
@@ -27,7 +27,7 @@ impl LogPositions {
         Self { user, app }
     }
 
-    /// The same position in both logs, for a store in which one feed orders all commits.
+    /// Creates positions that are the same in both logs, for a store in which one feed orders all commits.
     #[must_use]
     pub fn of_feed(position: u64) -> Self {
         Self::new(position, position)
@@ -35,7 +35,7 @@ impl LogPositions {
 }
 
 /// The version that a writer has seen of a session and of its user's and app's state: for each key, the last write that
-/// it has seen.
+/// the writer has seen.
 ///
 /// [`Session::seen`](super::Session::seen) returns it for a snapshot of a session. A writer without a snapshot builds
 /// it from the numbers of its last read.
@@ -48,60 +48,61 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Everything up to an event of the session and up to positions in the two logs.
+    /// Creates the version that includes everything up to an event of the session and up to positions in the two logs.
     #[must_use]
     pub fn new(seq: u64, logs: LogPositions) -> Self {
         Self { seq, logs, create_time: None, own: OrdMap::new() }
     }
 
-    /// Sets the session's creation time, in seconds since 1970. It distinguishes a session that was deleted and created
-    /// again with the same id; without it only the number of events can.
+    /// Sets the session's creation time, in seconds since 1970. It shows whether the session was deleted and created
+    /// again with the same id; without it, only a smaller number of events shows this.
     #[must_use]
     pub fn with_create_time(mut self, seconds: f64) -> Self {
         self.create_time = Some(seconds);
         self
     }
 
-    /// Marks a key, given with its prefix, as seen up to a later position, at which the writer wrote it itself.
+    /// Marks a key, given with its prefix, as seen up to a later position, at which the writer itself wrote the key.
     #[must_use]
     pub fn with_key(mut self, key: &str, place: u64) -> Self {
         self.add_key(key, place);
         self
     }
 
-    /// The number of the last event that was seen together with all events before it.
+    /// Returns the number of the last event that was seen together with all events before it.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The session's creation time, in seconds since 1970, if known.
+    /// Returns the session's creation time, in seconds since 1970, if known.
     #[must_use]
     pub fn create_time(&self) -> Option<f64> {
         self.create_time
     }
 
-    /// The positions up to which the logs of the user's and the app's state were seen.
+    /// Returns the positions up to which the logs of the user's and the app's state were seen.
     #[must_use]
     pub fn logs(&self) -> LogPositions {
         self.logs
     }
 
-    /// The last write of a key, given with its prefix, that was seen: an event's number for a key of the session, a
-    /// position in the owner's log for a key of the user or the app.
+    /// Returns up to which write a key was seen. The key is passed with its prefix. For a key of the session it is an event's number,
+    /// for a key of the user or the app a position in the owner's log.
     #[must_use]
     pub fn place(&self, key: &str) -> u64 {
         let scope = in_scope(key, self.seq, self.logs);
         self.own.get(key).map_or(scope, |place| scope.max(*place))
     }
 
-    /// Marks a key as written by an own event with this number and these positions.
+    /// Marks a key as written by the writer's own event with this number and these positions.
     pub(super) fn add_own(&mut self, key: &str, seq: u64, logs: LogPositions) {
         self.add_key(key, in_scope(key, seq, logs));
     }
 
     fn add_key(&mut self, key: &str, place: u64) {
-        // Usually there is nothing to do: an own event that directly follows the seen ones is seen already.
+        // Usually there is nothing to do: the writer's own event, if it directly follows the seen events, is seen
+        // already.
         if place <= in_scope(key, self.seq, self.logs) {
             return;
         }
@@ -124,7 +125,7 @@ impl Seen {
     }
 }
 
-/// The number or position that applies to a key.
+/// Returns the number or position that applies to a key.
 fn in_scope(key: &str, seq: u64, logs: LogPositions) -> u64 {
     match Scope::split(key).0 {
         Scope::Session | Scope::Temp => seq,

@@ -25,27 +25,28 @@ use crate::state::{StateDelta, StateMap};
 ///
 /// - **Atomic**: a call either does everything it says or returns an error and does nothing. Readers see one snapshot,
 ///   never half of a commit. An acknowledged write is as durable as the store.
-/// - **Ordered by the store**: each event gets the next number of its session, without gaps. Clocks order nothing but
-///   lists.
-/// - **No lost updates**: concurrent appends all succeed, from any process; deltas merge key by key, and the later
-///   commit wins a key. Operations are applied one commit after the other, so that each of them counts. Optimistic
-///   locking is available on request ([`AppendOptions::conflict`]).
+/// - **Ordered by the store**: each event gets the next number of its session, without gaps. Clocks affect only the
+///   order of lists.
+/// - **No lost updates**: concurrent appends all succeed, from any process; deltas merge key by key, and for each key
+///   the later commit wins. Operations are applied one commit after the other, so that every operation counts.
+///   Optimistic locking is available on request ([`AppendOptions::conflict`]).
 /// - **Idempotent appends**: appending an event whose id and content are already in the session returns the stored
 ///   event and changes nothing; with different content it is `AlreadyExists`.
 /// - **`temp:` keys are never stored**, neither in state nor in events.
 /// - **Isolated**: everything is addressed by app, user and session; nothing leaks from one to another.
 /// - **Cheap**: the cost of a call depends on the data it touches or returns, not on how much else is stored.
-/// - **Dropping the future** of a write neither cancels nor halves the write; its outcome is unknown, and a retry with
-///   the same ids is safe.
+/// - **Dropping the future** of a write does not cancel the write or apply a part of it; its outcome is unknown, and a
+///   retry with the same ids is safe.
 ///
-/// A store in front of a service may not be able to do everything: [`capabilities`](Self::capabilities) says what it can.
+/// A store in front of another service may support less: see its [`capabilities`](Self::capabilities).
 ///
-/// Implementors write every method; no method has a default that fails. Layers name the methods that they pass on to
-/// [`forward_sessions!`], stores that lack methods name these to [`unsupported_sessions!`](crate::unsupported_sessions).
-/// [`SessionServiceExt`](super::SessionServiceExt) adds conveniences.
+/// Implementors write every method; no method has a default that fails. Layers forward methods with
+/// [`forward_sessions!`]; stores refuse methods that they do not support with
+/// [`unsupported_sessions!`](crate::unsupported_sessions). [`SessionServiceExt`](super::SessionServiceExt) adds
+/// conveniences.
 #[async_trait]
 pub trait SessionService: fmt::Debug + Send + Sync + 'static {
-    /// Returns what the service can do beyond keeping sessions, events and the state in them. It does not change.
+    /// Returns what the service can do beyond keeping sessions, events and the state in them. The result never changes.
     ///
     /// A store refuses a call that needs a missing capability as `Unsupported`.
     fn capabilities(&self) -> Capabilities;
@@ -69,8 +70,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// [is bounded](GetSessionConfig::with_page_bytes); `DataCorrupted` names a row that cannot be read.
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>>;
 
-    /// Returns the state from which the fold of a session's events starts, the session's own keys only: the state it
-    /// was created with, or the state left by its pruned events. `None` if the session does not exist.
+    /// Returns the state from which the fold of a session's events starts: the state at creation, or the state after
+    /// the last pruned event. It contains only the session's own keys. `None` if the session does not exist.
     ///
     /// # Errors
     ///
@@ -95,9 +96,10 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `NotFound` if the session does not exist; `DataCorrupted` names a row that cannot be read.
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>>;
 
-    /// Creates a session of the same user from a copy of this session's events up to a number, with its own state as of
-    /// that event. The copy is made inside the store. Title, labels, and the artifacts with all their versions are
-    /// copied as they are now. Events keep their ids, numbers and times. Returns the new session without its events.
+    /// Forks a session: creates a session of the same user with a copy of this session's events up to a number, and
+    /// with its own keys as of that event. The copy is made inside the store. Title, labels, and the artifacts with all
+    /// their versions are copied as they are now. Events keep their ids, numbers and times. Returns the new session
+    /// without its events.
     ///
     /// # Errors
     ///
@@ -128,8 +130,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `FailedPrecondition` if several users have a session with this id; it then has to be addressed with its user.
-    /// Ids are unique in an app only if its sessions [are created that
-    /// way](CreateSessionConfig::with_id_unique_in_app). `InvalidArgument` for ids that no session can have.
+    /// Ids are unique in an app only if its sessions are [created with unique
+    /// ids](CreateSessionConfig::with_id_unique_in_app). `InvalidArgument` for ids that no session can have.
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>>;
 
     /// Deletes a session with its events and its own state. The user's and the app's state stay. Does nothing if the
@@ -140,8 +142,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// No errors of its own.
     async fn delete_session(&self, key: &SessionKey) -> Result<()>;
 
-    /// Appends an event: the event, its changes in all scopes, the update time, the event's number and, if there is one,
-    /// the [update of the session](AppendOptions::update) are one commit.
+    /// Appends an event. One commit contains the event, its number, its changes in all scopes, the update time and, if
+    /// there is one, the [update of the session](AppendOptions::update).
     ///
     /// A partial event is returned unchanged and not stored. An event without id or timestamp gets them here.
     ///
@@ -152,13 +154,17 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the session does not exist; `AlreadyExists` for an id in use with different content; `Conflict`
-    /// for a failed guard or a conflict under [`AppendOptions::conflict`], with the keys in
-    /// [`Error::conflicts`](crate::error::Error::conflicts); `FailedPrecondition` for an operation that does not fit
-    /// the stored value or overflows 64 bits; `InvalidArgument` for invalid ids, keys, values or timestamps, and
-    /// for an update that the session cannot have; `PayloadTooLarge` and `ResourceExhausted` if a
-    /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded; `ResourceExhausted` also if the store's queue stays full; and the errors of its
-    /// [check](AppendOptions::check). After an error nothing has changed.
+    /// - `NotFound` if the session does not exist;
+    /// - `AlreadyExists` for an id in use with different content;
+    /// - `Conflict` for a failed guard or a conflict under [`AppendOptions::conflict`], with the keys in
+    ///   [`Error::conflicts`](crate::error::Error::conflicts);
+    /// - `FailedPrecondition` for an operation that does not fit the stored value or overflows 64 bits;
+    /// - `InvalidArgument` for invalid ids, keys, values or timestamps, and for an update that the session cannot have;
+    /// - `PayloadTooLarge` and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is
+    ///   exceeded; `ResourceExhausted` also if the store's queue stays full;
+    /// - the errors of its [check](AppendOptions::check).
+    ///
+    /// After an error nothing is changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
 
     /// Returns the state of a user or an app; names are without prefix, in byte order.
@@ -182,15 +188,17 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `Conflict` and `FailedPrecondition` for guards and operations, as in [`append`](Self::append); `PayloadTooLarge`
-    /// and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is exceeded; the errors
-    /// of its [check](PutStateOptions::check); `InvalidArgument` for invalid names or values; `Unavailable` if the
-    /// connection to a server was lost and it is unknown whether the state was changed: a retry gives the same state
-    /// and a second entry in the log.
+    /// - `Conflict` and `FailedPrecondition` for guards and operations, as in [`append`](Self::append);
+    /// - `PayloadTooLarge` and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is
+    ///   exceeded;
+    /// - the errors of its [check](PutStateOptions::check);
+    /// - `InvalidArgument` for invalid names or values;
+    /// - `Unavailable` if the connection to a server was lost and it is unknown whether the state was changed. A retry
+    ///   adds a second entry to the log, and applies operations such as an increment a second time.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
-    /// Returns changes in the log of a user's or an app's state: all after a position, or those of one key. The state is
-    /// the fold of this log.
+    /// Returns changes in the log of a user's or an app's state: all changes after a position, or the changes to one
+    /// key. The state is the fold of this log.
     ///
     /// A page has about `limit` changes, and fewer if they exceed 16 MiB; it is empty only at the end of the log.
     ///
@@ -209,7 +217,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// A page has about `limit` entries, and fewer if they exceed 16 MiB. Entries of the same session, user or app come
     /// in the order of their commits. Nothing is missed and nothing is repeated, even during concurrent writes. Entries
-    /// deleted or pruned since are not included.
+    /// that were deleted or pruned in the meantime are not included.
     ///
     /// # Errors
     ///
@@ -253,7 +261,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>>;
 
     /// Erases a user of an app completely: sessions, events, state, log and artifacts, in one commit. Does nothing if
-    /// there are none. The app's own state and its log stay, without the user's name in them.
+    /// the user has no data. The app's own state and its log stay, without the user's name in them.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ use super::{FeedCursor, FeedEntry};
 const PAGES: usize = 32;
 const ENTRIES: usize = 400;
 
-/// How long the end of a feed counts as the end without another read. Changes caused by time alone, such as an expired
-/// session, send no notice.
+/// How long the end of a feed is taken as the end without another read. Changes caused by time alone, such as an
+/// expired session, send no notice.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The end of a feed, shared by its watches.
@@ -49,7 +49,7 @@ struct Page {
 }
 
 impl Tail {
-    /// Where reading continues, if all notices up to a moment have been read.
+    /// Returns where reading continues, if all commits announced up to a time were read.
     pub(super) fn end_at(&self, until_now: &NoticeTime) -> Option<FeedCursor> {
         let pages = self.pages();
         let covers =
@@ -57,22 +57,22 @@ impl Tail {
         pages.end.clone().filter(|_| pages.until.as_ref().is_some_and(covers))
     }
 
-    /// Where reading continues, if a reader has joined.
+    /// Returns where reading continues, if a reader has joined.
     pub(super) fn end(&self) -> Option<FeedCursor> {
         let pages = self.pages();
         let is_followed = pages.at_end > 0 || !pages.kept.is_empty();
         pages.end.clone().filter(|_| is_followed)
     }
 
-    /// Records that all notices up to a moment have been read, and where reading continues.
+    /// Records that all commits announced up to a time were read, and where reading continues.
     pub(super) fn set_end(&self, end: FeedCursor, until: NoticeTime) {
         let mut pages = self.pages();
         pages.end = Some(end);
         pages.until = Some((until, Instant::now()));
     }
 
-    /// Keeps a page for all watches that wait at the end. `until` is set if this page is the last one for all notices
-    /// up to that moment.
+    /// Keeps a page for all watches that wait at the end. `until` is set if, with this page, all commits announced up
+    /// to that time were read.
     pub(super) fn push(&self, entries: Vec<FeedEntry>, end: FeedCursor, until: Option<NoticeTime>) {
         let mut pages = self.pages();
         let waiting = std::mem::take(&mut pages.at_end);
@@ -102,7 +102,7 @@ impl Pages {
         }
     }
 
-    /// The number of readers that wait for a page, including the page after the last.
+    /// Returns the number of readers that wait for a page, including the page after the last.
     fn waiting(&mut self, number: u64) -> Option<&mut usize> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         match self.kept.len() {
@@ -129,14 +129,14 @@ impl TailReader {
         self.next.is_some()
     }
 
-    /// Joins at the end of what was read, which has to be the position up to which this watch has read.
+    /// Joins at the end of the shared pages. This watch has to have read up to the same position.
     pub(super) fn join(&mut self) {
         let mut pages = self.tail.pages();
         pages.at_end += 1;
         self.next = Some(pages.first + pages.kept.len() as u64);
     }
 
-    /// Joins if the shared pages have passed this position.
+    /// Joins if one of the shared pages ends at this position; returns whether it does.
     pub(super) fn join_at(&mut self, place: &FeedCursor) -> bool {
         let mut pages = self.tail.pages();
         let next = match &pages.end {
@@ -152,7 +152,7 @@ impl TailReader {
         next.is_some()
     }
 
-    /// The next page, if it has been read. If that page is not kept any more, the watch reads for itself again.
+    /// Returns the next page, if it has been read. If that page is not kept any more, the watch reads for itself again.
     pub(super) fn take(&mut self) -> Option<(Arc<[FeedEntry]>, FeedCursor)> {
         let number = self.next?;
         let mut pages = self.tail.pages();

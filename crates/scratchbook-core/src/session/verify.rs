@@ -17,7 +17,7 @@ use crate::state::{OwnKeys, Scope, StateMap, apply_own, own_keys};
 /// How often a read is repeated because of concurrent writes.
 const TRIES: u32 = 10;
 
-/// Stores may keep the state at some of the events with multiples of this number.
+/// Stores may keep states at events whose number is a multiple of this.
 const EVERY: u64 = 256;
 
 /// The result of a successful verification.
@@ -43,7 +43,7 @@ pub(super) async fn session<S: SessionService + ?Sized>(service: &S, key: &Sessi
     try_session(service, key).await
 }
 
-/// `Conflict` if the session changes too fast, or was pruned or deleted meanwhile.
+/// Verifies a session once. Fails with `Conflict` if the session changes too fast, or was pruned or deleted meanwhile.
 async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
     let Some((session, blame)) = with_writers(service, key).await? else {
         return Ok(None);
@@ -63,7 +63,7 @@ async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) 
     Ok(Some(Verified { events: session.seq() - begin, keys: folded.len() as u64 }))
 }
 
-/// The session's state and the writers of its keys, both as of its last event.
+/// Returns the session's state and the writers of its keys, both as of its last event.
 async fn with_writers<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,
@@ -114,8 +114,8 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
     Ok(folded)
 }
 
-/// The state that the store reports at an event. `None` if the logs of that time were pruned: the session's own keys
-/// are complete nevertheless.
+/// Returns the state that the store reports at an event. `None` if the logs of that time were pruned: the session's own
+/// keys are complete nevertheless.
 async fn shown_at<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<Option<StateMap>> {
     let error = match service.get_state_at(key, seq).await {
         Ok(shown) => return Ok(Some(shown)),
@@ -132,7 +132,7 @@ async fn shown_at<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq
     }
 }
 
-/// A missing event: it was pruned meanwhile, or it is lost.
+/// Returns the error for a missing event, which was pruned meanwhile or is lost.
 async fn gap<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<OwnKeys> {
     let begin = service.get_initial_state(key).await?.map(|initial| initial.seq);
     if begin.is_none_or(|begin| begin >= seq) {

@@ -51,7 +51,7 @@ impl Watched {
         Self { what: Followed::Session(key), prefix: String::new() }
     }
 
-    /// Only follows changes of keys with this prefix, including the scope: `user:cart`, `app:`, or `step` for a
+    /// Follows only changes of keys with this prefix, including the scope: `user:cart`, `app:`, or `step` for a
     /// session's own.
     #[must_use]
     pub fn with_key_prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -76,7 +76,7 @@ impl From<StateOwner> for Watched {
 }
 
 /// Follows a feed. Start it with [`SessionServiceExt::watch`](super::SessionServiceExt::watch), or with
-/// [`Watch::start`] and an `Arc` of the service if it has to outlive a borrow of it.
+/// [`Watch::start`] and an `Arc` of the service if the watch has to outlive a borrow of the service.
 #[derive(Debug)]
 pub struct Watch<S> {
     service: S,
@@ -148,7 +148,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
                 return Ok(entry);
             }
             self.cursor = self.read.clone();
-            // Boxed, so that a waiting watch is small: it may wait for long, and many may wait.
+            // Boxed to keep a waiting watch small: many watches may wait for a long time.
             if Box::pin(self.look()).await? == Progress::End {
                 self.ready.shrink_to_fit();
                 self.notices.next().await?;
@@ -200,8 +200,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         Ok(Progress::More)
     }
 
-    /// Joins the shared reads. This watch has just read to the end. If neither this read nor the shared pages find
-    /// more, both positions are the end, even if their cursors differ.
+    /// Joins the shared reads, after this watch has read to the end. It reads once more from its own position and from
+    /// the shared one. If neither read finds more, both positions are the end, even if their cursors differ.
     async fn join_shared(&mut self, notice: NoticeTime) -> Result<Progress> {
         let tail = Arc::clone(&self.shared.tail);
         let _reading = tail.reading.lock().await;
@@ -246,8 +246,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         true
     }
 
-    /// The cursor from which another watch can resume: after the last returned entry and the entries skipped because
-    /// they did not match; the beginning if this watch started there and has returned nothing yet.
+    /// Returns the cursor from which another watch can resume: after the last returned entry and the entries skipped
+    /// because they did not match. It is the beginning if this watch started there and has returned nothing yet.
     #[must_use]
     pub fn cursor(&self) -> &FeedCursor {
         &self.cursor
@@ -260,7 +260,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     }
 }
 
-/// A page of what a [`Watch`] would return, without waiting for more.
+/// Returns a page of what a [`Watch`] would return, without waiting for more.
 pub(super) async fn list<T: SessionService + ?Sized>(
     service: &T,
     what: &Watched,
@@ -386,7 +386,7 @@ async fn events_after<T: SessionService + ?Sized>(
     let cursor = match (entries.last(), &place) {
         (Some(last), _) => last.cursor.clone(),
         (None, Some(place)) => FeedCursor::new(format!("{} {} {}", name_of(key), place.seq, place.event_id)),
-        // The number as of this read: later commits are still to come.
+        // The cursor has the session's number as of this read, so that later commits come after it.
         (None, None) => FeedCursor::new(format!("{} {} ", name_of(key), session.seq())),
     };
     Ok(PageRead { page: FeedPage::new(entries, cursor), is_last })

@@ -11,8 +11,8 @@ use super::watch::{Watch, Watched};
 use super::{FeedStart, SessionService};
 use crate::error::Result;
 
-/// Starts watches of one service that share their reads: the watches of one app, user or session read each of its
-/// commits once, however many they are and whichever prefixes they follow.
+/// Starts watches of one service that share their reads: each commit is read once for all watches of one app, user or
+/// session, even if they follow different prefixes.
 ///
 /// Each watch returns what it would return [alone](Watch::start). This is for servers and other programs that watch on
 /// behalf of many clients. All watches read through the same service, so that access control has to be done by the
@@ -41,7 +41,7 @@ struct Tails {
     many: usize,
 }
 
-/// Below this number nothing is removed.
+/// While there are fewer entries than this, those without followers are kept.
 const FEW: usize = 64;
 
 impl<S: fmt::Debug> fmt::Debug for Watches<S> {

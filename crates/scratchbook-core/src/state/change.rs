@@ -19,7 +19,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The value set; `None` for a removal, and for operations, whose result is unknown before the commit.
+    /// Returns the value set; `None` for a removal, and for operations, whose result is unknown before the commit.
     #[must_use]
     pub fn value(&self) -> Option<&Value> {
         match self {
@@ -28,7 +28,7 @@ impl Change {
         }
     }
 
-    /// The operations, if the change consists of them.
+    /// Returns the operations, if the change consists of them.
     #[must_use]
     pub fn operations(&self) -> Option<&[Operation]> {
         match self {
@@ -40,7 +40,7 @@ impl Change {
     /// Combines this change with a later one to the same key.
     ///
     /// Nothing that can refuse the commit is lost: a guard stays when a value is set after it. Known results are
-    /// computed at once: an increment after a set is a set.
+    /// computed at once: an increment after a set becomes a set.
     #[doc(hidden)]
     pub fn then(self, key: &str, later: Self) -> Result<Self> {
         match (self, later) {
@@ -67,7 +67,7 @@ impl Change {
     }
 }
 
-/// Operations after others; if the first ones end with a known value, computation continues from it.
+/// Appends operations to earlier ones. If the earlier ones end with a known value, the later ones are computed from it.
 fn follow(key: &str, mut first: Vec<Operation>, more: Vec<Operation>) -> Result<Change> {
     match known(&mut first) {
         None => first.extend(more),

@@ -65,7 +65,7 @@ impl StateDelta {
         self.insert(key, Change::Set(value))
     }
 
-    /// [`set`](Self::set) in builder style.
+    /// Works like [`set`](Self::set), in builder style.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl StateDelta {
         self.merge(delta)
     }
 
-    /// [`set_scope`](Self::set_scope) in builder style.
+    /// Works like [`set_scope`](Self::set_scope), in builder style.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl StateDelta {
         self.insert(key.into(), Change::Apply(vec![operation]))
     }
 
-    /// The change to a key, if there is one.
+    /// Returns the change to a key, if there is one.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Change> {
         self.changes.get(key)
@@ -161,7 +161,7 @@ impl StateDelta {
         self.changes.contains_key(key)
     }
 
-    /// The number of changed keys.
+    /// Returns the number of changed keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.changes.len()
@@ -173,7 +173,7 @@ impl StateDelta {
         self.changes.is_empty()
     }
 
-    /// The keys and their changes, in the order first written.
+    /// Returns the keys and their changes, in the order first written.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Change)> {
         self.changes.iter().map(|(key, change)| (key.as_str(), change))
     }
@@ -183,7 +183,7 @@ impl StateDelta {
     ///
     /// # Errors
     ///
-    /// As [`apply`](Self::apply), for an operation of the later delta on a key that this one sets or removes. This
+    /// As [`apply`](Self::apply), for an operation of the later delta on a key that this delta sets or removes. This
     /// delta is then unchanged.
     pub fn merge(&mut self, later: Self) -> Result<()> {
         let changes = self.followed_by(later)?;
@@ -191,7 +191,7 @@ impl StateDelta {
         Ok(())
     }
 
-    /// The combined change for each key of a later delta.
+    /// Returns the combined change for each key of a later delta.
     pub(super) fn followed_by(&self, later: Self) -> Result<Vec<(String, Change)>> {
         let follow = |(key, change): (String, Change)| {
             let change = match self.changes.get(&key) {
@@ -269,7 +269,7 @@ impl StateDelta {
     }
 }
 
-/// A change after another one to the same key. The common case copies nothing.
+/// Returns a change combined with an earlier one to the same key. The common case copies nothing.
 fn after(key: &str, earlier: &Change, later: Change) -> Result<Change> {
     match (earlier, &later) {
         (Change::Set(_) | Change::Remove, Change::Set(_) | Change::Remove) => Ok(later),

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 impl StateDelta {
     /// Adds to the number of a key; an absent key counts as 0. A negative number subtracts.
     ///
-    /// Integers give an integer, exactly; if either is a float, the result is a float. Overflow of 64 bits is refused.
+    /// Two integers give an exact integer; if either is a float, the result is a float. Overflow of 64 bits is refused.
     ///
     /// ```
     /// use scratchbook::prelude::*;
@@ -75,8 +75,8 @@ impl StateDelta {
         self.apply(key, Operation::SetIfAbsent(value))
     }
 
-    /// A guard: refuses the whole commit unless the key has this value. The delta does not have to change the key. Only
-    /// changes to the key that come before the guard affect it.
+    /// Adds a guard, which refuses the whole commit unless the key has this value. The delta does not have to change
+    /// the key. Only changes to the key that come before the guard affect it.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl StateDelta {
         self.apply(key, Operation::Expect(value))
     }
 
-    /// A guard: refuses the whole commit unless the key is absent.
+    /// Adds a guard, which refuses the whole commit unless the key is absent.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ fn operand(key: &str, value: &impl Serialize) -> Result<Value> {
 
 /// The same in builder style.
 impl StateDelta {
-    /// [`increment`](Self::increment) in builder style.
+    /// Works like [`increment`](Self::increment), in builder style.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`append`](Self::append) in builder style.
+    /// Works like [`append`](Self::append), in builder style.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`merge_patch`](Self::merge_patch) in builder style.
+    /// Works like [`merge_patch`](Self::merge_patch), in builder style.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`set_if_absent`](Self::set_if_absent) in builder style.
+    /// Works like [`set_if_absent`](Self::set_if_absent), in builder style.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`expect`](Self::expect) in builder style.
+    /// Works like [`expect`](Self::expect), in builder style.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl StateDelta {
         Ok(self)
     }
 
-    /// [`expect_absent`](Self::expect_absent) in builder style.
+    /// Works like [`expect_absent`](Self::expect_absent), in builder style.
     ///
     /// # Errors
     ///

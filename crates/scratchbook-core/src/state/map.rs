@@ -49,14 +49,14 @@ impl StateMap {
         Self { scopes: [session, user, app, ScopeMap::new()] }
     }
 
-    /// The value of a key, or `None` if it is absent. A stored `null` is `Some(Value::Null)`.
+    /// Returns the value of a key, or `None` if it is absent. A stored `null` is `Some(Value::Null)`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         let (scope, name) = Scope::split(key);
         self.scope(scope).get(name).map(Arc::as_ref)
     }
 
-    /// The value of a required key.
+    /// Returns the value of a required key.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl StateMap {
         self.get(key).ok_or_else(|| missing(key))
     }
 
-    /// The value of a key, deserialized, or `None` if it is absent. If the type has an integer there, 1.0 is accepted.
+    /// Returns the value of a key, deserialized, or `None` if it is absent. The float 1.0 is accepted for an integer.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl StateMap {
         self.get(key).map(|value| read_as(key, value)).transpose()
     }
 
-    /// All keys of a scope, deserialized; the fields have the keys' names without prefix.
+    /// Returns all keys of a scope, deserialized to a type whose fields have the keys' names without prefix.
     ///
     /// ```
     /// use scratchbook::{Scope, StateDelta, StateMap};
@@ -111,7 +111,7 @@ impl StateMap {
         })
     }
 
-    /// The keys of one scope only. As cheap as any clone.
+    /// Returns a view of the keys of one scope. This is as cheap as a clone.
     #[must_use]
     pub fn only(&self, scope: Scope) -> Self {
         let mut only = Self::default();
@@ -125,7 +125,7 @@ impl StateMap {
         self.get(key).is_some()
     }
 
-    /// The number of keys in all scopes.
+    /// Returns the number of keys in all scopes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.scopes.iter().map(OrdMap::len).sum()
@@ -137,14 +137,15 @@ impl StateMap {
         self.len() == 0
     }
 
-    /// Every key with its value: the keys of the session, the user, the app and the invocation, each sorted by name.
+    /// Returns every key with its value: the keys of the session, the user, the app and the invocation, each sorted by
+    /// name.
     pub fn iter(&self) -> impl Iterator<Item = (String, &Value)> {
         Scope::ALL.into_iter().flat_map(|scope| {
             self.scope(scope).iter().map(move |(name, value)| (scope.key(name).into_owned(), value.as_ref()))
         })
     }
 
-    /// A plain map of all keys.
+    /// Returns a plain map of all keys.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         self.iter().map(|(key, value)| (key, value.clone())).collect()
@@ -189,7 +190,7 @@ pub(super) fn missing(key: &str) -> Error {
     Error::not_found(format!("the state has no key '{key}'"))
 }
 
-/// The error omits the cause, which would show the value.
+/// Deserializes a value. The error omits the cause, which would show the value.
 pub(super) fn read_as<T: DeserializeOwned>(key: &str, value: &Value) -> Result<T> {
     T::deserialize(value).or_else(|e| T::deserialize(&with_integers(value)).map_err(|_| e)).map_err(|e| {
         let (wanted, why) = (std::any::type_name::<T>(), json::describe(&e));

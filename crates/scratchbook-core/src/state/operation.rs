@@ -39,7 +39,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Refuses an operation that can never be applied, or not be read back.
+    /// Refuses an operation that can never be applied, or whose value could not be read back.
     pub(super) fn check(&self, key: &str) -> Result<()> {
         match self {
             Self::Set(value) | Self::MergePatch(value) | Self::SetIfAbsent(value) | Self::Expect(value) => {
@@ -132,7 +132,8 @@ fn appended(key: &str, found: Option<Cow<'_, Value>>, item: &Value) -> Result<Va
     Ok(Value::Array(list))
 }
 
-/// RFC 7386, section 2. The result is no deeper than the deeper of the two, both of which were checked.
+/// Applies a merge patch (RFC 7386, section 2). The result is no deeper than the deeper of the two, both of which were
+/// checked.
 fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -153,7 +154,7 @@ fn merge_patch(target: &mut Value, patch: &Value) {
     }
 }
 
-/// The error names the value's kind, never the value.
+/// Returns the error for a value that does not fit. It names the value's kind, never the value.
 fn unfit(key: &str, found: &Value, rule: &str) -> Refused {
     let kind = kind_of(found);
     Refused::Impossible(Error::precondition(format!("the value of '{key}' is {kind}; {rule}")))

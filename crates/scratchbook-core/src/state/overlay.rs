@@ -58,7 +58,7 @@ impl State {
         Self { value, delta, after }
     }
 
-    /// The value of a key, or `None` if it is absent.
+    /// Returns the value of a key, or `None` if it is absent.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         match self.delta.get(key) {
@@ -68,13 +68,13 @@ impl State {
         }
     }
 
-    /// The value of a key, or a default if it is absent. A stored `null` is not absent.
+    /// Returns the value of a key, or a default if it is absent. A stored `null` is not absent.
     #[must_use]
     pub fn get_or(&self, key: &str, default: impl Into<Value>) -> Value {
         self.get(key).cloned().unwrap_or_else(|| default.into())
     }
 
-    /// The value of a required key.
+    /// Returns the value of a required key.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl State {
         self.get(key).ok_or_else(|| missing(key))
     }
 
-    /// The value of a key, deserialized, or `None` if it is absent.
+    /// Returns the value of a key, deserialized, or `None` if it is absent.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl State {
         self.update(StateDelta::new().with(key, value)?)
     }
 
-    /// The value of a key; if it is absent, the default is set first.
+    /// Returns the value of a key, and first sets the default if the key is absent.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl State {
         self.require(key).cloned()
     }
 
-    /// Adds every change of a delta, after those already pending. After an error nothing of it is added.
+    /// Adds every change of a delta, after those already pending. After an error no change is added.
     ///
     /// # Errors
     ///
@@ -215,13 +215,13 @@ impl State {
         !self.delta.is_empty()
     }
 
-    /// The uncommitted changes.
+    /// Returns the uncommitted changes.
     #[must_use]
     pub fn delta(&self) -> &StateDelta {
         &self.delta
     }
 
-    /// The committed values, without the delta.
+    /// Returns the committed values, without the delta.
     #[must_use]
     pub fn value(&self) -> &StateMap {
         &self.value
@@ -239,12 +239,12 @@ impl State {
         self.after.clear();
     }
 
-    /// Every key with its current value, changes included.
+    /// Returns every key with its current value, changes included.
     pub fn iter(&self) -> impl Iterator<Item = (String, Value)> {
         self.to_map().into_iter()
     }
 
-    /// A plain map of all current values, changes included.
+    /// Returns a plain map of all current values, changes included.
     #[must_use]
     pub fn to_map(&self) -> Map<String, Value> {
         let mut seen = self.value.clone();

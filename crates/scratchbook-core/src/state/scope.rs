@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 #[doc(hidden)]
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// The sharing of a key: one session, all sessions of a user, all sessions of an app, or one invocation.
+/// What shares a key: one session, all sessions of a user, all sessions of an app, or one invocation.
 ///
 /// ```
 /// use scratchbook::Scope;
@@ -33,7 +33,7 @@ impl Scope {
     /// Every scope, in the order in which stores lock them, `temp:` last.
     pub const ALL: [Self; 4] = [Self::Session, Self::User, Self::App, Self::Temp];
 
-    /// The prefix that puts a key into this scope; empty for the session's.
+    /// Returns the prefix that puts a key into this scope; empty for the session's.
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Scope {
         (Self::Session, key)
     }
 
-    /// The key with this name in this scope: the inverse of [`split`](Self::split).
+    /// Returns the key with this name in this scope: the inverse of [`split`](Self::split).
     #[must_use]
     pub fn key(self, name: &str) -> Cow<'_, str> {
         match self {
@@ -64,7 +64,7 @@ impl Scope {
         }
     }
 
-    /// The scope's name: `session`, `user`, `app` or `temp`.
+    /// Returns the scope's name: `session`, `user`, `app` or `temp`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

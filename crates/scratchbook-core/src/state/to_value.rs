@@ -48,7 +48,7 @@ struct ToValue {
 }
 
 impl ToValue {
-    /// The serializer for the contents of an array or an object.
+    /// Returns the serializer for the contents of an array or an object.
     fn inside(self) -> Result<Self, Refused> {
         match self.levels.checked_sub(1) {
             Some(levels) => Ok(Self { levels }),
@@ -67,7 +67,7 @@ impl ToValue {
         Ok(Object { map: Map::new(), key: None, variant, text: None, inner })
     }
 
-    /// A variant's name is a level of its own.
+    /// Returns the serializer for the contents of a variant, whose name is a level of its own.
     fn within(self, variant: Option<&'static str>) -> Result<Self, Refused> {
         if variant.is_some() { self.inside() } else { Ok(self) }
     }

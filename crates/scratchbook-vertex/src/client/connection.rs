@@ -51,7 +51,7 @@ async fn credentials(options: &VertexAiOptions) -> Result<Credentials> {
             let found = Builder::default().build().map_err(no_credentials)?;
             let found = Credentials::from(Punctual { credentials: found, within: options.request_timeout });
             // If there are no credentials, Google's crate asks a server that only Google's own machines can reach, and
-            // not before a token is needed.
+            // does so only when a token is needed.
             found.headers(Extensions::new()).await.map_err(no_credentials)?;
             Ok(found)
         }
@@ -69,7 +69,7 @@ fn no_credentials(error: impl StdError + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Unauthenticated, message).with_source(error)
 }
 
-/// Credentials with a timeout for their token. Google's crate would wait for a token for any time.
+/// Credentials with a timeout for their token. Without the timeout, Google's crate would wait for a token without end.
 #[derive(Debug)]
 struct Punctual {
     credentials: Credentials,

@@ -51,7 +51,7 @@ impl EventPage {
 }
 
 impl Wanted {
-    /// Returns `None` if no events are wanted.
+    /// Determines the events to read; `None` if no events are wanted.
     pub(super) fn new(config: &GetSessionConfig) -> Option<Self> {
         let number = |seq: u64| usize::try_from(seq).unwrap_or(usize::MAX);
         match (config.cursor, config.num_recent_events) {
@@ -66,7 +66,7 @@ impl Wanted {
         }
     }
 
-    /// Adds an event, which is the one with this number of those that were seen.
+    /// Adds an event if it is wanted. `number` is its place among the events that were seen, from 1.
     fn take(self, event: SessionEvent, number: usize, events: &mut VecDeque<SessionEvent>) {
         match self {
             Self::Oldest { skip, most } if number > skip && events.len() < most => events.push_back(event),
@@ -84,8 +84,8 @@ impl Wanted {
 
 /// Reads events of a session, given by its full name. Returns `None` if the session does not exist.
 ///
-/// A read by number also returns the number of the last event, for which the whole list is read: the API has no event
-/// numbers. The newest events are read from the end, and nothing else is read for them.
+/// A read by number also returns the number of the last event. For that it reads the whole list, because the API has no
+/// event numbers. A read of the newest events reads only these, from the end.
 pub(super) async fn read(
     client: &SessionService,
     patience: Patience,
@@ -142,8 +142,8 @@ pub(super) async fn read(
 
 /// The events that were seen, by id and time.
 ///
-/// A busy server may have stored an event although it reported a failure, so that an event that was sent again is in
-/// the list twice. It counts as one event.
+/// A busy server may have stored an event although it reported a failure, so an event that was sent again may be in the
+/// list twice. It counts as one event.
 #[derive(Debug, Default)]
 struct DistinctEvents(HashSet<(String, i64, i32)>);
 
@@ -157,7 +157,7 @@ impl DistinctEvents {
     }
 }
 
-/// The error for a list whose pages repeat.
+/// Returns the error for a list whose pages repeat.
 fn endless(of: &str) -> Error {
     Error::corrupted(format!("the list of the events of {of} gives a page token for the second time; it would not end"))
 }

@@ -6,7 +6,7 @@ use google_cloud_gax::error::rpc::Code;
 use super::retry::wanted_pause;
 use scratchbook_core::error::{Error, ErrorKind};
 
-/// What a failed call means if it may have been carried out nevertheless.
+/// The kind of a call, which matters if a failed call was carried out nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// It changes nothing.
@@ -17,21 +17,21 @@ pub(super) enum Call {
     Once,
 }
 
-/// Returns the error for a failed call, where `what` is what could not be done.
+/// Returns the error for a failed call; `what` names what could not be done.
 ///
-/// It quotes the server's message, which names ids, fields and limits. Answers that are not the API's, or that cannot
-/// be parsed, are not quoted, because they may contain state.
+/// The error quotes the server's message, which names ids, fields and limits. Answers that are not the API's, or that
+/// cannot be parsed, are not quoted, because they may contain state.
 pub(super) fn failure(what: &str, call: Call, error: GaxError) -> Error {
     let may_be_done = may_be_done(&error);
     api_error(what, call, error, may_be_done)
 }
 
-/// Returns the error if the outcome of `what`, which had begun, could not be read.
+/// Returns the error for a call that had begun, if its outcome could not be read.
 pub(super) fn unfinished(what: &str, call: Call, error: GaxError) -> Error {
     api_error(what, call, error, true)
 }
 
-/// The error for an operation that takes too long.
+/// Returns the error for an operation that takes too long.
 pub(super) fn late(what: &str, call: Call, seconds: f64) -> Error {
     let message =
         format!("{what}: the operation was not done within {seconds} s, and it is not known whether it will be");
@@ -54,7 +54,7 @@ fn api_error(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Erro
     if is_quotable && !is_request { failed.with_source(error) } else { failed }
 }
 
-/// Whether the request is at fault, and not the server, the credentials or the project.
+/// Whether the request is at fault, rather than the server, the credentials or the project.
 fn is_of_call(kind: ErrorKind) -> bool {
     use ErrorKind::{AlreadyExists, Conflict, InvalidArgument, NotFound, PayloadTooLarge, Unsupported};
     matches!(kind, AlreadyExists | Conflict | InvalidArgument | NotFound | PayloadTooLarge | Unsupported)
@@ -88,8 +88,8 @@ fn reason(error: &GaxError) -> (ErrorKind, String) {
     (kind, why.to_owned())
 }
 
-/// Whether the server may have carried out the request. A refusal says that it has not; one of these errors does not
-/// say at which point it failed.
+/// Whether the server may have carried out the request. A refusal means that it has not. The errors below do not say at
+/// which point the request failed.
 fn may_be_done(error: &GaxError) -> bool {
     if error.http_status_code().is_some_and(|code| matches!(code, 408 | 499 | 500 | 502 | 504)) {
         return true;

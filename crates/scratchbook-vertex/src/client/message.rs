@@ -16,7 +16,7 @@ use scratchbook_core::state::{REMOVED, Scope, StateMap};
 /// Converts a session that was read, without events.
 pub(super) fn session(key: SessionKey, sent: model::Session, wanted: &StateSelection) -> Session {
     let mut state = sent.session_state.unwrap_or_default();
-    // The removal of a key is this string on the wire; a server that does not know it returns it.
+    // On the wire this string removes a key. A server that does not know the string returns it as a value.
     state.retain(|key, value| Scope::split(key).0 != Scope::Temp && value.as_str() != Some(REMOVED));
     if let StateSelection::Keys(keys) = wanted {
         state.retain(|key, _| keys.contains(key));
@@ -93,7 +93,7 @@ pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
         .set_raw_event(raw))
 }
 
-/// Converts the parts of a content that the API knows. It refuses the others, which are in the whole event.
+/// Converts the parts of a content that the API knows. The API refuses other parts; the whole event contains them.
 fn content(content: &Content) -> model::Content {
     let parts = content.parts.iter().flatten();
     model::Content::new().set_role(content.role.clone().unwrap_or_default()).set_parts(parts.filter_map(part))

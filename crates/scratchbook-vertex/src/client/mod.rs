@@ -162,7 +162,7 @@ impl SessionService for VertexAiSessionService {
         self.change(key, update).await
     }
 
-    /// The server deletes expired sessions itself, so there are never any left.
+    /// The server deletes expired sessions itself, so there are none to prune.
     async fn prune(&self, what: Prune, _: usize) -> Result<u64> {
         self.check_open()?;
         match what {
@@ -173,7 +173,7 @@ impl SessionService for VertexAiSessionService {
     }
 
     async fn check_writable(&self) -> Result<()> {
-        // A test write could not be rolled back.
+        // Makes no test write, because it could not be rolled back.
         self.check_open()
     }
 

@@ -73,8 +73,8 @@ pub(super) fn check_segment(what: &str, text: &str) -> Result<()> {
     Err(Error::invalid(format!("the {what} {shown:?} is none for Vertex AI: it has letters, digits, '-', '_' and '.'")))
 }
 
-/// Checks an id as ADK does. The API documents less: up to 63 of `[a-z0-9-]`, starting with a letter; it refuses other
-/// ids itself.
+/// Checks an id as ADK does. The API documents less: up to 63 of `[a-z0-9-]`, starting with a letter; the API itself
+/// refuses other ids.
 pub(super) fn check_session_id(id: &str) -> Result<()> {
     if id != "-" && !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
         return Ok(());

@@ -64,7 +64,7 @@ pub enum VertexAiCredentials {
 }
 
 impl VertexAiCredentials {
-    /// A token, sent as `Authorization: Bearer TOKEN`.
+    /// Creates credentials from a token, sent as `Authorization: Bearer TOKEN`.
     #[must_use]
     pub fn token(token: impl Into<String>) -> Self {
         Self::Token(token.into())

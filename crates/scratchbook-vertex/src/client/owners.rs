@@ -37,7 +37,7 @@ impl Owners {
         self.known().remove(key);
     }
 
-    /// The map is consistent even if another thread panicked.
+    /// Locks the map, which is consistent even if another thread panicked.
     fn known(&self) -> MutexGuard<'_, HashMap<SessionKey, Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,7 +24,7 @@ use http::header::{DATE, RETRY_AFTER};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 
-/// Retries for this long.
+/// How long a request is retried.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience(pub(super) Duration);
 
@@ -79,7 +79,7 @@ impl RetryPolicy for Tries {
             return RetryResult::Permanent(error);
         }
         let wanted = wanted_pause(&error);
-        // If the server asks for a longer pause than is left, it is not asked again.
+        // If the server asks for a longer pause than the time that is left, the request is not retried.
         if state.start.elapsed().saturating_add(wanted.unwrap_or_default()) >= self.patience.0 {
             return RetryResult::Exhausted(error);
         }
@@ -130,7 +130,7 @@ fn in_header(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// A throttler that never skips a retry: [`Patience`] and the pauses limit the retries. The throttlers of Google's
-/// crate stop a client after five failures until a request succeeds, which then cannot happen.
+/// crate stop all retries of a client after five failures until a request succeeds, which then cannot happen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unthrottled;
 
@@ -156,13 +156,13 @@ fn may_help(is_idempotent: bool, error: &GaxError) -> bool {
     }
 }
 
-/// The pauses between attempts: from a fifth of a second up to five seconds, with jitter.
+/// Returns the pauses between attempts: from a fifth of a second up to five seconds, with jitter.
 fn pauses() -> ExponentialBackoff {
     let builder = ExponentialBackoffBuilder::new().with_initial_delay(Duration::from_millis(200));
     builder.with_maximum_delay(Duration::from_secs(5)).with_scaling(2.0).clamp()
 }
 
-/// The pauses between polls of an operation, which is mostly finished at once.
+/// Returns the pauses between polls of an operation, which is mostly finished at once.
 pub(super) fn looks() -> impl Iterator<Item = Duration> {
     successors(Some(Duration::from_millis(50)), |pause| Some((*pause * 2).min(Duration::from_secs(2))))
 }

@@ -169,7 +169,7 @@ impl VertexAiSessionService {
             }
         };
         let deleted = self.done(&format!("delete {name}"), Call::Change, deleting).await;
-        // A concurrent read may have cached it again.
+        // A concurrent read may have cached the owner again.
         self.owners.forget(key);
         deleted.map(drop)
     }

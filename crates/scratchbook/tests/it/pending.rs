@@ -82,7 +82,7 @@ fn writer(name: &'static str, before: u64, between: u64) -> FunctionTool {
     })
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_parallel_calls_the_later_in_call_order_wins_also_beside_a_long_running_one_that_answers_at_once() {
     for (calls, winner) in [(["later", "plain"], "plain"), (["plain", "later"], "later")] {
         for (later, plain) in [((0, 0), (0, 0)), ((10, 0), (0, 0)), ((0, 10), (5, 0)), ((0, 0), (10, 5))] {
@@ -106,7 +106,7 @@ async fn of_parallel_calls_the_later_in_call_order_wins_also_beside_a_long_runni
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_parallel_calls_the_later_in_call_order_wins_a_temp_key_also_beside_a_long_running_one_without_an_answer() {
     for (calls, winner) in [(["later", "plain"], "plain"), (["plain", "later"], "later")] {
         for waits in [0, 10] {
@@ -139,7 +139,7 @@ async fn of_parallel_calls_the_later_in_call_order_wins_a_temp_key_also_beside_a
 }
 
 /// What others see between the return of the calls and their commit.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_parallel_calls_that_have_returned_others_see_what_will_be_committed() {
     let names = ["first", "second", "third"];
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -179,7 +179,7 @@ fn with_artifacts(agent: impl Agent) -> (Runner, Arc<InMemorySessionService>) {
     (runner.auto_create_session().build().unwrap(), service)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_versions_of_one_artifact_an_event_names_the_largest() {
     for long_running in [false, true] {
         for (first, second) in [(10, 0), (0, 10)] {
@@ -198,7 +198,7 @@ async fn of_versions_of_one_artifact_an_event_names_the_largest() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_rewind_brings_back_the_newest_version_of_an_artifact_that_parallel_calls_saved() {
     let both = LlmResponse::calls(["one", "two"].map(|name| (name, json!({}))));
     let agent = LlmAgent::builder("agent")
@@ -217,10 +217,10 @@ async fn a_rewind_brings_back_the_newest_version_of_an_artifact_that_parallel_ca
     assert_eq!(artifact.and_then(|part| part.text).as_deref(), Some("one"), "the version that was saved last");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_cancelled_parallel_agent_wrote_is_gone_before_the_next_agent_runs() {
     for _ in 0..20 {
-        let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(slow(50, sets_k))]);
+        let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(slow(60_000, sets_k))]);
         let top = SequentialAgent::new("top", vec![Arc::new(both), Arc::new(copies("next", "k", "kept"))]);
         let runner = runner(top);
         run(&runner, "go").await.unwrap();
@@ -232,7 +232,7 @@ async fn what_a_cancelled_parallel_agent_wrote_is_gone_before_the_next_agent_run
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_of_cancelled_agents_is_left_however_deep_they_run() {
     for _ in 0..20 {
-        let deepest = ParallelAgent::new("deepest", vec![Arc::new(slow(50, sets_k))]);
+        let deepest = ParallelAgent::new("deepest", vec![Arc::new(slow(60_000, sets_k))]);
         let deeper = ParallelAgent::new("deeper", vec![Arc::new(deepest)]);
         let beside = SequentialAgent::new("beside", vec![Arc::new(deeper)]);
         let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(beside)]);
@@ -248,7 +248,7 @@ async fn nothing_of_cancelled_agents_is_left_however_deep_they_run() {
 async fn nothing_of_cancelled_agents_runs_any_more_when_the_next_agent_begins_however_deep_they_are() {
     let has_run = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&has_run);
-    let blocks = slow(50, move |_| {
+    let blocks = slow(60_000, move |_| {
         std::thread::sleep(Duration::from_millis(60));
         flag.store(true, Ordering::SeqCst);
     });
@@ -270,11 +270,11 @@ async fn nothing_of_cancelled_agents_runs_any_more_when_the_next_agent_begins_ho
     assert_eq!(stored(&runner).await.state().get("still_runs"), Some(&json!(false)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_context_of_a_cancelled_agent_refuses_to_write() {
     let slot: Arc<Mutex<Option<CallbackContext>>> = Arc::default();
     let kept = Arc::clone(&slot);
-    let keeps = slow(50, move |context| *kept.lock().unwrap() = Some(context.clone()));
+    let keeps = slow(60_000, move |context| *kept.lock().unwrap() = Some(context.clone()));
     let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(keeps)]);
     run(&runner(both), "go").await.unwrap();
     let context = slot.lock().unwrap().take().unwrap();
@@ -283,7 +283,7 @@ async fn a_context_of_a_cancelled_agent_refuses_to_write() {
 }
 
 /// A parallel agent that fails, too, leaves nothing to a parent that goes on.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_the_siblings_of_a_failed_parallel_agent_wrote_is_gone() {
     let fails = FunctionAgent::new("fails", |_| {
         async_stream::stream! {
@@ -291,7 +291,8 @@ async fn what_the_siblings_of_a_failed_parallel_agent_wrote_is_gone() {
             yield Err(scratchbook::Error::new(scratchbook::ErrorKind::Internal, "broken"));
         }
     });
-    let both: Arc<dyn Agent> = Arc::new(ParallelAgent::new("both", vec![Arc::new(fails), Arc::new(slow(50, sets_k))]));
+    let both: Arc<dyn Agent> =
+        Arc::new(ParallelAgent::new("both", vec![Arc::new(fails), Arc::new(slow(60_000, sets_k))]));
     let parent = FunctionAgent::new("parent", move |context: InvocationContext| {
         let mut events = both.run(context.clone());
         async_stream::try_stream! {
@@ -322,7 +323,7 @@ fn fast() -> FunctionAgent {
     })
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_committed_value_is_seen_in_place_of_an_older_pending_one_of_a_sibling() {
     let sets = |context: &CallbackContext| context.state().set("k", "older").unwrap();
     let runner = runner(ParallelAgent::new("par", vec![Arc::new(slow(250, sets)), Arc::new(fast())]));
@@ -331,7 +332,7 @@ async fn a_committed_value_is_seen_in_place_of_an_older_pending_one_of_a_sibling
     assert_eq!(state, json!({"k": "older", "seen": "newer"}), "the later commit has the last word");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_newer_pending_value_of_a_sibling_is_seen_in_place_of_a_committed_one() {
     let agent = LlmAgent::builder("slow").model(after(250, "done")).before_model(|context, request| async move {
         wait(80).await;
@@ -343,7 +344,7 @@ async fn a_newer_pending_value_of_a_sibling_is_seen_in_place_of_a_committed_one(
     assert_eq!(json!(stored(&runner).await.state()), json!({"k": "newest", "seen": "newest"}));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn ones_own_pending_value_is_seen_before_any_other() {
     let agent = LlmAgent::builder("slow").model(after(250, "done")).before_model(|context, request| async move {
         context.state().set("k", "own")?;
@@ -360,7 +361,7 @@ async fn ones_own_pending_value_is_seen_before_any_other() {
 }
 
 /// What an agent's callbacks write for one event is the agent's own, whichever of them reads it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any_other_value() {
     let agent = LlmAgent::builder("slow").model(after(250, "done")).before_model(|context, request| async move {
         context.state().set("k", "own")?;
@@ -387,7 +388,7 @@ async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any
 }
 
 /// An operation is carried out on whatever is there, so it counts above a later commit, too.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_pending_operation_of_a_sibling_is_seen_on_top_of_what_is_committed() {
     let adds = |context: &CallbackContext| context.state().increment("n", 1).unwrap();
     let fast = FunctionAgent::new("fast", |context: InvocationContext| {
@@ -403,7 +404,7 @@ async fn a_pending_operation_of_a_sibling_is_seen_on_top_of_what_is_committed() 
     assert_eq!(json!(stored(&runner).await.state()), json!({"n": 11, "seen": 11}));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_instruction_is_filled_with_the_newest_value() {
     let model = ScriptedLlm::new(["Hi."]);
     let late = LlmAgent::builder("late").model(model.clone()).instruction("k={k}");

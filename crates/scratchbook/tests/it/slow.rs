@@ -46,7 +46,7 @@ async fn a_call_that_misses_its_deadline_is_unavailable() {
     assert!(error.is_retryable() && error.to_string().contains("0.01 s"), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_dropped_while_it_writes_finishes_that_write_before_the_next_begins() {
     let agent = FunctionAgent::new("agent", |context: InvocationContext| {
         let seen = context.session().events().iter().filter(|event| event.author == "agent").count();

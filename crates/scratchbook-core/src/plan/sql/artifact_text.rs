@@ -26,14 +26,14 @@ impl ArtifactAddress {
         Ok(Self { key: key.clone(), filename: filename.to_owned(), user })
     }
 
-    /// App, user, session and name.
+    /// Returns the app, the user, the session and the name.
     pub fn columns(&self) -> [&str; 4] {
         // No session has an empty id.
         let session = if self.user { "" } else { self.key.session_id() };
         [self.key.app_name(), self.key.user_id(), session, &self.filename]
     }
 
-    /// The description of a version in messages.
+    /// Returns the description of a version in messages.
     pub fn place(&self, version: impl std::fmt::Display) -> String {
         format!("version {version} of the artifact '{}' of {}", self.filename, self.key)
     }
@@ -66,7 +66,7 @@ impl NewArtifact {
         Ok(Self { address, text, metadata, mime_type: prepared.mime_type, created })
     }
 
-    /// The bytes that count against quotas.
+    /// Returns the bytes that count against quotas.
     pub fn usage(&self) -> Usage {
         Usage::artifact((self.text.len() + self.metadata.len()) as u64)
     }

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::session::{Removal, RemovalKind, Session, SessionKey, SessionMetadata, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 
-/// The error for a row with contents that are never written.
+/// Returns the error for a row with contents that are never written.
 pub fn damaged(place: impl std::fmt::Display) -> Error {
     Error::corrupted(format!("{place} cannot be read: the row is damaged"))
 }
@@ -36,7 +36,7 @@ pub fn event(seq: i64, text: &str, key: &SessionKey) -> Result<Event> {
     Ok(event)
 }
 
-/// The address of a session, exactly as in a row.
+/// Returns the address of a session, exactly as in a row.
 pub fn stored_key(app_name: &str, user_id: &str, session_id: &str) -> Result<SessionKey> {
     let key = SessionKey::new(app_name, user_id, session_id).ok().filter(|key| key.session_id() == session_id);
     key.ok_or_else(|| {
@@ -71,7 +71,7 @@ pub fn metadata(title: Option<&str>, labels: Option<&str>, of: impl Fn() -> Stri
     Ok(SessionMetadata { title: title.filter(|title| !title.is_empty()).map(str::to_owned), labels })
 }
 
-/// A session without its events; creation and update time are in microseconds since 1970.
+/// Returns a session without its events; creation and update time are in microseconds since 1970.
 pub fn described(key: SessionKey, state: StateMap, (made, updated): (i64, i64), seq: u64) -> Session {
     let session = Session::new(key, state).with_create_time(seconds_of_micros(made)).with_seq(seq);
     session.with_last_update_time(seconds_of_micros(updated))

@@ -25,7 +25,7 @@ impl TextChange {
         changes.iter().map(text).collect()
     }
 
-    /// About how many bytes are written.
+    /// Returns about how many bytes are written.
     pub fn bytes(&self) -> usize {
         self.name.len() + self.value.as_ref().map_or(0, String::len)
     }
@@ -45,7 +45,7 @@ impl NewEvent {
         Ok(Self { prepared, changes })
     }
 
-    /// About how many bytes are written.
+    /// Returns about how many bytes are written.
     pub fn bytes(&self) -> usize {
         self.prepared.text.len() + self.changes.iter().map(TextChange::bytes).sum::<usize>()
     }
@@ -112,13 +112,13 @@ impl NewSession {
         })
     }
 
-    /// About how many bytes are written.
+    /// Returns about how many bytes are written.
     pub fn bytes(&self) -> usize {
         self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
     }
 }
 
-/// The smallest text after all texts with a prefix; `None` if there is none. Texts are compared by their bytes,
+/// Returns the smallest text after all texts with a prefix; `None` if there is none. Texts are compared by their bytes,
 /// which gives the same order as comparing characters.
 pub fn prefix_end(prefix: &str) -> Option<String> {
     let mut rest = prefix.chars();

@@ -22,7 +22,7 @@ pub enum ChangeQuery {
 }
 
 impl ChangeQuery {
-    /// The changes to one key, given without its prefix, before a position, the latest first.
+    /// Selects the changes to one key, given without its prefix, before a position, the latest first.
     #[must_use]
     pub fn of_key(name: impl Into<String>, before: u64) -> Self {
         Self::OfKey { name: name.into(), before }
@@ -77,13 +77,13 @@ impl StateChange {
         self
     }
 
-    /// About how many bytes it takes as JSON text.
+    /// Returns about how many bytes the change takes as JSON text.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         bytes_of(&self.value) + (self.name.len() + self.author.len() + self.event_id.len()) as u64
     }
 
-    /// The writer, as far as the log knows it: the invocation is missing.
+    /// Returns the writer, as far as the log knows it: the invocation is missing.
     pub(crate) fn writer(&self) -> KeyWriter {
         let writer = KeyWriter::new(&self.author).with_time(self.time);
         match &self.origin {

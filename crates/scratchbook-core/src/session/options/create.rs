@@ -54,7 +54,7 @@ pub enum SharedKeys {
     /// They are written, as by any creation and any append.
     #[default]
     Written,
-    /// They are not written: values from an imported session may be stale. The events still show them.
+    /// They are not written: values from an imported session may be stale. The events still contain them.
     Left,
 }
 
@@ -69,7 +69,7 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    /// The expiry time, in whole microseconds since 1970.
+    /// Returns the expiry time, in whole microseconds since 1970.
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl CreateSessionConfig {
     }
 }
 
-/// The state from which the fold of a session's events starts: its own keys only, without prefix.
+/// The state from which the fold of a session's events starts: the session's own keys only, without prefix.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InitialState {

@@ -32,14 +32,14 @@ impl Default for ListStateConfig {
 }
 
 impl ListStateConfig {
-    /// Only lists names with this prefix.
+    /// Lists only names with this prefix.
     #[must_use]
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Only lists names after this one.
+    /// Lists only names after this one.
     #[must_use]
     pub fn with_after(mut self, name: impl Into<String>) -> Self {
         self.after = Some(name.into());
@@ -129,14 +129,14 @@ impl Default for ListSessionsConfig {
 }
 
 impl ListSessionsConfig {
-    /// Only lists this user's sessions.
+    /// Lists only this user's sessions.
     #[must_use]
     pub fn with_user_id(mut self, user_id: impl Into<String>) -> Self {
         self.user_id = Some(user_id.into());
         self
     }
 
-    /// Only lists sessions whose title contains this text, ignoring case. A non-empty text excludes sessions without a
+    /// Lists only sessions whose title contains this text, ignoring case. A non-empty text excludes sessions without a
     /// title.
     #[must_use]
     pub fn with_title_containing(mut self, text: impl Into<String>) -> Self {
@@ -144,14 +144,14 @@ impl ListSessionsConfig {
         self
     }
 
-    /// Only lists sessions with exactly this title; an empty one selects sessions without a title.
+    /// Lists only sessions with exactly this title; an empty one selects sessions without a title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(TitleFilter::Is(title.into()));
         self
     }
 
-    /// Only lists sessions with this label, in addition to those already set.
+    /// Lists only sessions with this label, in addition to those already set.
     #[must_use]
     pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
@@ -175,8 +175,8 @@ impl ListSessionsConfig {
     /// Sets about how many bytes a page may have, as stored; the default is 16 MiB. A page always has at least one
     /// session.
     ///
-    /// The keys of the sessions themselves count, and those of each further user count once. The state of the app and
-    /// of the first session's user do not count: every page has them, and they are in memory once.
+    /// The sessions' own keys count, and the keys of each user count once. The keys of the app and of the first
+    /// session's user do not count: every page has them, and they are in memory only once.
     #[must_use]
     pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
         self.page_bytes = page_bytes;

@@ -7,7 +7,7 @@ use crate::session::{SessionKey, StateOwner};
 pub enum Prune {
     /// Expired sessions, in any order. They are deleted permanently.
     Expired,
-    /// The oldest events of a session, in one commit; the state up to there becomes the initial state. The current
+    /// The oldest events of a session, in one commit; the state after them becomes the initial state. The current
     /// state, and the numbers of later events, do not change. Nothing is removed if the session does not exist.
     ///
     /// Ids of removed events are forgotten: a retried append of a pruned event appends a new event.
@@ -28,13 +28,13 @@ pub enum Prune {
 }
 
 impl Prune {
-    /// The events of a session with a number below `before`.
+    /// Selects the events of a session with a number below `before`.
     #[must_use]
     pub fn events(session: &SessionKey, before: u64) -> Self {
         Self::Events { session: session.clone(), before }
     }
 
-    /// The overwritten values in the log of a user's or an app's state before a position.
+    /// Selects the overwritten values in the log of a user's or an app's state before a position.
     #[must_use]
     pub fn state_log(owner: &StateOwner, before: u64) -> Self {
         Self::StateLog { owner: owner.clone(), before }

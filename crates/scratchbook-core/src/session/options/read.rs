@@ -50,28 +50,28 @@ pub enum StateSelection {
 }
 
 impl GetSessionConfig {
-    /// Only reads the last `count` events; 0 for none.
+    /// Reads only the last `count` events; 0 for none.
     #[must_use]
     pub fn with_num_recent_events(mut self, count: usize) -> Self {
         self.num_recent_events = Some(count);
         self
     }
 
-    /// Only reads events from this time on, in seconds since 1970, inclusive.
+    /// Reads only events from this time on, in seconds since 1970, inclusive.
     #[must_use]
     pub fn with_after_timestamp(mut self, seconds: f64) -> Self {
         self.after_timestamp = Some(seconds);
         self
     }
 
-    /// Only reads the first `limit` events after a number.
+    /// Reads only the first `limit` events after a number.
     #[must_use]
     pub fn with_events_after(mut self, seq: u64, limit: usize) -> Self {
         self.cursor = Some(EventCursor::After { seq, limit });
         self
     }
 
-    /// Only reads the last `limit` events before a number.
+    /// Reads only the last `limit` events before a number.
     #[must_use]
     pub fn with_events_before(mut self, seq: u64, limit: usize) -> Self {
         self.cursor = Some(EventCursor::Before { seq, limit });
@@ -101,7 +101,7 @@ impl GetSessionConfig {
         self.with_state_keys(Vec::<String>::new())
     }
 
-    /// Only reads these prefixed keys of the state.
+    /// Reads only these prefixed keys of the state.
     #[must_use]
     pub fn with_state_keys<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
         self.state = StateSelection::Keys(keys.into_iter().map(Into::into).collect());

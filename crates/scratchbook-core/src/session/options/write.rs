@@ -42,25 +42,26 @@ pub struct AppendOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictMode {
-    /// Never: deltas merge key by key, and the later commit wins a key.
+    /// The append never fails: deltas merge key by key, and the later commit wins a key.
     #[default]
     Merge,
-    /// Optimistic locking per key: if a key that the delta names, even only in a guard, was written since the version
-    /// that the writer has seen.
+    /// Optimistic locking per key: the append fails if a key that the delta names, even only in a guard, was written
+    /// after the version that the writer has seen.
     ByKey,
-    /// Optimistic locking per session: if the session has an event that the writer has not seen. This is ADK's rule.
-    /// Changes to the user's and the app's keys from other sessions do not count.
+    /// Optimistic locking per session: the append fails if the session has an event that the writer has not seen. This
+    /// is ADK's rule. Changes to the user's and the app's keys from other sessions do not count.
     BySession,
 }
 
 impl AppendOptions {
-    /// Optimistic locking per key: fails if a key that the delta names was written since.
+    /// Requests optimistic locking per key: the append fails if a key that the delta names was written after the seen
+    /// version.
     #[must_use]
     pub fn by_key(seen: Seen) -> Self {
         Self { conflict: ConflictMode::ByKey, seen, ..Self::default() }
     }
 
-    /// Optimistic locking per session: fails if the session has new events since.
+    /// Requests optimistic locking per session: the append fails if the session has events after the seen version.
     #[must_use]
     pub fn by_session(seen: Seen) -> Self {
         Self { conflict: ConflictMode::BySession, seen, ..Self::default() }
@@ -75,8 +76,8 @@ impl AppendOptions {
 
     /// Adds an update of the session's title, labels and expiry, which is committed with the event: both or neither.
     ///
-    /// It is part of what identifies a retry: the same event with the same update changes nothing again, and with
-    /// another update it is `AlreadyExists`. It is not applied if the event is partial, because nothing is stored then.
+    /// A retry has to have the same event and the same update, and then changes nothing; the same event with another
+    /// update is `AlreadyExists`. The update of a partial event is not applied, because nothing is stored then.
     ///
     /// ```
     /// use scratchbook::prelude::*;
@@ -106,8 +107,8 @@ impl AppendOptions {
 pub struct PutStateOptions {
     /// The author of the change, as logged.
     pub author: String,
-    /// The time of the change, in seconds since 1970; if absent, now. Set it for imported changes; it does not order
-    /// anything.
+    /// The time of the change, in seconds since 1970; if absent, now. Set it for imported changes; it does not affect
+    /// the order of changes.
     pub time: Option<f64>,
     /// A check that can refuse the resulting changes.
     pub check: Option<Arc<dyn StateCheck>>,
@@ -134,7 +135,7 @@ impl PutStateOptions {
         self
     }
 
-    /// The author and the time to log, which is the time given or now.
+    /// Returns the author and the time to log: the given time, or now.
     ///
     /// # Errors
     ///
@@ -148,7 +149,7 @@ impl PutStateOptions {
 }
 
 impl From<&str> for PutStateOptions {
-    /// Options with this author.
+    /// Creates options with this author.
     fn from(author: &str) -> Self {
         Self::by(author)
     }
@@ -160,7 +161,7 @@ impl From<&str> for PutStateOptions {
 pub struct Committed {
     /// The event as stored: with id, timestamp and number, without `temp:` keys.
     pub event: Arc<Event>,
-    /// Whether this call stored it.
+    /// Whether this call stored the event.
     pub outcome: Outcome,
     /// The positions of the commit in the logs of the user's and the app's state, if it wrote to them.
     pub logs: LogPositions,
