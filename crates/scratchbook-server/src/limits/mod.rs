@@ -45,12 +45,13 @@ pub struct ServerLimits {
     pub header_bytes: usize,
     /// The most headers of a request: 100. A request with more is answered with 431.
     pub headers: usize,
-    /// How long the line and headers of the first request on a connection may take to arrive: 5 seconds. Then the
+    /// How long the line and headers of a request may take to arrive, from their first byte: 10 seconds. Then the
     /// connection is closed.
-    pub first_header_time: Duration,
-    /// How long the line and headers of a later request may take, from the end of the previous request: 30 seconds.
-    /// Then the connection is closed, so this is also how long an idle connection is kept.
     pub header_time: Duration,
+    /// How long a connection without a request is kept: 120 seconds. Pools of clients keep theirs for up to 90 seconds.
+    /// The server waits longer, so that no client sends a request into a connection that is just being closed, and then
+    /// cannot know whether the request was carried out.
+    pub idle_time: Duration,
     /// The most bytes of an answer: 32 MiB. In place of a longer answer, the server answers 413; pages of lists are
     /// made smaller instead. All answers in progress together have eight times this memory; beyond it, requests are
     /// answered with 503.
@@ -105,8 +106,8 @@ impl Default for ServerLimits {
             body_time: Duration::from_secs(60),
             header_bytes: 64 << 10,
             headers: 100,
-            first_header_time: Duration::from_secs(5),
-            header_time: Duration::from_secs(30),
+            header_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(120),
             answer_bytes: 32 << 20,
             answer_time: Duration::from_secs(60),
             stall_time: Duration::from_secs(60),
@@ -156,10 +157,10 @@ setters! {
     with_header_bytes(header_bytes: usize);
     /// Sets the most headers of a request.
     with_headers(headers: usize);
-    /// Sets how long the line and headers of a connection's first request may take to arrive.
-    with_first_header_time(first_header_time: Duration);
-    /// Sets how long the line and headers of a later request may take to arrive.
+    /// Sets how long the line and headers of a request may take to arrive, from their first byte.
     with_header_time(header_time: Duration);
+    /// Sets how long a connection without a request is kept.
+    with_idle_time(idle_time: Duration);
     /// Sets how long an answer may take to begin, unless the request begins a run.
     with_answer_time(answer_time: Duration);
     /// Sets how long a client may read nothing while an answer is being sent to it.

@@ -15,13 +15,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::ListenState;
 use super::connections::ConnectionPermit;
 use super::gone::{self, SharedStream};
 use super::guarded::{Guarded, Then};
+use super::headers::TimedHeaders;
 use super::places::Phase;
 use super::stall::Unstalled;
 use crate::operations::Gauge;
@@ -93,9 +94,10 @@ impl Connection {
             let answer = gone::answer(client.clone(), method, router.clone().oneshot(request));
             answer.map_ok(move |response| response.map(|body| Guarded::new(body, then)))
         });
+        let stream = TimedHeaders::new(stream, Arc::clone(line), limits.header_time);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_time)
+            .header_read_timeout(limits.idle_time)
             .max_headers(limits.headers)
             .max_buf_size(limits.header_bytes.max(LEAST_HEADER_BYTES))
             // A client that has closed its sending side still gets its answer. The answer to a read is sent only if it
@@ -104,8 +106,8 @@ impl Connection {
             .serve_connection(TokioIo::new(stream), service)
             // `/run_live` upgrades its connection, and closes it at once.
             .with_upgrades();
-        let (mut connection, mut first) = (pin!(connection), pin!(sleep(limits.first_header_time)));
-        let (mut is_ending, mut is_first) = (false, true);
+        let mut connection = pin!(connection);
+        let mut is_ending = false;
         loop {
             tokio::select! {
                 // The connection is polled first, so that a request that has arrived is counted before the other
@@ -128,13 +130,6 @@ impl Connection {
                     if timeout(LAST_BYTES, connection.as_mut()).await.is_ok() || line.is_quiet() {
                         return;
                     }
-                }
-                () = first.as_mut(), if is_first => {
-                    if !line.has_asked() {
-                        tracing::debug!(%peer, "no request came in time");
-                        return;
-                    }
-                    is_first = false;
                 }
             }
         }

@@ -147,7 +147,17 @@ impl ConnectionHandle {
 
     /// Returns whether no request is under way on this connection.
     pub(super) fn is_quiet(&self) -> bool {
-        matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Idle))
+        matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Arriving | Phase::Idle))
+    }
+
+    /// Returns whether the headers of a request are arriving on this connection.
+    pub(super) fn is_arriving(&self) -> bool {
+        self.connections.lock().phase(self.id) == Some(Phase::Arriving)
+    }
+
+    /// Records that bytes have arrived. Returns whether they are the first ones of a request.
+    pub(super) fn receive(&self) -> bool {
+        self.connections.lock().receive(self.id, Instant::now())
     }
 
     pub(super) fn change(&self, phase: Phase) {

@@ -5,6 +5,7 @@ mod connection;
 mod connections;
 mod gone;
 mod guarded;
+mod headers;
 mod log_in;
 mod places;
 mod refused;
