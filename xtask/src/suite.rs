@@ -20,12 +20,13 @@ use crate::step::Stop;
 use crate::workspace::{Package, items, packages, text};
 
 /// Words in the names of timed tests, which fail if something takes seconds longer than on an idle machine.
-const TIMED: [&str; 8] = [
+const TIMED: [&str; 9] = [
     "attacks::",
     "availability::",
     "leaving::",
     "mariadb::feed::",
     "postgres::feed::",
+    "saturated_processes",
     "shutdown::",
     "timing::",
     "waiting::",

@@ -1,6 +1,7 @@
 //! The open connections of a listener, and the handle through which the rest of the server refers to a connection.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub(super) struct Connections {
 pub(crate) struct ConnectionHandle {
     connections: Arc<Connections>,
     id: u64,
+    /// Whether a request has arrived, with all its headers.
+    has_asked: AtomicBool,
 }
 
 /// The place of a connection. Dropping the permit frees the place.
@@ -82,7 +85,7 @@ impl Connections {
         let (id, wishes) = places.enter(counts.then(|| Network::of_client(address)), Instant::now())?;
         self.open.send_replace(places.len());
         drop(places);
-        Some(ConnectionPermit { line: Arc::new(ConnectionHandle { connections: Arc::clone(self), id }), wishes })
+        Some(ConnectionPermit { line: ConnectionHandle::new(self, id), wishes })
     }
 
     /// Waits a little for a place, unless too many connections already wait.
@@ -140,9 +143,13 @@ impl Connections {
 }
 
 impl ConnectionHandle {
-    /// Returns whether a request has arrived on this connection.
+    fn new(connections: &Arc<Connections>, id: u64) -> Arc<Self> {
+        Arc::new(Self { connections: Arc::clone(connections), id, has_asked: AtomicBool::new(false) })
+    }
+
+    /// Returns whether a request has arrived on this connection, now or earlier.
     pub(super) fn has_asked(&self) -> bool {
-        self.connections.lock().phase(self.id) != Some(Phase::New)
+        self.has_asked.load(Relaxed)
     }
 
     /// Returns whether no request is under way on this connection.
@@ -161,6 +168,7 @@ impl ConnectionHandle {
     }
 
     pub(super) fn change(&self, phase: Phase) {
+        self.has_asked.store(true, Relaxed);
         self.connections.lock().change(self.id, phase, Instant::now());
         if matches!(phase, Phase::Idle) {
             self.connections.tell();

@@ -125,9 +125,10 @@ impl<L: Clone + Eq + Hash> Places<L> {
         // A connection with a recent request will soon have another one, so connections without a request end first.
         let least = oldest(Phase::New, Wish::End)
             .and_then(slow)
-            .or_else(|| oldest(Phase::Arriving, Wish::Cut).and_then(slow))
+            .or_else(|| oldest(Phase::Arriving, Wish::End).and_then(slow))
             .or_else(|| oldest(Phase::Idle, Wish::End).and_then(slow))
             .or_else(|| oldest(Phase::New, Wish::End))
+            .or_else(|| oldest(Phase::Arriving, Wish::End))
             .or_else(|| oldest(Phase::Idle, Wish::End))
             .or_else(|| oldest(Phase::Receiving, Wish::Cut).and_then(slow));
         match least {
