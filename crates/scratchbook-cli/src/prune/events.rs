@@ -21,7 +21,7 @@ pub(super) struct EventRule {
 impl EventRule {
     pub(super) fn in_words(self) -> String {
         let what = match self.before {
-            Some(before) => format!("the events up to the first one since {:.0}", before.0),
+            Some(before) => format!("the events from before {:.0}", before.0),
             None => "all events".to_owned(),
         };
         match self.keep {

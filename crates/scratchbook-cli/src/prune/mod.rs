@@ -146,7 +146,7 @@ impl PrunePlan {
         }
         if let Some(before) = &self.log_before {
             let what = "of the logs of state: what was overwritten";
-            out.line(format_args!("{verb} {what}, up to the first change since {:.0}", before.0))?;
+            out.line(format_args!("{verb} {what} before {:.0}", before.0))?;
         }
         Ok(())
     }

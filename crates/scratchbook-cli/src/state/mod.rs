@@ -48,6 +48,9 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     if args.raw {
         return state.values().try_for_each(|value| Ok(out.raw(value)?));
     }
+    if state.is_empty() {
+        return Ok(out.line(format_args!("{} has no keys", visible(&target.to_string())))?);
+    }
     let rows = state.iter().map(|(key, value)| [visible(key).into_owned(), compact(value)]);
     Ok(out.table([whole("KEY"), text("VALUE")], rows)?)
 }

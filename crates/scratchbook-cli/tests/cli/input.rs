@@ -65,6 +65,20 @@ fn contradictions_are_refused() {
     }
     fixture.fails(2, &["state", "set", "-a", APP]);
     fixture.fails(3, &["state", "get", "-a", APP, "k"]);
+    assert_eq!(fixture.text(&["state", "get", "-a", "nowhere"]), "the app nowhere has no keys\n");
+}
+
+#[test]
+fn a_database_that_cannot_be_made_is_not_offered_to_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = |path: &str| {
+        let mut command = scratchbook();
+        command.current_dir(folder.path()).args(["sessions", "list", "-d", path]);
+        fails(3, command)
+    };
+    assert!(missing("a.db").contains("or make it with: scratchbook sessions create"));
+    let said = missing("no/a.db");
+    assert!(said.contains("and no directory") && !said.contains("sessions create"), "{said}");
 }
 
 #[test]
