@@ -1,0 +1,53 @@
+//! Whether the feed has each commit once, in an order that explains what each commit found.
+
+use std::collections::HashMap;
+
+use scratchbook::SessionKey;
+
+use crate::client::{FeedEvent, Stored};
+
+/// Returns what is wrong with the feed, as it was followed, beside the appends that were answered.
+///
+/// Each event of the feed has the lists that it changed, with all their elements. So the order of the feed explains
+/// the commits if and only if each list is the one of the event before it in the feed, and one element more.
+pub(super) fn violations(feed: &[FeedEvent], committed: &[(SessionKey, String, Stored)]) -> Vec<String> {
+    let mut violations = Vec::new();
+    let (mut seqs, mut lists) = (HashMap::new(), HashMap::<_, &[u64]>::new());
+    let mut ids = HashMap::new();
+    for event in feed {
+        let FeedEvent { session, seq, event_id, .. } = event;
+        let last = seqs.insert(session, *seq).unwrap_or(0);
+        if *seq != last + 1 {
+            violations.push(format!("the feed has event {seq} of {session} after event {last}"));
+        }
+        if ids.insert(event_id, event).is_some() {
+            violations.push(format!("the feed has the event {event_id} twice"));
+        }
+        for (key, elements) in &event.lists {
+            let before = lists.insert((owner_of(session, key), key), elements).unwrap_or_default();
+            if elements.split_last().is_none_or(|(_, rest)| rest != before) {
+                violations.push(format!("by the feed, {event_id} of {session} made {key} {elements:?} of {before:?}"));
+            }
+        }
+    }
+    for (session, event_id, stored) in committed {
+        match ids.get(event_id) {
+            None => violations.push(format!("the feed lacks the event {event_id} of {session}")),
+            Some(event) if (event.seq, &event.lists) != (stored.seq, &stored.lists) => {
+                violations
+                    .push(format!("the feed has {event_id} of {session} as {event:?}; its writer got {stored:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    violations
+}
+
+/// Returns whose key it is: the app's, the user's or the session's. A session's id begins with its user's.
+fn owner_of<'a>(session: &'a str, key: &str) -> &'a str {
+    match key.split_once(':') {
+        Some(("app", _)) => "",
+        Some(_) => session.split_once('s').map_or(session, |(user, _)| user),
+        None => session,
+    }
+}

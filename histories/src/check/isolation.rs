@@ -1,0 +1,25 @@
+//! Whether the transactions have an order that agrees with real time and explains every read.
+//!
+//! The crate `adya` finds the cycles in the order of reads and writes; `tests.rs` shows what it finds.
+
+use adya::{History, Opts, Valid, Workload};
+
+use crate::history::{Entry, write_lines};
+
+/// Returns why the history is not strictly serializable.
+pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Err(error) = write_lines(entries, &mut lines) {
+        return vec![format!("the history cannot be written: {error}")];
+    }
+    let history = match History::from_json(&String::from_utf8_lossy(&lines)) {
+        Ok(history) => history,
+        Err(error) => return vec![format!("the history cannot be read: {error}")],
+    };
+    let options = Opts { models: vec!["strict-serializable".into()], ..Opts::default() };
+    let report = adya::check(&history, Workload::ListAppend, &options);
+    match report.valid {
+        Valid::True => Vec::new(),
+        _ => vec![format!("not strictly serializable ({}): {report:?}", report.anomaly_types.join(", "))],
+    }
+}

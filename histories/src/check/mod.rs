@@ -1,0 +1,59 @@
+//! What has to hold of everything that a run observed.
+
+mod counts;
+mod feed;
+mod isolation;
+mod refusals;
+
+use std::fmt;
+
+use crate::drive::Observed;
+use crate::history::{Entry, Kind};
+
+/// What a run did, and what was wrong with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many transactions were committed.
+    pub committed: usize,
+    /// How many were refused.
+    pub refused: usize,
+    /// How many have an unknown outcome.
+    pub unknown: usize,
+    /// What did not hold, in words.
+    pub violations: Vec<String>,
+}
+
+/// Checks what a run observed: the history as a whole, each acknowledged write, the feed, and each refusal.
+#[must_use]
+pub fn check(observed: &Observed) -> Report {
+    let count = |kind| observed.entries.iter().filter(|entry| entry.kind == kind).count();
+    let mut violations = observed.wrong.clone();
+    violations.extend(isolation::violations(&observed.entries));
+    violations.extend(counts::violations(&observed.entries));
+    violations.extend(feed::violations(&observed.feed, &observed.committed));
+    violations.extend(refusals::violations(&observed.refusals, &observed.entries));
+    Report { committed: count(Kind::Ok), refused: count(Kind::Fail), unknown: count(Kind::Info), violations }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { committed, refused, unknown, violations } = self;
+        write!(f, "{committed} committed, {refused} refused, {unknown} unknown, {} violations", violations.len())
+    }
+}
+
+/// Returns the place at which each transaction began, by the place of its end.
+fn beginnings(entries: &[Entry]) -> Vec<Option<usize>> {
+    let mut open = std::collections::HashMap::new();
+    let of = |entry: &Entry| match entry.kind {
+        Kind::Invoke => {
+            open.insert(entry.process, entry.index);
+            None
+        }
+        Kind::Ok | Kind::Fail | Kind::Info => open.remove(&entry.process),
+    };
+    entries.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Whether each write that was refused by its keys had a reason. That no other write should have been refused is a
+//! matter of isolation: such a write reads its keys and appends to them in one transaction.
+
+use std::collections::HashMap;
+
+use super::beginnings;
+use crate::drive::Refusal;
+use crate::history::{Entry, Kind, Step};
+
+/// Returns the refusals of writers whose keys nobody had written since they were read.
+pub(super) fn violations(refusals: &[Refusal], entries: &[Entry]) -> Vec<String> {
+    let beginnings = beginnings(entries);
+    // When the append of each element began, whether or not its outcome is known.
+    let mut begun = HashMap::new();
+    for (end, entry) in entries.iter().enumerate() {
+        let Some(beginning) = beginnings[end].filter(|_| matches!(entry.kind, Kind::Ok | Kind::Info)) else { continue };
+        for step in &entry.value {
+            if let Step::Append { list, element } = step {
+                begun.insert((list, *element), beginning);
+            }
+        }
+    }
+    let has_reason = |refusal: &&Refusal| {
+        refusal.read.iter().any(|(list, read)| {
+            begun
+                .iter()
+                .any(|((of, element), beginning)| *of == list && !read.contains(element) && *beginning < refusal.at)
+        })
+    };
+    let without = refusals.iter().filter(|refusal| !has_reason(refusal));
+    without
+        .map(|refusal| format!("refused at {} without a reason: nobody wrote {:?}", refusal.at, refusal.read))
+        .collect()
+}

@@ -1,0 +1,179 @@
+//! Faults that are planted in a history without faults, and are found.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use scratchbook::connect;
+
+use super::*;
+use crate::client::LibraryClient;
+use crate::drive::{Refusal, drive};
+use crate::history::Step;
+use crate::workload::Workload;
+
+/// Returns what a run on a store in memory observed.
+async fn observed() -> Observed {
+    let client = Arc::new(LibraryClient::new(connect("memory:").await.unwrap()));
+    let workload = Workload::new("planted", 2, 2).unwrap();
+    let observed = drive(vec![client], workload, 6, Duration::from_millis(400), 7, async || {}).await.unwrap();
+    assert!(observed.entries.len() > 400, "{}", observed.entries.len());
+    observed
+}
+
+/// Changes each list in place wherever the history reads it.
+fn change_reads(observed: &mut Observed, change: impl Fn(&str, &mut Vec<u64>)) {
+    for entry in &mut observed.entries {
+        for step in &mut entry.value {
+            if let Step::Read { list, elements: Some(elements) } = step {
+                change(list, elements);
+            }
+        }
+    }
+}
+
+/// Returns a list with many elements, and what its last read found.
+fn longest(observed: &Observed) -> (String, Vec<u64>) {
+    let reads = observed.entries.iter().flat_map(|entry| &entry.value).filter_map(|step| match step {
+        Step::Read { list, elements: Some(elements) } => Some((list.clone(), elements.clone())),
+        _ => None,
+    });
+    reads.max_by_key(|(_, elements)| elements.len()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_in_memory_has_no_fault() {
+    let observed = observed().await;
+    let report = check(&observed);
+    assert_eq!(report.violations, [""; 0]);
+    assert!(!observed.refusals.is_empty() && !observed.feed.is_empty(), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_write_is_found() {
+    let mut planted = observed().await;
+    let (list, elements) = longest(&planted);
+    change_reads(&mut planted, |of, read| {
+        if of == list {
+            read.retain(|element| *element != elements[3]);
+        }
+    });
+    assert!(!isolation::violations(&planted.entries).is_empty());
+    assert!(!counts::violations(&planted.entries).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_doubled_write_is_found() {
+    let mut planted = observed().await;
+    let (list, elements) = longest(&planted);
+    change_reads(&mut planted, |of, read| {
+        if of == list && read.len() == elements.len() {
+            read.push(elements[3]);
+        }
+    });
+    assert!(!isolation::violations(&planted.entries).is_empty());
+    assert!(!counts::violations(&planted.entries).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_a_write_is_found() {
+    let mut planted = observed().await;
+    // The outcome of a commit of several lists gets lost, and one of its elements is never seen.
+    let several = |entry: &&mut Entry| {
+        let appends = entry.value.iter().filter(|step| matches!(step, Step::Append { .. })).count();
+        entry.kind == Kind::Ok && appends > 1
+    };
+    let entry = planted.entries.iter_mut().find(several).unwrap();
+    entry.kind = Kind::Info;
+    entry.value.retain(|step| matches!(step, Step::Append { .. }));
+    let Step::Append { list, element } = entry.value[0].clone() else { unreachable!() };
+    change_reads(&mut planted, |of, read| {
+        if of == list {
+            read.retain(|found| *found != element);
+        }
+    });
+    assert!(!isolation::violations(&planted.entries).is_empty());
+    assert!(!counts::violations(&planted.entries).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stale_read_is_found() {
+    let mut planted = observed().await;
+    let (list, elements) = longest(&planted);
+    // The very last read of the list misses its last element.
+    let reads = planted.entries.iter_mut().rev().flat_map(|entry| &mut entry.value);
+    let last = reads.filter_map(|step| match step {
+        Step::Read { list: of, elements: Some(found) } if *of == list => Some(found),
+        _ => None,
+    });
+    let last = last.into_iter().next().unwrap();
+    assert_eq!(last.pop(), elements.last().copied());
+    assert!(!isolation::violations(&planted.entries).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn swapped_writes_are_found() {
+    let mut planted = observed().await;
+    let (list, elements) = longest(&planted);
+    let (first, second) = (elements[3], elements[4]);
+    // One reader finds two elements the other way round.
+    let mut is_done = false;
+    for step in planted.entries.iter_mut().flat_map(|entry| &mut entry.value) {
+        if let Step::Read { list: of, elements: Some(read) } = step
+            && *of == list
+            && read.len() == elements.len()
+            && !std::mem::replace(&mut is_done, true)
+        {
+            assert_eq!([read[3], read[4]], [first, second]);
+            read.swap(3, 4);
+        }
+    }
+    assert!(is_done && !isolation::violations(&planted.entries).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_feed_that_lacks_doubles_or_swaps_commits_is_found_out() {
+    let planted = observed().await;
+    let violations = |change: &dyn Fn(&mut Vec<crate::client::FeedEvent>)| {
+        let mut feed = planted.feed.clone();
+        change(&mut feed);
+        feed::violations(&feed, &planted.committed)
+    };
+    assert_eq!(violations(&|_| {}), [""; 0]);
+    assert!(!violations(&|feed| drop(feed.remove(10))).is_empty());
+    assert!(!violations(&|feed| feed.push(feed[10].clone())).is_empty());
+    assert!(!violations(&|feed| drop(feed.pop())).is_empty());
+    // Two events of different sessions that wrote one list of the app.
+    let both = |feed: &[crate::client::FeedEvent]| {
+        let of_app = |n: &usize| feed[*n].lists.keys().find(|key| key.starts_with("app:")).cloned();
+        let pair = (0..feed.len()).zip(1..feed.len()).find(|(first, second)| {
+            feed[*first].session != feed[*second].session && of_app(first).is_some() && of_app(first) == of_app(second)
+        });
+        pair.expect("two commits of one list of the app, one after the other")
+    };
+    assert!(
+        !violations(&|feed| {
+            let (first, second) = both(feed);
+            feed.swap(first, second);
+        })
+        .is_empty()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_without_a_reason_and_a_write_that_should_have_been_refused_are_found() {
+    let mut planted = observed().await;
+    let (list, elements) = longest(&planted);
+    planted.refusals.push(Refusal { read: vec![(list.clone(), elements.clone())], at: planted.entries.len() });
+    assert_eq!(refusals::violations(&planted.refusals, &planted.entries).len(), 1);
+    // A writer read the list before its last element and wrote after it, and was not refused.
+    let process = 1_000_000;
+    let read = |elements| Step::Read { list: list.clone(), elements };
+    let append = Step::Append { list: "another/list".to_owned(), element: 1 };
+    let mut push = |kind, value| {
+        let (index, time) = (planted.entries.len(), planted.entries.last().unwrap().time + 1);
+        planted.entries.push(Entry { index, kind, process, time, f: "txn", value });
+    };
+    push(Kind::Invoke, vec![read(None), append.clone()]);
+    push(Kind::Ok, vec![read(Some(elements[..elements.len() - 1].to_vec())), append]);
+    assert!(!isolation::violations(&planted.entries).is_empty());
+}

@@ -1,0 +1,115 @@
+//! How transactions reach a store: by the library or over HTTP.
+
+mod http;
+mod library;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use scratchbook::SessionKey;
+use serde_json::{Map, Value};
+
+pub use http::HttpClient;
+pub use library::LibraryClient;
+
+/// Lists by their keys. A list that nobody has appended to is not there.
+pub type Lists = BTreeMap<String, Vec<u64>>;
+
+/// An event to append.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The id of the event, by which a store knows a retry.
+    pub event_id: String,
+    /// The elements to append, by the keys of their lists.
+    pub elements: Vec<(String, u64)>,
+    /// What the writer has seen, for a write that is refused if one of the keys was written since.
+    pub seen: Option<Seen>,
+}
+
+/// What a reader has seen, in the form of its client.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// The library's form.
+    Library(scratchbook::session::Seen),
+    /// The form of `/v1`.
+    Json(Value),
+}
+
+/// A committed event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The number of the event in its session.
+    pub seq: u64,
+    /// The lists after the event.
+    pub lists: Lists,
+}
+
+/// Keys of a session's state, read at one time.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The lists.
+    pub lists: Lists,
+    /// The version that they are of.
+    pub seen: Seen,
+}
+
+/// An event of the feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedEvent {
+    /// The session's id.
+    pub session: String,
+    /// The number of the event in its session.
+    pub seq: u64,
+    /// The id of the event.
+    pub event_id: String,
+    /// The lists that the event changed, as they were after it.
+    pub lists: Lists,
+}
+
+/// A page of the feed, and where to go on.
+#[derive(Clone, Debug)]
+pub struct FeedPart {
+    /// The events.
+    pub events: Vec<FeedEvent>,
+    /// The position after them.
+    pub cursor: String,
+    /// Whether the feed ended here.
+    pub is_end: bool,
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A key was written since the writer has seen it. Nothing was done.
+    Conflict,
+    /// The store refused the call. Nothing was done.
+    Refused(String),
+    /// The call may have been carried out, or may still be.
+    Unknown(String),
+}
+
+/// A client of one store or server.
+#[async_trait]
+pub trait Client: Send + Sync {
+    /// Creates a session, unless it exists.
+    async fn create(&self, session: &SessionKey) -> Result<(), Failure>;
+    /// Appends an event.
+    async fn append(&self, session: &SessionKey, append: &Append) -> Result<Stored, Failure>;
+    /// Reads keys of a session's state, all in one snapshot.
+    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<View, Failure>;
+    /// Reads the session's own keys as they were after an event.
+    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, Failure>;
+    /// Reads the next page of the app's feed, from its beginning without a cursor.
+    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, Failure>;
+    /// Checks that the stored state is what the events made it.
+    async fn verify(&self, session: &SessionKey) -> Result<(), Failure>;
+}
+
+/// Returns the lists among the values of a state or a delta.
+fn lists_in(values: &Map<String, Value>) -> Lists {
+    let lists = values.iter().filter_map(|(key, value)| {
+        let elements = value.as_array()?.iter().map(Value::as_u64).collect::<Option<Vec<_>>>()?;
+        Some((key.clone(), elements))
+    });
+    lists.collect()
+}
