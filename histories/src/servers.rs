@@ -4,11 +4,19 @@ use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use scratchbook::store::connect;
 use scratchbook_server::Server;
 use tokio::net::TcpListener;
+
+/// How many times more a server is started that has ended at its start.
+const STARTS: usize = 20;
+
+/// The pause before a server is started once more.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// A server in a process of its own, on the loopback interface.
 #[derive(Debug)]
@@ -45,7 +53,16 @@ impl ServerProcess {
     pub fn crash(&mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
-        (self.child, self.port) = start(&self.program, &self.database, self.port)?;
+        let mut started = start(&self.program, &self.database, self.port);
+        // A server ends at its start if it does not get through to its database, where faults happen, too.
+        for _ in 0..STARTS {
+            if started.is_ok() {
+                break;
+            }
+            sleep(PAUSE);
+            started = start(&self.program, &self.database, self.port);
+        }
+        (self.child, self.port) = started?;
         Ok(())
     }
 

@@ -17,7 +17,7 @@ fn every_store_is_strictly_serializable_while_servers_and_databases_are_killed()
     for row in rows {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
         let (committed, violations) = (cells[3].parse::<u64>().unwrap(), cells[7]);
-        assert!(committed > 100 && violations == "0", "{row}");
+        assert!(committed > 30 && violations == "0", "{row}");
         let history = std::fs::read_to_string(folder.path().join(format!("{}.jsonl", cells[1]))).unwrap();
         let ended = history.lines().filter(|line| line.contains(r#""type":"ok""#)).count() as u64;
         assert_eq!(ended, committed, "the history in Elle's format has all that the row counts: {row}");

@@ -15,7 +15,7 @@ use crate::workload::Workload;
 async fn observed() -> Observed {
     let client = Arc::new(LibraryClient::new(connect("memory:").await.unwrap()));
     let workload = Workload::new("planted", 2, 2).unwrap();
-    let observed = drive(vec![client], workload, 6, Duration::from_millis(400), 7, async || {}).await.unwrap();
+    let observed = drive(vec![client], workload, 6, Duration::from_secs(1), 7, async || {}).await.unwrap();
     assert!(observed.entries.len() > 400, "{}", observed.entries.len());
     observed
 }
