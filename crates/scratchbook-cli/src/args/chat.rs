@@ -47,7 +47,8 @@ pub(crate) struct ChatArgs {
     /// The user [default: user]
     #[arg(long, short, value_name = "ID", value_parser = named)]
     pub(crate) user: Option<String>,
-    /// Hide the values of keys that begin with this, on the screen and in instructions: user:pin; can be repeated
+    /// Do not show the values of keys that begin with this: user:pin; an instruction that uses such a key is refused; can be
+    /// repeated
     #[arg(long, value_name = "PREFIX", value_parser = named)]
     pub(crate) secret: Vec<String>,
 }

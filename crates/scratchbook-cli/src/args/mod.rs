@@ -84,7 +84,7 @@ pub(crate) struct GlobalOptions {
     /// Time out each call to the database after this many seconds [default for serve: $SCRATCHBOOK_DEADLINE]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
-    /// Refuse writes to the app's state that violate this schema, a JSON file; see `scratchbook schema check --help`
+    /// Refuse writes of session, user or app keys that violate this schema, a JSON file; see `scratchbook schema check --help`
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
     /// Encrypt and decrypt with the keys in this file, which only its owner should be able to read
@@ -116,8 +116,9 @@ pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     /// Ask a server whether it is ready, for containers and monitoring
     ///
-    /// The exit code is 0 if it is ready, and 10 if it is not or does not answer within 4 seconds, or --deadline. A server
-    /// on this machine is asked whatever certificate it has; the server at a URL needs one that is trusted.
+    /// The exit code is 0 if it is ready. It is 10 if it is not ready, or if it does not answer in time. The time is
+    /// --deadline, or else 4 seconds. For a server on this machine, any certificate is accepted. For a URL, the certificate
+    /// must be trusted.
     #[command(after_help = health::HEALTH_EXAMPLES)]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Health(HealthArgs),
@@ -128,9 +129,10 @@ pub(crate) enum Command {
     /// Piped input is read line by line; --json prints each event as a line. The exit code is that of the last answer.
     #[command(after_help = chat::CHAT_EXAMPLES)]
     Chat(ChatArgs),
-    /// Make the folder of an agent of your own, which chat and serve then run
+    /// Make a folder with a new agent, for chat and serve
     ///
-    /// Writes root_agent.yaml, an ADK Agent Config, a README and an example of the environment. Overwrites nothing.
+    /// Writes root_agent.yaml (an ADK Agent Config), a README and an example of the environment variables. It overwrites
+    /// nothing.
     #[command(after_help = setup::NEW_EXAMPLES)]
     New(NewArgs),
     /// Run example scenarios offline with real agents, and check the state they produce
@@ -146,8 +148,9 @@ pub(crate) enum Command {
     },
     /// Read and change the state of a session, a user or an app, and show its history
     ///
-    /// --app names the app, --app with --user a user, and --session or --last a session. The keys of a session have the
-    /// prefixes user: and app:, those of a user or an app have none.
+    /// Use --app for an app, --app and --user for a user, and --session or --last for a session. With a session, write keys
+    /// of the user and the app with their prefix, user: or app:. The session's own keys have none. With only a user or an
+    /// app, write the keys without prefix.
     State {
         #[command(subcommand)]
         command: StateCommand,
@@ -180,15 +183,16 @@ pub(crate) enum Command {
     /// Delete expired sessions, old events and old entries of state logs
     ///
     /// Works in small commits, so that others can write at the same time. The state and the numbers of the remaining events
-    /// do not change. Pruning cannot be undone: the state at pruned events and the history of keys before them are lost.
-    /// Therefore it asks for confirmation, except for --expired alone: what has expired cannot be read any more.
+    /// do not change. Pruning cannot be undone: you can no longer read the state at the pruned events, or what wrote the keys
+    /// then. Therefore it asks for confirmation, except for --expired alone: what has expired cannot be read any more.
     #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
-    /// Encrypt all state with the keyring's current key: values under other keys, and unencrypted values
+    /// Encrypt the current values of the state again, with the keyring's current key
     ///
     /// Works in small commits while others read and write; to complete an interrupted run, run it again. Before you run it,
-    /// add the new key to the keyring of every process. Events, initial states, logs, artifacts, titles and labels keep their
-    /// keys: keep the old keys in the keyring, or export everything and import it into a new database.
+    /// add the new key to the keyring of every process. Everything else stays encrypted with its old key: events, initial
+    /// states, logs, artifacts, titles and labels. So keep the old keys in the keyring, or export everything and import it
+    /// into a new database.
     #[command(after_help = maintenance::RESEAL_EXAMPLES)]
     Reseal(AddressArgs),
     /// Check schemas for state
@@ -198,8 +202,8 @@ pub(crate) enum Command {
     },
     /// Create the tables or upgrade them
     ///
-    /// Every other command does this too, unless the URI has migrate=check. --dry-run only prints the SQL, for a database
-    /// whose tables another role creates.
+    /// Every command that opens a database does this, unless the URI has migrate=check. --dry-run only prints the SQL. Use it
+    /// if another role must create the tables.
     Migrate(MigrateArgs),
     /// Copy a SQLite database to a new file while it is in use
     Backup(BackupArgs),

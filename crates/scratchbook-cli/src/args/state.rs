@@ -85,7 +85,7 @@ impl StateCommand {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// Only these keys, which must exist; with --session, write their prefix (user:theme)
+    /// Only these keys, which must exist; with a session, write user: or app: before keys of the user or the app (user:theme)
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
     /// For scripts: print only the value of the one KEY, a string without quotes
@@ -171,7 +171,7 @@ pub(crate) struct Assignments {
 pub(crate) struct UnsetArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The keys to remove; with --session, write their prefix (user:theme)
+    /// The keys to remove; with a session, write user: or app: before keys of the user or the app (user:theme)
     #[arg(value_name = "KEY", required = true)]
     pub(crate) keys: Vec<String>,
     /// The author of the write
@@ -183,7 +183,7 @@ pub(crate) struct UnsetArgs {
 pub(crate) struct ListStateArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// Only keys that begin with this; with --session, write their prefix (user:cart)
+    /// Only keys that begin with this; with a session, write user: or app: before keys of the user or the app (user:cart)
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     /// The maximum number of keys, 1 to 1000
