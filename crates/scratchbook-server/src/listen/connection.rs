@@ -80,10 +80,10 @@ impl Connection {
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let line = &of_requests;
             let mut request = if request.body().is_end_stream() {
-                line.change(Phase::Answering);
+                line.begin(Phase::Answering);
                 request.map(Body::new)
             } else {
-                line.change(Phase::Receiving);
+                line.begin(Phase::Receiving);
                 request.map(|body| Body::new(Guarded::new(body, Then::new(line, Phase::Answering))))
             };
             request.extensions_mut().insert(ConnectInfo(peer));
@@ -121,7 +121,7 @@ impl Connection {
                 }
                 () = place.is_cut() => return,
                 () = place.ends(), if !is_ending => {
-                    if !line.has_asked() {
+                    if line.begun() == 0 {
                         return;
                     }
                     is_ending = true;

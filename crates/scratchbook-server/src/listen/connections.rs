@@ -1,7 +1,7 @@
 //! The open connections of a listener, and the handle through which the rest of the server refers to a connection.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,10 @@ pub(super) struct Connections {
 pub(crate) struct ConnectionHandle {
     connections: Arc<Connections>,
     id: u64,
-    /// Whether a request has arrived, with all its headers.
-    has_asked: AtomicBool,
+    /// How many requests have begun: the headers of each have arrived.
+    begun: AtomicU64,
+    /// Whether the server has dropped a request's body of which a part may still arrive.
+    has_rest: AtomicBool,
 }
 
 /// The place of a connection. Dropping the permit frees the place.
@@ -68,8 +70,13 @@ impl Connections {
             Access::Open => usize::MAX,
             Access::Login(_) => limits.connections_before_login,
         };
+        Self::with_places(limits.connections, strangers)
+    }
+
+    /// Creates places for this many connections, of which as many of one network may be without a login.
+    pub(super) fn with_places(most: usize, strangers: usize) -> Arc<Self> {
         Arc::new(Self {
-            places: Mutex::new(Places::new(limits.connections, strangers)),
+            places: Mutex::new(Places::new(most, strangers)),
             seats: Arc::new(Semaphore::new(SEATS)),
             changed: Notify::new(),
             open: watch::Sender::new(0),
@@ -85,7 +92,7 @@ impl Connections {
         let (id, wishes) = places.enter(counts.then(|| Network::of_client(address)), Instant::now())?;
         self.open.send_replace(places.len());
         drop(places);
-        Some(ConnectionPermit { line: ConnectionHandle::new(self, id), wishes })
+        Some(ConnectionPermit { line: Arc::new(ConnectionHandle::new(self, id)), wishes })
     }
 
     /// Waits a little for a place, unless too many connections already wait.
@@ -143,32 +150,38 @@ impl Connections {
 }
 
 impl ConnectionHandle {
-    fn new(connections: &Arc<Connections>, id: u64) -> Arc<Self> {
-        Arc::new(Self { connections: Arc::clone(connections), id, has_asked: AtomicBool::new(false) })
+    fn new(connections: &Arc<Connections>, id: u64) -> Self {
+        Self { connections: Arc::clone(connections), id, begun: AtomicU64::new(0), has_rest: AtomicBool::new(false) }
     }
 
-    /// Returns whether a request has arrived on this connection, now or earlier.
-    pub(super) fn has_asked(&self) -> bool {
-        self.has_asked.load(Relaxed)
+    /// Records that a request has begun, in the phase that follows its headers.
+    pub(super) fn begin(&self, phase: Phase) {
+        self.has_rest.store(false, Relaxed);
+        self.begun.fetch_add(1, Relaxed);
+        self.change(phase);
+    }
+
+    /// Returns how many requests have begun on this connection.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Relaxed)
+    }
+
+    /// Records that the body of the request under way is not read to its end. What arrives next may be the rest of it.
+    pub(super) fn leave_rest(&self) {
+        self.has_rest.store(true, Relaxed);
+    }
+
+    /// Returns whether bytes that arrive now are the first ones of a request's headers.
+    pub(super) fn begins_with_these(&self) -> bool {
+        self.is_quiet() && !self.has_rest.swap(false, Relaxed)
     }
 
     /// Returns whether no request is under way on this connection.
     pub(super) fn is_quiet(&self) -> bool {
-        matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Arriving | Phase::Idle))
-    }
-
-    /// Returns whether the headers of a request are arriving on this connection.
-    pub(super) fn is_arriving(&self) -> bool {
-        self.connections.lock().phase(self.id) == Some(Phase::Arriving)
-    }
-
-    /// Records that bytes have arrived. Returns whether they are the first ones of a request.
-    pub(super) fn receive(&self) -> bool {
-        self.connections.lock().receive(self.id, Instant::now())
+        matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Idle))
     }
 
     pub(super) fn change(&self, phase: Phase) {
-        self.has_asked.store(true, Relaxed);
         self.connections.lock().change(self.id, phase, Instant::now());
         if matches!(phase, Phase::Idle) {
             self.connections.tell();

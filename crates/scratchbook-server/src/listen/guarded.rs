@@ -12,9 +12,10 @@ use super::places::Phase;
 
 /// A body that triggers the next step of its connection when it is dropped, whether or not it was read to its end.
 #[derive(Debug)]
-pub(super) struct Guarded<B> {
+pub(super) struct Guarded<B: HttpBody> {
     body: B,
-    _then: Then,
+    is_read: bool,
+    then: Then,
 }
 
 /// The next step of a connection, which runs when this is dropped.
@@ -24,9 +25,18 @@ pub(super) struct Then {
     phase: Phase,
 }
 
-impl<B> Guarded<B> {
+impl<B: HttpBody> Guarded<B> {
     pub(super) fn new(body: B, then: Then) -> Self {
-        Self { body, _then: then }
+        Self { body, is_read: false, then }
+    }
+}
+
+impl<B: HttpBody> Drop for Guarded<B> {
+    fn drop(&mut self) {
+        // An answer follows the body of a request alone.
+        if self.then.phase == Phase::Answering && !self.is_read && !self.body.is_end_stream() {
+            self.then.line.leave_rest();
+        }
     }
 }
 
@@ -44,7 +54,10 @@ impl<B: HttpBody + Unpin> HttpBody for Guarded<B> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        this.is_read |= matches!(frame, Poll::Ready(None));
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

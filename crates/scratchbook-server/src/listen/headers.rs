@@ -19,8 +19,8 @@ pub(super) struct TimedHeaders<S> {
     stream: S,
     line: Arc<ConnectionHandle>,
     time: Duration,
-    /// Runs while headers arrive.
-    arriving: Option<Pin<Box<Sleep>>>,
+    /// Runs while headers arrive, with the number of requests that had begun before them.
+    arriving: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
 impl<S> TimedHeaders<S> {
@@ -28,13 +28,10 @@ impl<S> TimedHeaders<S> {
         Self { stream, line, time, arriving: None }
     }
 
-    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        let Some(arriving) = &mut self.arriving else { return false };
-        if !self.line.is_arriving() {
-            self.arriving = None;
-            return false;
-        }
-        arriving.as_mut().poll(context).is_ready()
+    /// Returns the time of the headers that arrive, if they are not complete.
+    fn arriving(&mut self) -> Option<Pin<&mut Sleep>> {
+        let (begun, time) = self.arriving.as_mut()?;
+        (*begun == self.line.begun()).then(|| time.as_mut())
     }
 }
 
@@ -43,10 +40,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedHeaders<S> {
         let this = self.get_mut();
         let before = buf.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(context, buf);
-        if buf.filled().len() > before && this.line.receive() {
-            this.arriving = Some(Box::pin(sleep(this.time)));
+        if buf.filled().len() > before && this.arriving().is_none() && this.line.begins_with_these() {
+            this.arriving = Some((this.line.begun(), Box::pin(sleep(this.time))));
         }
-        if read.is_pending() && this.is_late(context) {
+        if read.is_pending() && this.arriving().is_some_and(|time| time.poll(context).is_ready()) {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the headers of a request are late")));
         }
         read
@@ -76,5 +73,80 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedHeaders<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use axum::body::{Body, Bytes};
+    use futures_util::stream;
+    use http_body_util::BodyExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{Instant, timeout};
+
+    use super::super::connections::{ConnectionPermit, Connections};
+    use super::super::guarded::{Guarded, Then};
+    use super::super::places::Phase;
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(10);
+
+    fn connection() -> (ConnectionPermit, DuplexStream, TimedHeaders<DuplexStream>) {
+        let place = Connections::with_places(9, usize::MAX).enter(Ipv4Addr::LOCALHOST.into(), &[]).unwrap();
+        let (client, server) = duplex(100);
+        let server = TimedHeaders::new(server, Arc::clone(&place.line), TIME);
+        (place, client, server)
+    }
+
+    fn body(line: &Arc<ConnectionHandle>) -> Guarded<Body> {
+        let parts = ["ab", "cd"].map(|part| Ok::<_, io::Error>(Bytes::from_static(part.as_bytes())));
+        Guarded::new(Body::from_stream(stream::iter(parts)), Then::new(line, Phase::Answering))
+    }
+
+    /// Returns after how much time a read fails because headers are late; `None` if it waits on.
+    async fn late(server: &mut TimedHeaders<DuplexStream>) -> Option<Duration> {
+        let begun = Instant::now();
+        let read = timeout(10 * TIME, server.read_u8()).await.ok()?;
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        Some(begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn headers_have_their_time_from_the_first_byte_and_pauses_do_not_count() {
+        let (place, mut client, mut server) = connection();
+        assert_eq!(late(&mut server).await, None, "nothing has arrived");
+        for _ in 0..2 {
+            client.write_all(b"GET").await.unwrap();
+            server.read_exact(&mut [0; 3]).await.unwrap();
+            place.line.begin(Phase::Answering);
+            assert_eq!(late(&mut server).await, None, "the headers are complete");
+            place.line.change(Phase::Idle);
+            assert_eq!(late(&mut server).await, None, "the next request has not begun");
+        }
+        client.write_all(b"GET").await.unwrap();
+        server.read_exact(&mut [0; 3]).await.unwrap();
+        assert_eq!(late(&mut server).await, Some(TIME));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_body_that_nobody_reads_is_not_the_beginning_of_headers() {
+        let (place, mut client, mut server) = connection();
+        place.line.begin(Phase::Receiving);
+        // The request is answered without its body, which then arrives.
+        drop(body(&place.line));
+        place.line.change(Phase::Idle);
+        client.write_all(b"abcd").await.unwrap();
+        server.read_exact(&mut [0; 4]).await.unwrap();
+        assert_eq!(late(&mut server).await, None);
+
+        // A body that was read to its end has no rest.
+        place.line.begin(Phase::Receiving);
+        body(&place.line).collect().await.unwrap();
+        place.line.change(Phase::Idle);
+        client.write_all(b"GET").await.unwrap();
+        server.read_exact(&mut [0; 3]).await.unwrap();
+        assert_eq!(late(&mut server).await, Some(TIME));
     }
 }

@@ -18,10 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The connection is new: nothing has arrived on it yet.
+    /// The connection is new: the headers of its first request have not arrived yet.
     New,
-    /// The headers of a request have not fully arrived.
-    Arriving,
     /// All requests of the connection are answered.
     Idle,
     /// The body of a request has not fully arrived.
@@ -35,7 +33,7 @@ pub(super) enum Phase {
 pub(super) enum Wish {
     /// Nothing.
     GoOn,
-    /// The connection should end with the answer under way, or at once if there is none.
+    /// The connection should end with the answer under way, or at once without one.
     End,
     /// The connection should end now.
     Cut,
@@ -50,9 +48,9 @@ pub(super) struct Places<L> {
     is_closed: bool,
     next: u64,
     open: HashMap<u64, Connection<L>>,
-    /// The connections that are new, arriving, idle or receiving: a list for each of these phases, in the order in which
-    /// the connections entered it.
-    quiet: [BTreeMap<u64, u64>; 4],
+    /// The connections that are new, idle or receiving: a list for each of these phases, in the order in which the
+    /// connections entered it.
+    quiet: [BTreeMap<u64, u64>; 3],
     /// How many connections are open and were not asked to end.
     taken: usize,
     /// For each network, the number of connections on which nobody has logged in.
@@ -125,10 +123,8 @@ impl<L: Clone + Eq + Hash> Places<L> {
         // A connection with a recent request will soon have another one, so connections without a request end first.
         let least = oldest(Phase::New, Wish::End)
             .and_then(slow)
-            .or_else(|| oldest(Phase::Arriving, Wish::End).and_then(slow))
             .or_else(|| oldest(Phase::Idle, Wish::End).and_then(slow))
             .or_else(|| oldest(Phase::New, Wish::End))
-            .or_else(|| oldest(Phase::Arriving, Wish::End))
             .or_else(|| oldest(Phase::Idle, Wish::End))
             .or_else(|| oldest(Phase::Receiving, Wish::Cut).and_then(slow));
         match least {
@@ -143,15 +139,6 @@ impl<L: Clone + Eq + Hash> Places<L> {
     /// Returns the phase of a connection.
     pub(super) fn phase(&self, id: u64) -> Option<Phase> {
         self.open.get(&id).map(|connection| connection.phase)
-    }
-
-    /// Records that bytes have arrived on a connection. Returns whether they are the first ones of a request.
-    pub(super) fn receive(&mut self, id: u64, now: Instant) -> bool {
-        let begins = matches!(self.phase(id), Some(Phase::New | Phase::Idle));
-        if begins {
-            self.change(id, Phase::Arriving, now);
-        }
-        begins
     }
 
     /// Moves a connection to another phase.
@@ -177,9 +164,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
     /// Records the login of the request under way on a connection. Returns false if the login has more than its share,
     /// half of all places, while places are scarce: less than an eighth is left.
     pub(super) fn log_in(&mut self, id: u64, login: &L) -> bool {
-        let without_request: usize =
-            [Phase::New, Phase::Arriving, Phase::Idle].iter().map(|phase| self.quiet[*phase as usize].len()).sum();
-        let at_work = self.taken - without_request;
+        let at_work = self.taken - self.quiet[Phase::New as usize].len() - self.quiet[Phase::Idle as usize].len();
         let is_short = at_work > self.most - self.most / 8;
         let of_login = self.under_way.get(login).copied().unwrap_or_default();
         let Some(connection) = self.open.get_mut(&id) else { return true };

@@ -40,28 +40,6 @@ fn what_nobody_uses_makes_room_oldest_first_and_work_does_not() {
 }
 
 #[test]
-fn headers_that_arrive_slowly_make_room_before_what_is_idle() {
-    let now = Instant::now();
-    let mut places = Ids::new(2, 9);
-    let (idle, of_idle) = at_work(&mut places, now);
-    places.change(idle, Phase::Idle, now);
-    let (slow, of_slow) = places.enter(None, now).unwrap();
-    assert!(places.receive(slow, now), "the first bytes of a request");
-    assert!(!places.receive(slow, now), "its next bytes");
-    let (next, of_next) = places.enter(None, now + PATIENCE).unwrap();
-    assert_eq!([wish(&of_idle), wish(&of_slow)], [Wish::GoOn, Wish::End]);
-    places.change(next, Phase::Answering, now);
-    assert!(!places.receive(next, now), "bytes of a body, or of the request after it");
-    // If no other connection is without a request, headers that have just begun make room at once.
-    places.change(idle, Phase::Answering, now);
-    assert_eq!(wish(&of_next), Wish::GoOn);
-    places.change(next, Phase::Idle, now);
-    assert!(places.receive(next, now));
-    assert!(places.enter(None, now).is_some());
-    assert_eq!([wish(&of_idle), wish(&of_next)], [Wish::GoOn, Wish::End]);
-}
-
-#[test]
 fn a_slow_body_makes_room_and_one_that_has_just_begun_does_not() {
     let now = Instant::now();
     let mut places = Ids::new(1, 9);
