@@ -171,7 +171,8 @@ impl ConnectionHandle {
         self.has_rest.store(true, Relaxed);
     }
 
-    /// Returns whether bytes that arrive now are the first ones of a request's headers.
+    /// Returns whether bytes that have just arrived are the first ones of a request's headers. Only the first bytes after
+    /// [`leave_rest`](Self::leave_rest) can be the rest of a body.
     pub(super) fn begins_with_these(&self) -> bool {
         self.is_quiet() && !self.has_rest.swap(false, Relaxed)
     }

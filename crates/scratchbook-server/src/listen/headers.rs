@@ -31,7 +31,7 @@ impl<S> TimedHeaders<S> {
     /// Returns the time of the headers that arrive, if they are not complete.
     fn arriving(&mut self) -> Option<Pin<&mut Sleep>> {
         let (begun, time) = self.arriving.as_mut()?;
-        (*begun == self.line.begun()).then(|| time.as_mut())
+        (*begun == self.line.begun()).then_some(time.as_mut())
     }
 }
 
