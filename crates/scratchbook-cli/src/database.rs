@@ -157,17 +157,13 @@ fn path_of(uri: &str) -> Option<PathBuf> {
 fn no_database(path: &Path) -> Error {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     let path = path.display();
-    if let Some(folder) = folder {
-        let message = format!(
+    Error::not_found(match folder {
+        Some(folder) => format!(
             "there is no database {path}, and no directory {}; name another database with --database",
             folder.display()
-        );
-        return Error::not_found(message);
-    }
-    Error::new(
-        ErrorKind::NotFound,
-        format!(
+        ),
+        None => format!(
             "there is no database {path}; name another with --database, or make it with: scratchbook sessions create --app APP --user USER --database sqlite://{path}"
         ),
-    )
+    })
 }
