@@ -48,9 +48,9 @@ pub struct ServerLimits {
     /// How long the line and headers of a request may take to arrive, from their first byte: 10 seconds. Then the
     /// connection is closed.
     pub header_time: Duration,
-    /// How long a connection without a request is kept: 120 seconds. Pools of clients keep theirs for up to 90 seconds.
-    /// The server waits longer, so that no client sends a request into a connection that is just being closed, and then
-    /// cannot know whether the request was carried out.
+    /// How long a connection without a request is kept: 120 seconds. Pools of clients, such as Go's and reqwest's, keep
+    /// theirs for 90 seconds. The server waits longer, because a client that sends a request into a connection that is
+    /// just being closed cannot know whether the request was carried out.
     pub idle_time: Duration,
     /// The most bytes of an answer: 32 MiB. In place of a longer answer, the server answers 413; pages of lists are
     /// made smaller instead. All answers in progress together have eight times this memory; beyond it, requests are

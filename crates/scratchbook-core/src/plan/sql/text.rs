@@ -118,7 +118,7 @@ impl NewSession {
     }
 }
 
-/// Returns the smallest text after all texts with a prefix; `None` if there is none. Texts are compared by their bytes,
+/// Returns the smallest text after all texts with a prefix; `None` without one. Texts are compared by their bytes,
 /// which gives the same order as comparing characters.
 pub fn prefix_end(prefix: &str) -> Option<String> {
     let mut rest = prefix.chars();

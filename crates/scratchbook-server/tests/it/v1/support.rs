@@ -45,7 +45,7 @@ impl Api {
         Self::over("memory:", tempfile::tempdir().unwrap()).await
     }
 
-    /// Sends a request, and returns the status and the body. The body is `null` if there is none.
+    /// Sends a request, and returns the status and the body. An absent body is `null`.
     pub(crate) async fn send(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
