@@ -1,24 +1,26 @@
-//! Workers that run transactions and record them.
+//! A run: its workers, the follower of its feed, and the reads at its end.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use scratchbook::SessionKey;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::client::{Append, Client, Failure, FeedEvent, Lists, Stored, View};
-use crate::history::{Entry, Kind, Recorder, Step};
+use crate::client::{Client, Failure, FeedEvent, Stored};
+use crate::history::{Entry, Kind, Recorder};
+use crate::worker::{Worker, keys, reads};
 use crate::workload::{List, Workload};
 
-/// How long a call is repeated that has to succeed, when all faults are over.
+/// How long a call is repeated that does not get an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a worker repeats an append with an unknown outcome, with the same event id.
-const RETRY: Duration = Duration::from_secs(5);
-
 /// The pause before a call is repeated.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+/// How many lists are read at once at the end.
+const AT_ONCE: usize = 200;
 
 /// What a run did.
 #[derive(Debug, Default)]
@@ -31,8 +33,11 @@ pub struct Observed {
     pub feed: Vec<FeedEvent>,
     /// The appends that were answered.
     pub committed: Vec<(SessionKey, String, Stored)>,
-    /// Reads of the past that did not give what the event's own answer had, and failed checks of the stored state.
+    /// Refusals that nothing explains, reads of the past that did not give what the event's own answer had, and failed
+    /// checks of the stored state.
     pub wrong: Vec<String>,
+    /// The appends with an unknown outcome: their sessions and lists.
+    pub unknown: Vec<(SessionKey, Vec<List>)>,
 }
 
 /// A write that was refused because one of its keys was written since it was read.
@@ -44,304 +49,135 @@ pub struct Refusal {
     pub at: usize,
 }
 
+/// A run of transactions.
+#[derive(Debug)]
+pub struct Run {
+    shared: Arc<Shared>,
+    follower: JoinHandle<Result<Vec<FeedEvent>, Failure>>,
+}
+
 /// The parts of a run that its workers share.
-struct Run {
-    clients: Vec<Arc<dyn Client>>,
-    workload: Workload,
-    recorder: Recorder,
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clients: Vec<Arc<dyn Client>>,
+    pub(crate) workload: Workload,
+    pub(crate) recorder: Recorder,
     is_over: AtomicBool,
     observed: Mutex<Observed>,
 }
 
-/// Runs transactions by several workers for some time, and then reads everything.
-///
-/// Each worker has a client and keeps it. `heal` is called when the workers have ended: it stops all faults, so that the
-/// last reads succeed.
-///
-/// # Errors
-///
-/// The sessions cannot be created, or the last reads do not succeed.
-pub async fn drive(
-    clients: Vec<Arc<dyn Client>>,
-    workload: Workload,
-    workers: usize,
-    time: Duration,
-    seed: u64,
-    heal: impl AsyncFnOnce(),
-) -> Result<Observed, Failure> {
-    let run = Run {
-        clients,
-        workload,
-        recorder: Recorder::default(),
-        is_over: AtomicBool::new(false),
-        observed: Mutex::default(),
-    };
-    for session in run.workload.sessions() {
-        until_done(async || run.clients[0].create(session).await).await?;
+impl Run {
+    /// Creates the sessions, and begins to follow the feed of their app.
+    ///
+    /// # Errors
+    ///
+    /// The sessions cannot be created.
+    pub async fn begin(clients: Vec<Arc<dyn Client>>, workload: Workload) -> Result<Self, Failure> {
+        for session in workload.sessions() {
+            until_answered(|| clients[0].create(session)).await?;
+        }
+        let (recorder, is_over, observed) = (Recorder::default(), AtomicBool::new(false), Mutex::default());
+        let shared = Arc::new(Shared { clients, workload, recorder, is_over, observed });
+        Ok(Self { follower: tokio::spawn(follow(Arc::clone(&shared))), shared })
     }
-    let run = Arc::new(run);
-    let follower = tokio::spawn(follow(Arc::clone(&run)));
-    let end = Instant::now() + time;
-    let tasks: Vec<_> = (0..workers)
-        .map(|n| {
-            let random = fastrand::Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(n as u64));
-            let worker = Worker {
-                client: Arc::clone(&run.clients[n % run.clients.len()]),
-                process: run.recorder.process(),
-                run: Arc::clone(&run),
-                random,
-                count: 0,
-                name: format!("{seed}-{n}"),
-                last: None,
-            };
-            tokio::spawn(worker.work(end))
-        })
-        .collect();
-    for task in tasks {
-        task.await.map_err(|error| Failure::Unknown(error.to_string()))?;
+
+    /// Lets several workers run transactions for some time. Each worker has a client and keeps it.
+    ///
+    /// # Errors
+    ///
+    /// A worker has panicked.
+    pub async fn work(&self, workers: usize, time: Duration, seed: u64) -> Result<(), Failure> {
+        let end = Instant::now() + time;
+        let tasks: Vec<_> =
+            (0..workers).map(|n| tokio::spawn(Worker::new(Arc::clone(&self.shared), seed, n).work(end))).collect();
+        for task in tasks {
+            task.await.map_err(|error| Failure::Unknown(error.to_string()))?;
+        }
+        Ok(())
     }
-    heal().await;
-    run.read_everything().await?;
-    run.is_over.store(true, Relaxed);
-    let feed = follower.await.map_err(|error| Failure::Unknown(error.to_string()))??;
-    let mut observed = std::mem::take(&mut *run.observed());
-    observed.entries = run.recorder.entries();
-    observed.feed = feed;
-    Ok(observed)
+
+    /// Reads everything, by each client, and checks the stored state. All faults have to be over.
+    ///
+    /// # Errors
+    ///
+    /// A read, or the follower of the feed, gets no answer. What was observed until then is returned beside the error.
+    pub async fn end(self) -> (Observed, Result<(), Failure>) {
+        let mut result = self.shared.read_everything().await;
+        self.shared.is_over.store(true, Relaxed);
+        let feed = match self.follower.await {
+            Ok(feed) => feed,
+            Err(error) => Err(Failure::Unknown(error.to_string())),
+        };
+        let mut observed = std::mem::take(&mut *self.shared.observed());
+        observed.entries = self.shared.recorder.entries();
+        match feed {
+            Ok(feed) => observed.feed = feed,
+            Err(error) => result = result.and(Err(error)),
+        }
+        (observed, result)
+    }
 }
 
-/// Repeats a call until it succeeds.
-async fn until_done<T>(call: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
+/// Repeats a call until it is answered.
+async fn until_answered<T, C: Future<Output = Result<T, Failure>>>(call: impl Fn() -> C) -> Result<T, Failure> {
     let begun = Instant::now();
     loop {
         match call().await {
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error),
-            Err(_) => sleep(PAUSE).await,
-            done => return done,
+            Err(Failure::Unknown(_) | Failure::NotDone(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            answered => return answered,
         }
     }
 }
 
 /// Follows the feed of the app from its beginning until the run is over, by cursors that are given back each time.
-async fn follow(run: Arc<Run>) -> Result<Vec<FeedEvent>, Failure> {
+async fn follow(run: Arc<Shared>) -> Result<Vec<FeedEvent>, Failure> {
     let app = run.workload.sessions()[0].app_name().to_owned();
-    let (mut events, mut cursor, mut turn) = (Vec::new(), None::<String>, 0_usize);
-    loop {
+    let (mut events, mut cursor) = (Vec::new(), None::<String>);
+    // Each page comes from another server, which has nothing but the cursor.
+    for client in run.clients.iter().cycle() {
         let is_over = run.is_over.load(Relaxed);
-        // Each page comes from another server, which has nothing but the cursor.
-        let client = &run.clients[turn % run.clients.len()];
-        turn += 1;
-        match client.feed(&app, cursor.as_deref()).await {
-            Ok(part) => {
-                let is_end = part.is_end;
-                events.extend(part.events);
-                cursor = Some(part.cursor);
-                if is_end && is_over {
-                    return Ok(events);
-                }
-                if is_end {
-                    sleep(PAUSE).await;
-                }
-            }
-            Err(_) => sleep(PAUSE).await,
+        let part = until_answered(|| client.feed(&app, cursor.as_deref())).await?;
+        events.extend(part.events);
+        cursor = Some(part.cursor);
+        if part.is_end && is_over {
+            break;
+        }
+        if part.is_end {
+            sleep(PAUSE).await;
         }
     }
+    Ok(events)
 }
 
-impl Run {
-    fn observed(&self) -> std::sync::MutexGuard<'_, Observed> {
+impl Shared {
+    pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads all lists of all sessions, by each client, and checks the stored state.
     async fn read_everything(&self) -> Result<(), Failure> {
+        // What a commit with an unknown outcome has stored is read at one time.
+        let unknown = self.observed().unknown.clone();
         for client in &self.clients {
             for session in self.workload.sessions() {
-                let lists = self.workload.all_of(session);
-                let keys: Vec<_> = lists.iter().map(|list| list.key.clone()).collect();
-                let process = self.recorder.process();
-                self.recorder.record(process, Kind::Invoke, reads(&lists, None));
-                let view = until_done(async || client.read(session, &keys).await).await?;
-                self.recorder.record(process, Kind::Ok, reads(&lists, Some(&view.lists)));
-                if let Err(error) = until_known(async || client.verify(session).await).await {
+                for lists in self.workload.all_of(session).chunks(AT_ONCE) {
+                    self.read_at_the_end(client.as_ref(), session, lists).await?;
+                }
+                if let Err(error) = until_answered(|| client.verify(session)).await {
                     self.observed().wrong.push(format!("verify of {session}: {error:?}"));
                 }
+            }
+            for (session, lists) in &unknown {
+                self.read_at_the_end(client.as_ref(), session, lists).await?;
             }
         }
         Ok(())
     }
-}
 
-/// Repeats a call whose outcome is unknown.
-async fn until_known<T>(call: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
-    let begun = Instant::now();
-    loop {
-        match call().await {
-            Err(Failure::Unknown(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
-            done => return done,
-        }
+    async fn read_at_the_end(&self, client: &dyn Client, session: &SessionKey, lists: &[List]) -> Result<(), Failure> {
+        let (process, keys) = (self.recorder.process(), keys(lists));
+        self.recorder.record(process, Kind::Invoke, reads(lists, None));
+        let view = until_answered(|| client.read(session, &keys)).await?;
+        self.recorder.record(process, Kind::Ok, reads(lists, Some(&view.lists)));
+        Ok(())
     }
-}
-
-/// Runs one transaction after the other.
-struct Worker {
-    run: Arc<Run>,
-    client: Arc<dyn Client>,
-    process: u64,
-    random: fastrand::Rng,
-    name: String,
-    /// How many events it has made.
-    count: u64,
-    /// A session's event and the lists that it left.
-    last: Option<(SessionKey, Stored)>,
-}
-
-impl Worker {
-    async fn work(mut self, end: Instant) {
-        while Instant::now() < end {
-            let sessions = self.run.workload.sessions();
-            let session = sessions[self.random.usize(..sessions.len())].clone();
-            match self.random.u8(..100) {
-                0..55 => self.write(&session).await,
-                55..80 => self.read(&session).await,
-                80..94 => self.write_by_key(&session).await,
-                _ => self.read_past().await,
-            }
-        }
-    }
-
-    /// Appends to several lists in one commit.
-    async fn write(&mut self, session: &SessionKey) {
-        let elements = self.run.workload.to_append(session, &mut self.random);
-        let steps: Vec<_> = elements.iter().map(|(list, element)| appended(list, *element)).collect();
-        self.run.recorder.record(self.process, Kind::Invoke, steps.clone());
-        self.commit(session, &elements, None, steps).await;
-    }
-
-    /// Reads lists and appends to them, provided that nobody has written them in between.
-    async fn write_by_key(&mut self, session: &SessionKey) {
-        let lists = self.run.workload.to_read(session, &mut self.random);
-        let elements: Vec<_> =
-            lists.iter().filter_map(|list| Some((list.clone(), self.run.workload.element_for(list)?))).collect();
-        if elements.is_empty() {
-            return;
-        }
-        let lists: Vec<_> = elements.iter().map(|(list, _)| list.clone()).collect();
-        let keys: Vec<_> = lists.iter().map(|list| list.key.clone()).collect();
-        let appends = elements.iter().map(|(list, element)| appended(list, *element));
-        let invoked: Vec<_> = reads(&lists, None).into_iter().chain(appends.clone()).collect();
-        self.run.recorder.record(self.process, Kind::Invoke, invoked.clone());
-        let Ok(View { lists: read, seen }) = self.client.read(session, &keys).await else {
-            self.run.recorder.record(self.process, Kind::Fail, invoked);
-            return;
-        };
-        // Time in which others may write.
-        sleep(Duration::from_millis(self.random.u64(..4))).await;
-        let steps = reads(&lists, Some(&read)).into_iter().chain(appends).collect();
-        self.commit(session, &elements, Some((seen, read)), steps).await;
-    }
-
-    /// Sends an append until its outcome is known or the worker gives up, and records its end.
-    async fn commit(
-        &mut self,
-        session: &SessionKey,
-        elements: &[(List, u64)],
-        seen: Option<(crate::client::Seen, Lists)>,
-        mut steps: Vec<Step>,
-    ) {
-        self.count += 1;
-        let append = Append {
-            event_id: format!("{}-{}", self.name, self.count),
-            elements: elements.iter().map(|(list, element)| (list.key.clone(), *element)).collect(),
-            seen: seen.as_ref().map(|(seen, _)| seen.clone()),
-        };
-        let (begun, retries) = (Instant::now(), self.random.bool());
-        let mut was_unknown = false;
-        let answer = loop {
-            match self.client.append(session, &append).await {
-                Err(Failure::Unknown(_)) if retries && begun.elapsed() < RETRY => {
-                    was_unknown = true;
-                    sleep(PAUSE).await;
-                }
-                answer => break answer,
-            }
-        };
-        let recorder = &self.run.recorder;
-        match answer {
-            Ok(stored) => {
-                steps.extend(elements.iter().map(|(list, _)| Step::Read {
-                    list: list.name.clone(),
-                    elements: Some(stored.lists.get(&list.key).cloned().unwrap_or_default()),
-                }));
-                recorder.record(self.process, Kind::Ok, steps);
-                self.run.observed().committed.push((session.clone(), append.event_id, stored.clone()));
-                self.last = Some((session.clone(), stored));
-            }
-            // An earlier attempt may still be carried out: nobody knows.
-            Err(_) if was_unknown => self.give_up(steps),
-            Err(Failure::Conflict) => {
-                let at = recorder.record(self.process, Kind::Fail, steps);
-                let read = seen.map(|(_, read)| read).unwrap_or_default();
-                let of =
-                    |(list, _): &(List, u64)| (list.name.clone(), read.get(&list.key).cloned().unwrap_or_default());
-                let refusal = Refusal { read: elements.iter().map(of).collect(), at };
-                self.run.observed().refusals.push(refusal);
-            }
-            Err(Failure::Refused(_)) => {
-                recorder.record(self.process, Kind::Fail, steps);
-                sleep(PAUSE).await;
-            }
-            Err(Failure::Unknown(_)) => self.give_up(steps),
-        }
-    }
-
-    /// Ends a transaction with an unknown outcome; the process does not go on after it. What it has read says nothing if
-    /// it was not committed.
-    fn give_up(&mut self, mut steps: Vec<Step>) {
-        for step in &mut steps {
-            if let Step::Read { elements, .. } = step {
-                *elements = None;
-            }
-        }
-        self.run.recorder.record(self.process, Kind::Info, steps);
-        self.process = self.run.recorder.process();
-    }
-
-    async fn read(&mut self, session: &SessionKey) {
-        let lists = self.run.workload.to_read(session, &mut self.random);
-        let keys: Vec<_> = lists.iter().map(|list| list.key.clone()).collect();
-        let invoked = reads(&lists, None);
-        self.run.recorder.record(self.process, Kind::Invoke, invoked.clone());
-        match self.client.read(session, &keys).await {
-            Ok(view) => drop(self.run.recorder.record(self.process, Kind::Ok, reads(&lists, Some(&view.lists)))),
-            // A read changes nothing, whether or not it was carried out.
-            Err(_) => {
-                self.run.recorder.record(self.process, Kind::Fail, invoked);
-                sleep(PAUSE).await;
-            }
-        }
-    }
-
-    /// Reads the session's own lists as they were after an event of this worker.
-    async fn read_past(&self) {
-        let Some((session, stored)) = &self.last else { return };
-        let Ok(past) = self.client.read_at(session, stored.seq).await else { return };
-        for (key, elements) in stored.lists.iter().filter(|(key, _)| !key.contains(':')) {
-            if past.get(key) != Some(elements) {
-                let found = past.get(key);
-                let message = format!("{session} after event {}: {key} is {found:?}, and was {elements:?}", stored.seq);
-                self.run.observed().wrong.push(message);
-            }
-        }
-    }
-}
-
-fn appended(list: &List, element: u64) -> Step {
-    Step::Append { list: list.name.clone(), element }
-}
-
-/// Returns the steps that read lists, with what they contain if that is known.
-fn reads(lists: &[List], found: Option<&Lists>) -> Vec<Step> {
-    let of = |list: &List| found.map(|found| found.get(&list.key).cloned().unwrap_or_default());
-    lists.iter().map(|list| Step::Read { list: list.name.clone(), elements: of(list) }).collect()
 }

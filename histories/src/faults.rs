@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use scratchbook_test_servers::{MariaDb, Postgres, Proxy};
 
-use crate::servers::ServerProcess;
+use crate::servers::{ServerProcess, until_started};
 
 /// An error of a fault that could not be made or undone.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -91,8 +91,8 @@ const FAULTS: [(&str, Fault); 5] = [
     }),
     ("database killed", |parts, _| match &parts.database {
         Database::Embedded => Ok(()),
-        Database::Postgres(server) => Ok(server.kill().and_then(|()| server.restart())?),
-        Database::MariaDb(server) => Ok(server.kill().and_then(|()| server.restart())?),
+        Database::Postgres(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
+        Database::MariaDb(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
     }),
 ];
 

@@ -1,6 +1,6 @@
 //! Histories of concurrent transactions, and the check that they are strictly serializable.
 //!
-//! [`drive`](drive::drive) lets several workers run transactions on one store or on several servers of one database:
+//! A [`Run`](drive::Run) lets several workers run transactions on one store or on several servers of one database:
 //! appends to one to four lists of a session, its user and the app in one commit; reads of several lists; writes that
 //! are refused if a key was written since it was read; reads of the past; retries with the same event id. What was asked
 //! and what came back is a [`history`]. [`check`](check::check) looks for violations in it.
@@ -12,7 +12,7 @@
 //! - `history.rs`: the history, in Elle's format.
 //! - `workload.rs`: which lists there are, and which of them a transaction touches.
 //! - `client/`: how transactions reach a store: by the library or over HTTP.
-//! - `drive.rs`: the workers.
+//! - `drive.rs`: a run, from its beginning to the reads at its end; `worker.rs`: what a worker does.
 //! - `check/`: the checks of what they observed.
 //! - `servers.rs`: server processes that can be killed; `faults.rs`: the faults; `topology.rs`: what is attacked.
 
@@ -23,4 +23,5 @@ pub mod faults;
 pub mod history;
 pub mod servers;
 pub mod topology;
+mod worker;
 pub mod workload;

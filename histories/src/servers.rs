@@ -12,10 +12,10 @@ use scratchbook::store::connect;
 use scratchbook_server::Server;
 use tokio::net::TcpListener;
 
-/// How many times more a server is started that has ended at its start.
+/// How many times something is started again that has ended at its start.
 const STARTS: usize = 20;
 
-/// The pause before a server is started once more.
+/// The pause before each of them.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A server in a process of its own, on the loopback interface.
@@ -53,16 +53,8 @@ impl ServerProcess {
     pub fn crash(&mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
-        let mut started = start(&self.program, &self.database, self.port);
         // A server ends at its start if it does not get through to its database, where faults happen, too.
-        for _ in 0..STARTS {
-            if started.is_ok() {
-                break;
-            }
-            sleep(PAUSE);
-            started = start(&self.program, &self.database, self.port);
-        }
-        (self.child, self.port) = started?;
+        (self.child, self.port) = until_started(|| start(&self.program, &self.database, self.port))?;
         Ok(())
     }
 
@@ -95,6 +87,17 @@ impl Drop for ServerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts something that was killed, several times if it does not start at once.
+pub(crate) fn until_started<T, E>(start: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    for _ in 0..STARTS {
+        if let Ok(started) = start() {
+            return Ok(started);
+        }
+        sleep(PAUSE);
+    }
+    start()
 }
 
 fn start(program: &PathBuf, database: &str, port: u16) -> io::Result<(Child, u16)> {

@@ -9,8 +9,8 @@ use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOption
 use tempfile::TempDir;
 
 use crate::check::{Report, check};
-use crate::client::{Client, HttpClient, LibraryClient};
-use crate::drive::drive;
+use crate::client::{Client, Failure, HttpClient, LibraryClient};
+use crate::drive::Run;
 use crate::faults::{Counts, Database, Error, Faults, Parts};
 use crate::history::write_lines;
 use crate::servers::ServerProcess;
@@ -76,16 +76,16 @@ impl Topology {
         let folder = tempfile::tempdir()?;
         let (clients, parts) = self.start(options.program, &folder).await?;
         let workload = Workload::new(&options.seed.to_string(), 2, 2)?;
+        let run = Run::begin(clients, workload).await.map_err(in_words)?;
         let faults = Faults::begin(parts, PAUSE, options.seed);
-        let mut healed = None;
-        let heal = async || healed = Some(tokio::task::spawn_blocking(|| faults.heal()).await);
-        let observed = drive(clients, workload, WORKERS, options.time, options.seed, heal).await;
-        let (_parts, faults) = healed.ok_or("the faults were not healed")???;
-        let observed = observed.map_err(|failure| format!("{failure:?}"))?;
+        let worked = run.work(WORKERS, options.time, options.seed).await;
+        let (_parts, faults) = tokio::task::spawn_blocking(|| faults.heal()).await??;
+        let (observed, ended) = run.end().await;
         if let Some(path) = options.history {
             std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
             write_lines(&observed.entries, &mut std::io::BufWriter::new(std::fs::File::create(path)?))?;
         }
+        worked.and(ended).map_err(in_words)?;
         Ok(Outcome { report: check(&observed), faults })
     }
 
@@ -129,4 +129,8 @@ impl Topology {
         }
         Ok((clients, Parts { servers, proxies, database }))
     }
+}
+
+fn in_words(failure: Failure) -> Error {
+    format!("{failure:?}").into()
 }

@@ -15,6 +15,9 @@ const ELEMENTS: u64 = 40;
 pub struct Workload {
     sessions: Vec<SessionKey>,
     places: Vec<Place>,
+    /// How many elements were given out. No two lists have an element in common, so that a list in the place of another
+    /// is noticed.
+    elements: AtomicU64,
 }
 
 /// The place of a list in a session, a user or the app. The list in it changes.
@@ -24,7 +27,7 @@ struct Place {
     /// The user or the session; empty for the app.
     owner: String,
     name: char,
-    /// How many elements were given out.
+    /// For how many elements the place has given its list.
     given: AtomicU64,
 }
 
@@ -56,7 +59,7 @@ impl Workload {
                 sessions.push(SessionKey::new(&app, &user, &session)?);
             }
         }
-        Ok(Self { sessions, places })
+        Ok(Self { sessions, places, elements: AtomicU64::new(0) })
     }
 
     /// Returns the sessions.
@@ -68,7 +71,7 @@ impl Workload {
     /// Returns one to four lists that a session's state has, each with the next element for it.
     pub fn to_append(&self, session: &SessionKey, random: &mut fastrand::Rng) -> Vec<(List, u64)> {
         let chosen = self.choose(session, random);
-        chosen.into_iter().map(|place| place.take()).collect()
+        chosen.into_iter().map(|place| (place.take(), self.element())).collect()
     }
 
     /// Returns one to four lists that a session's state has.
@@ -81,7 +84,11 @@ impl Workload {
         let place = self.places.iter().find(|place| place.has(list))?;
         let given =
             place.given.fetch_update(Relaxed, Relaxed, |given| (place.list(given) == *list).then_some(given + 1));
-        given.ok().map(|given| given % ELEMENTS)
+        given.ok().map(|_| self.element())
+    }
+
+    fn element(&self) -> u64 {
+        self.elements.fetch_add(1, Relaxed)
     }
 
     /// Returns all lists of a session's state that there have been.
@@ -117,9 +124,9 @@ impl Place {
         key.starts_with(self.name) && list.name.strip_prefix(&self.owner).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    fn take(&self) -> (List, u64) {
-        let given = self.given.fetch_add(1, Relaxed);
-        (self.list(given), given % ELEMENTS)
+    /// Returns the list for one more element.
+    fn take(&self) -> List {
+        self.list(self.given.fetch_add(1, Relaxed))
     }
 
     fn list(&self, given: u64) -> List {

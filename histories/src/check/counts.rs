@@ -1,45 +1,78 @@
-//! Whether each acknowledged element is there once, none that was refused, and none without the rest of its commit.
+//! Whether each acknowledged element is there once, none that was refused, none without the rest of its commit, and none
+//! that nobody appended.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::history::{Entry, Kind, Step};
 
-/// Returns which elements are lost, doubled, stored though they were refused, or stored in part of a commit. The last
-/// read of a list says what is stored.
+/// The elements of lists.
+type Elements<'e> = HashMap<&'e String, HashSet<u64>>;
+
+/// Returns which elements are lost, doubled, stored though they were refused, stored in part of a commit, or read though
+/// nobody appended them. The last read of a list says what is stored.
 pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
-    let stored = last_reads(entries);
-    let mut violations = Vec::new();
-    for (list, elements) in &stored {
+    let stored: HashMap<_, _> = entries.iter().flat_map(reads).collect();
+    let doubled = stored.iter().filter_map(|(list, elements)| {
         let mut seen = HashSet::new();
-        violations
-            .extend(elements.iter().filter(|element| !seen.insert(**element)).map(|n| format!("{list} has {n} twice")));
-    }
-    let is_stored = |list: &String, element: &u64| stored.get(list).is_some_and(|all| all.contains(element));
+        let twice: Vec<_> = elements.iter().filter(|element| !seen.insert(**element)).collect();
+        (!twice.is_empty()).then(|| format!("{list} has twice: {twice:?}"))
+    });
+    let mut violations: Vec<_> = doubled.collect();
     for entry in entries.iter().filter(|entry| entry.kind != Kind::Invoke) {
-        let appends = entry.value.iter().filter_map(|step| match step {
-            Step::Append { list, element } => Some((list, element)),
-            Step::Read { .. } => None,
-        });
-        let (there, missing): (Vec<_>, Vec<_>) = appends.partition(|(list, element)| is_stored(list, element));
+        let is_stored = |list: &String, element: &u64| stored.get(list).is_some_and(|all| all.contains(element));
+        let (there, missing): (Vec<_>, Vec<_>) = appends(entry).partition(|(list, element)| is_stored(list, element));
         let place = entry.index;
         match entry.kind {
             Kind::Ok if !missing.is_empty() => violations.push(format!("lost, of the commit at {place}: {missing:?}")),
             Kind::Fail if !there.is_empty() => violations.push(format!("stored, but refused at {place}: {there:?}")),
-            Kind::Info if !there.is_empty() && !missing.is_empty() => {
-                violations.push(format!("stored in part, at {place}: {there:?} without {missing:?}"));
-            }
+            Kind::Info => violations.extend(in_part(entry, entries)),
             _ => {}
         }
     }
+    violations.extend(from_nobody(entries));
     violations
 }
 
-/// Returns what the last read of each list found.
-fn last_reads(entries: &[Entry]) -> HashMap<&String, &Vec<u64>> {
-    let of_ended = entries.iter().filter(|entry| entry.kind == Kind::Ok).flat_map(|entry| &entry.value);
-    let reads = of_ended.filter_map(|step| match step {
+/// Returns what is stored of a commit with an unknown outcome, if it is a part. The commit may have been carried out while
+/// everything was read, so the last read of all its lists at one time says what is stored.
+fn in_part(entry: &Entry, entries: &[Entry]) -> Option<String> {
+    let lists: HashSet<_> = appends(entry).map(|(list, _)| list).collect();
+    let place = entry.index;
+    let of_all = entries.iter().rev().map(|entry| reads(entry).collect::<HashMap<_, _>>());
+    let Some(stored) = of_all.into_iter().find(|read| lists.iter().all(|list| read.contains_key(list))) else {
+        return Some(format!("the lists of the commit at {place} were not read at one time"));
+    };
+    let (there, missing): (Vec<_>, Vec<_>) = appends(entry).partition(|(list, element)| stored[list].contains(element));
+    (!there.is_empty() && !missing.is_empty())
+        .then(|| format!("stored in part, at {place}: {there:?} without {missing:?}"))
+}
+
+/// Returns the elements that were read, and that nobody can have appended.
+fn from_nobody(entries: &[Entry]) -> Option<String> {
+    let mut appended = Elements::new();
+    for (list, element) in entries.iter().filter(|entry| entry.kind == Kind::Invoke).flat_map(appends) {
+        appended.entry(list).or_default().insert(*element);
+    }
+    let is_known = |list: &String, element: &u64| appended.get(list).is_some_and(|all| all.contains(element));
+    let strange = entries.iter().find_map(|entry| {
+        let (list, _) = reads(entry).find(|(list, read)| !read.iter().all(|element| is_known(list, element)))?;
+        Some((entry.index, list))
+    });
+    strange.map(|(place, list)| format!("{list} was read at {place} with elements that nobody appended"))
+}
+
+fn appends(entry: &Entry) -> impl Iterator<Item = (&String, &u64)> {
+    entry.value.iter().filter_map(|step| match step {
+        Step::Append { list, element } => Some((list, element)),
+        Step::Read { .. } => None,
+    })
+}
+
+/// Returns what the reads of a committed transaction found.
+fn reads(entry: &Entry) -> impl Iterator<Item = (&String, &Vec<u64>)> {
+    let steps = entry.value.iter().filter(|_| entry.kind == Kind::Ok);
+    steps.filter_map(|step| match step {
         Step::Read { list, elements } => elements.as_ref().map(|elements| (list, elements)),
         Step::Append { .. } => None,
-    });
-    reads.collect()
+    })
 }

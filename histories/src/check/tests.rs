@@ -7,7 +7,7 @@ use scratchbook::connect;
 
 use super::*;
 use crate::client::LibraryClient;
-use crate::drive::{Refusal, drive};
+use crate::drive::{Refusal, Run};
 use crate::history::Step;
 use crate::workload::Workload;
 
@@ -15,7 +15,10 @@ use crate::workload::Workload;
 async fn observed() -> Observed {
     let client = Arc::new(LibraryClient::new(connect("memory:").await.unwrap()));
     let workload = Workload::new("planted", 2, 2).unwrap();
-    let observed = drive(vec![client], workload, 6, Duration::from_secs(1), 7, async || {}).await.unwrap();
+    let run = Run::begin(vec![client], workload).await.unwrap();
+    run.work(6, Duration::from_secs(1), 7).await.unwrap();
+    let (observed, ended) = run.end().await;
+    ended.unwrap();
     assert!(observed.entries.len() > 400, "{}", observed.entries.len());
     observed
 }
@@ -29,6 +32,10 @@ fn change_reads(observed: &mut Observed, change: impl Fn(&str, &mut Vec<u64>)) {
             }
         }
     }
+}
+
+fn is_append(step: &Step) -> bool {
+    matches!(step, Step::Append { .. })
 }
 
 /// Returns a list with many elements, and what its last read found.
@@ -78,13 +85,11 @@ async fn a_doubled_write_is_found() {
 async fn half_a_write_is_found() {
     let mut planted = observed().await;
     // The outcome of a commit of several lists gets lost, and one of its elements is never seen.
-    let several = |entry: &&mut Entry| {
-        let appends = entry.value.iter().filter(|step| matches!(step, Step::Append { .. })).count();
-        entry.kind == Kind::Ok && appends > 1
-    };
+    let several =
+        |entry: &&mut Entry| entry.kind == Kind::Ok && entry.value.iter().filter(|step| is_append(step)).count() > 1;
     let entry = planted.entries.iter_mut().find(several).unwrap();
     entry.kind = Kind::Info;
-    entry.value.retain(|step| matches!(step, Step::Append { .. }));
+    entry.value.retain(is_append);
     let Step::Append { list, element } = entry.value[0].clone() else { unreachable!() };
     change_reads(&mut planted, |of, read| {
         if of == list {
@@ -93,6 +98,32 @@ async fn half_a_write_is_found() {
     });
     assert!(!isolation::violations(&planted.entries).is_empty());
     assert!(!counts::violations(&planted.entries).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_in_the_place_of_another_is_found() {
+    let mut planted = observed().await;
+    let (own, elements) = longest(&planted);
+    let mut reads = planted.entries.iter_mut().flat_map(|entry| &mut entry.value).filter_map(|step| match step {
+        Step::Read { list, elements: Some(elements) } if *list != own => Some(elements),
+        _ => None,
+    });
+    *reads.next().unwrap() = elements;
+    drop(reads);
+    assert!(!counts::violations(&planted.entries).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_history_that_cannot_be_checked_is_not_called_valid() {
+    let mut planted = observed().await;
+    let last = planted.entries.iter().rev().find(|entry| entry.value.iter().any(is_append)).unwrap().clone();
+    let process = 1_000_000;
+    let time = planted.entries.last().unwrap().time + 1;
+    for kind in [Kind::Invoke, Kind::Ok] {
+        let index = planted.entries.len();
+        planted.entries.push(Entry { index, kind, process, time, ..last.clone() });
+    }
+    assert!(!isolation::violations(&planted.entries).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

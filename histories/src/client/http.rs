@@ -130,7 +130,7 @@ fn lists_of(values: &Value) -> Lists {
 /// Returns the body of an answer that says that the request was carried out.
 async fn body_of(answer: reqwest::Result<reqwest::Response>) -> Result<Value, Failure> {
     let answer = answer.map_err(|error| match error.is_connect() {
-        true => Failure::Refused(error.to_string()),
+        true => Failure::NotDone(error.to_string()),
         false => Failure::Unknown(error.to_string()),
     })?;
     let status = answer.status();
@@ -141,6 +141,7 @@ async fn body_of(answer: reqwest::Result<reqwest::Response>) -> Result<Value, Fa
     let said = body["error"]["message"].as_str().unwrap_or_default();
     Err(match status {
         StatusCode::CONFLICT if body["error"]["kind"] == "conflict" => Failure::Conflict,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Failure::NotDone(format!("{status}: {said}")),
         _ if status.is_client_error() => Failure::Refused(format!("{status}: {said}")),
         _ => Failure::Unknown(format!("{status}: {said}")),
     })

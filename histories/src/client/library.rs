@@ -95,12 +95,15 @@ fn changes_of(event: &Event) -> Lists {
 }
 
 fn failure(error: &Error) -> Failure {
-    use ErrorKind::{AlreadyExists, Conflict, InvalidArgument, NotFound, PayloadTooLarge, ResourceExhausted};
+    use ErrorKind::{
+        AlreadyExists, Conflict, InvalidArgument, NotFound, PayloadTooLarge, ResourceExhausted, Unsupported,
+    };
     match error.kind() {
         Conflict => Failure::Conflict,
-        AlreadyExists | InvalidArgument | NotFound | PayloadTooLarge | ResourceExhausted => {
+        AlreadyExists | InvalidArgument | NotFound | PayloadTooLarge | Unsupported => {
             Failure::Refused(error.to_string())
         }
+        ResourceExhausted => Failure::NotDone(error.to_string()),
         _ => Failure::Unknown(error.to_string()),
     }
 }

@@ -84,13 +84,15 @@ pub enum Failure {
     Conflict,
     /// The store refused the call. Nothing was done.
     Refused(String),
+    /// The call did not reach the store, or comes at a bad time. Nothing was done.
+    NotDone(String),
     /// The call may have been carried out, or may still be.
     Unknown(String),
 }
 
 /// A client of one store or server.
 #[async_trait]
-pub trait Client: Send + Sync {
+pub trait Client: std::fmt::Debug + Send + Sync {
     /// Creates a session, unless it exists.
     async fn create(&self, session: &SessionKey) -> Result<(), Failure>;
     /// Appends an event.

@@ -1,0 +1,206 @@
+//! A worker, which runs one transaction after the other and records them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use scratchbook::SessionKey;
+use tokio::time::sleep;
+
+use crate::client::{Append, Client, Failure, Lists, Seen, Stored, View};
+use crate::drive::{PAUSE, Refusal, Shared};
+use crate::history::{Kind, Step};
+use crate::workload::List;
+
+/// How long a worker repeats an append with an unknown outcome, with the same event id.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Runs one transaction after the other.
+pub(crate) struct Worker {
+    run: Arc<Shared>,
+    client: Arc<dyn Client>,
+    process: u64,
+    random: fastrand::Rng,
+    name: String,
+    /// How many events it has made.
+    count: u64,
+    /// A session's event and the lists that it left.
+    last: Option<(SessionKey, Stored)>,
+}
+
+impl Worker {
+    pub(crate) fn new(run: Arc<Shared>, seed: u64, n: usize) -> Self {
+        let random = fastrand::Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(n as u64));
+        let (client, process) = (Arc::clone(&run.clients[n % run.clients.len()]), run.recorder.process());
+        Self { run, client, process, random, count: 0, name: format!("{seed}-{n}"), last: None }
+    }
+
+    pub(crate) async fn work(mut self, end: Instant) {
+        while Instant::now() < end {
+            let sessions = self.run.workload.sessions();
+            let session = sessions[self.random.usize(..sessions.len())].clone();
+            match self.random.u8(..100) {
+                0..55 => self.write(&session).await,
+                55..80 => self.read(&session).await,
+                80..94 => self.write_by_key(&session).await,
+                _ => self.read_past().await,
+            }
+        }
+    }
+
+    /// Appends to several lists in one commit.
+    async fn write(&mut self, session: &SessionKey) {
+        let elements = self.run.workload.to_append(session, &mut self.random);
+        let steps: Vec<_> = elements.iter().map(|(list, element)| appended(list, *element)).collect();
+        self.run.recorder.record(self.process, Kind::Invoke, steps.clone());
+        self.commit(session, &elements, None, steps).await;
+    }
+
+    /// Reads lists and appends to them, provided that nobody has written them in between.
+    async fn write_by_key(&mut self, session: &SessionKey) {
+        let lists = self.run.workload.to_read(session, &mut self.random);
+        let elements: Vec<_> =
+            lists.iter().filter_map(|list| Some((list.clone(), self.run.workload.element_for(list)?))).collect();
+        if elements.is_empty() {
+            return;
+        }
+        let lists: Vec<_> = elements.iter().map(|(list, _)| list.clone()).collect();
+        let appends = elements.iter().map(|(list, element)| appended(list, *element));
+        let invoked: Vec<_> = reads(&lists, None).into_iter().chain(appends.clone()).collect();
+        self.run.recorder.record(self.process, Kind::Invoke, invoked.clone());
+        let Some(View { lists: read, seen }) = self.view(session, &lists, invoked).await else { return };
+        // Time in which others may write.
+        sleep(Duration::from_millis(self.random.u64(..4))).await;
+        let steps = reads(&lists, Some(&read)).into_iter().chain(appends).collect();
+        self.commit(session, &elements, Some((seen, read)), steps).await;
+    }
+
+    /// Sends an append until its outcome is known or the worker gives up, and records its end.
+    async fn commit(
+        &mut self,
+        session: &SessionKey,
+        elements: &[(List, u64)],
+        seen: Option<(Seen, Lists)>,
+        mut steps: Vec<Step>,
+    ) {
+        self.count += 1;
+        let append = Append {
+            event_id: format!("{}-{}", self.name, self.count),
+            elements: elements.iter().map(|(list, element)| (list.key.clone(), *element)).collect(),
+            seen: seen.as_ref().map(|(seen, _)| seen.clone()),
+        };
+        let (begun, retries) = (Instant::now(), self.random.bool());
+        let mut was_unknown = false;
+        let answer = loop {
+            match self.client.append(session, &append).await {
+                Err(Failure::Unknown(_)) if retries && begun.elapsed() < RETRY => {
+                    was_unknown = true;
+                    sleep(PAUSE).await;
+                }
+                answer => break answer,
+            }
+        };
+        let recorder = &self.run.recorder;
+        match answer {
+            Ok(stored) => {
+                steps.extend(elements.iter().map(|(list, _)| Step::Read {
+                    list: list.name.clone(),
+                    elements: Some(stored.lists.get(&list.key).cloned().unwrap_or_default()),
+                }));
+                recorder.record(self.process, Kind::Ok, steps);
+                self.run.observed().committed.push((session.clone(), append.event_id, stored.clone()));
+                self.last = Some((session.clone(), stored));
+            }
+            // An earlier attempt may still be carried out: nobody knows.
+            Err(_) if was_unknown => self.give_up(session, elements, steps),
+            Err(Failure::Conflict) => {
+                let at = recorder.record(self.process, Kind::Fail, steps);
+                let read = seen.map(|(_, read)| read).unwrap_or_default();
+                let of =
+                    |(list, _): &(List, u64)| (list.name.clone(), read.get(&list.key).cloned().unwrap_or_default());
+                let refusal = Refusal { read: elements.iter().map(of).collect(), at };
+                self.run.observed().refusals.push(refusal);
+            }
+            Err(Failure::Unknown(_)) => self.give_up(session, elements, steps),
+            Err(error) => self.fail(session, steps, error).await,
+        }
+    }
+
+    /// Ends a transaction with an unknown outcome; the process does not go on after it. What it has read says nothing if
+    /// it was not committed.
+    fn give_up(&mut self, session: &SessionKey, elements: &[(List, u64)], mut steps: Vec<Step>) {
+        for step in &mut steps {
+            if let Step::Read { elements, .. } = step {
+                *elements = None;
+            }
+        }
+        self.run.recorder.record(self.process, Kind::Info, steps);
+        self.process = self.run.recorder.process();
+        let lists = elements.iter().map(|(list, _)| list.clone()).collect();
+        self.run.observed().unknown.push((session.clone(), lists));
+    }
+
+    /// Ends a transaction that was not carried out, or that only reads.
+    async fn fail(&self, session: &SessionKey, steps: Vec<Step>, error: Failure) {
+        self.run.recorder.record(self.process, Kind::Fail, steps);
+        self.doubt(session, error);
+        sleep(PAUSE).await;
+    }
+
+    /// Records an error that no fault explains.
+    fn doubt(&self, session: &SessionKey, error: Failure) {
+        if let Failure::Refused(_) | Failure::Conflict = error {
+            self.run.observed().wrong.push(format!("a transaction on {session} was refused: {error:?}"));
+        }
+    }
+
+    /// Reads lists, or ends the transaction with these steps.
+    async fn view(&self, session: &SessionKey, lists: &[List], steps: Vec<Step>) -> Option<View> {
+        match self.client.read(session, &keys(lists)).await {
+            Ok(view) => Some(view),
+            Err(error) => {
+                self.fail(session, steps, error).await;
+                None
+            }
+        }
+    }
+
+    async fn read(&mut self, session: &SessionKey) {
+        let lists = self.run.workload.to_read(session, &mut self.random);
+        let invoked = reads(&lists, None);
+        self.run.recorder.record(self.process, Kind::Invoke, invoked.clone());
+        if let Some(view) = self.view(session, &lists, invoked).await {
+            self.run.recorder.record(self.process, Kind::Ok, reads(&lists, Some(&view.lists)));
+        }
+    }
+
+    /// Reads the session's own lists as they were after an event of this worker.
+    async fn read_past(&self) {
+        let Some((session, stored)) = &self.last else { return };
+        let past = match self.client.read_at(session, stored.seq).await {
+            Ok(past) => past,
+            Err(error) => return self.doubt(session, error),
+        };
+        for (key, elements) in stored.lists.iter().filter(|(key, _)| !key.contains(':')) {
+            if past.get(key) != Some(elements) {
+                let found = past.get(key);
+                let message = format!("{session} after event {}: {key} is {found:?}, and was {elements:?}", stored.seq);
+                self.run.observed().wrong.push(message);
+            }
+        }
+    }
+}
+
+/// Returns the keys of lists.
+pub(crate) fn keys(lists: &[List]) -> Vec<String> {
+    lists.iter().map(|list| list.key.clone()).collect()
+}
+
+fn appended(list: &List, element: u64) -> Step {
+    Step::Append { list: list.name.clone(), element }
+}
+
+/// Returns the steps that read lists, with what they contain if that is known.
+pub(crate) fn reads(lists: &[List], found: Option<&Lists>) -> Vec<Step> {
+    let of = |list: &List| found.map(|found| found.get(&list.key).cloned().unwrap_or_default());
+    lists.iter().map(|list| Step::Read { list: list.name.clone(), elements: of(list) }).collect()
+}
