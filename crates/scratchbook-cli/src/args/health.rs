@@ -12,14 +12,15 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
-    /// The server, such as https://shop.example:8000 [default: the server on this machine; its port and its TLS are read
-    /// from the environment, as SCRATCHBOOK_PORT, and from the configuration file]
+    /// The URL of the server, such as https://shop.example:8000 [default: the server that `scratchbook serve` starts
+    /// with the same environment and configuration file, which is http://127.0.0.1:8000 if they set nothing else]
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The configuration file of the server on this machine [default: $SCRATCHBOOK_CONFIG]
+    /// The configuration file of the server on this machine [default: $SCRATCHBOOK_CONFIG, or else no file]
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub(crate) config: Option<PathBuf>,
-    /// Trust the authorities in this PEM file [default: those of the system]
+    /// Trust the certificate authorities in this PEM file, and no others [default: the certificate authorities of the
+    /// system]
     #[arg(long, value_name = "FILE", requires = "url")]
     pub(crate) ca: Option<PathBuf>,
 }

@@ -36,16 +36,18 @@ Examples:
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) address: AddressArgs,
-    /// Only changes of keys that begin with this, including the scope: user:cart, app:, step
+    /// Show only changes of keys that begin with this text. It includes the prefix of the scope: user:cart, app:, or
+    /// step for a session's own keys
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// Where to start: beginning, now, or a cursor
+    /// Where to start: beginning, now, or a cursor that watch has printed
     #[arg(long, value_name = "PLACE", default_value = "now", value_parser = values::from)]
     pub(crate) from: Start,
-    /// End after this many lines
+    /// End after this many lines [default: no limit]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
-    /// End when nothing was committed for this long [default without SPAN: 1s]
+    /// End when nothing has been committed for this time, such as 30s. Without SPAN, the time is 1s [default: do not
+    /// end]
     #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
         value_parser = values::span)]
     pub(crate) until_idle: Option<Span>,
@@ -53,40 +55,44 @@ pub(crate) struct WatchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PruneArgs {
-    /// Only this app and its users [default: the whole database]
+    /// Prune only this app and its users [default: the whole database]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Only this user of the app
+    /// Prune only this user of the app [default: all users]
     #[arg(long, short, value_parser = named, requires = "app")]
     pub(crate) user: Option<String>,
     /// Delete all expired sessions of the database
     #[arg(long, conflicts_with = "app")]
     pub(crate) expired: bool,
-    /// Prune events that are older than this: 30d, 12h, "1 week". A session keeps everything from its first newer event on
+    /// Prune events that are older than this, such as 30d, 12h or "1 week". Each session keeps its first newer event
+    /// and all events after that one
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) older_than: Option<Span>,
-    /// Keep at least this many of the last events of each session; without --older-than, prune all others
+    /// Keep at least this many of the last events of each session. Without --older-than, all other events are pruned
     #[arg(long, value_name = "N")]
     pub(crate) keep_last: Option<u64>,
-    /// Prune changes in the state logs of users and apps that are older than this and have been overwritten
+    /// In the state logs of users and apps, prune changes that are older than this and have been overwritten since
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) log_older_than: Option<Span>,
     /// Only count what would be pruned
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask for confirmation. Without a terminal this is required, unless --dry-run is set or only expired sessions
-    /// are deleted
+    /// Do not ask for confirmation. Without a terminal, this option is required, unless --dry-run or only --expired is
+    /// given
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchemaCommand {
-    /// Check a schema file, and with --app, check the state in the database against it
+    /// Check a schema file and, with --app, the state in the database
     ///
-    /// The file is a JSON object with these fields: `version`, a whole number; `session`, `user` and `app`, each a JSON
-    /// Schema for all keys of that scope, named without prefix; and `keys`, JSON Schemas by key. The exit code is 1 if the
-    /// state violates the schema. To check the writes of other commands, give them --schema FILE.
+    /// The schema file is a JSON object. Its field `version` is a whole number. Its fields `session`, `user` and `app`
+    /// are JSON Schemas: each describes the state of one scope as an object, in which keys have no prefix. Its field
+    /// `keys` is an object with JSON Schemas for single keys, in which keys have their prefix.
+    ///
+    /// The exit code is 1 if the state violates the schema. To check the writes of other commands, give them --schema
+    /// FILE.
     #[command(after_help = "\
 Examples:
   scratchbook schema check shop.json
@@ -100,10 +106,10 @@ pub(crate) struct SchemaCheckArgs {
     /// The schema file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Check the state of this app, its users and their sessions
+    /// Check the state of this app, its users and their sessions [default: check only the file]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Check only the state of this user
+    /// Check only the state of this user and their sessions [default: all users]
     #[arg(long, short, value_parser = named, requires = "app")]
     pub(crate) user: Option<String>,
 }

@@ -56,10 +56,12 @@ const GLOBAL: &str = "Global options";
 
 /// Durable sessions and scoped state for AI agents.
 ///
-/// Serves ADK's HTTP API over a database, and reads and changes the sessions and the state in it.
+/// The sessions and the state are in a database. The command serves the database over HTTP, talks to agents, and reads
+/// and changes sessions and state.
 ///
-/// Four ways name a session: APP/USER/SESSION; its id, or the beginning of its id; --last, for the session with the newest
-/// event; or --app, --user and --session with its whole id. --app and --user name a user, and --app names an app.
+/// You can name a session in four ways: as APP/USER/SESSION; by its id, or the beginning of its id; with --last, for
+/// the most recently updated session; or with --app, --user and --session, where --session has the whole id. --app and
+/// --user together name a user, and --app alone names an app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -72,26 +74,29 @@ pub(crate) struct Cli {
 /// The options that every command has.
 #[derive(Debug, Args)]
 pub(crate) struct GlobalOptions {
-    /// The database: the path of a SQLite file, sqlite://PATH, postgresql://USER:PASSWORD@HOST/DATABASE,
-    /// mysql://USER:PASSWORD@HOST/DATABASE, or memory: [default: $SCRATCHBOOK_DATABASE, or else scratchbook.db; for demo,
-    /// memory:]
+    /// The database, as the path of a SQLite file or as a URI: sqlite://PATH, postgresql://USER:PASSWORD@HOST/DATABASE,
+    /// mysql://USER:PASSWORD@HOST/DATABASE, or memory: for a new database in memory [default: $SCRATCHBOOK_DATABASE, or
+    /// else scratchbook.db; for demo, memory:]
     #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "DATABASE",
         value_parser = database_uri)]
     pub(crate) database: Option<String>,
-    /// Print JSON instead of text, also for errors
+    /// Print output and errors as JSON instead of text
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Time out each call to the database after this many seconds [default for serve: $SCRATCHBOOK_DEADLINE]
+    /// The time limit for each call to the database, in seconds. For health, it is the time limit for the server's
+    /// response [default: no limit; for serve, $SCRATCHBOOK_DEADLINE, or else no limit; for health, 4]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
-    /// Refuse writes of session, user or app keys that violate this schema, a JSON file; see `scratchbook schema check --help`
+    /// Refuse writes that violate the schema in this JSON file. The option is for the commands sessions, state and
+    /// chat, and the command line must name the app. `scratchbook schema check --help` describes the file
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
-    /// Encrypt and decrypt with the keys in this file, which only its owner should be able to read
-    /// [default: $SCRATCHBOOK_KEYRING; for demo, none]
+    /// Encrypt and decrypt with the keys in this file. Other users of the machine should not be able to read it
+    /// [default: $SCRATCHBOOK_KEYRING, or else no encryption; for demo, no encryption]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
-    /// With a keyring, how to treat values that are stored unencrypted [default: $SCRATCHBOOK_PLAIN_VALUES, or else read]
+    /// How to treat values that are stored unencrypted, if there is a keyring [default: $SCRATCHBOOK_PLAIN_VALUES, or
+    /// else read]
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "WHAT")]
     pub(crate) plain_values: Option<Plain>,
 }
@@ -99,47 +104,52 @@ pub(crate) struct GlobalOptions {
 /// How values that are stored unencrypted are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Plain {
-    /// Read them: they were written before there was a keyring
+    /// Read them. They may have been written before there was a keyring
     Read,
-    /// Fail: everything was encrypted from the beginning
+    /// Fail. This is for a database in which everything was encrypted from the beginning
     Refused,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve sessions, state and agents over HTTP, by ADK's API and more
+    /// Serve sessions, state and agents over HTTP, with ADK's API, /v1 and Vertex AI's sessions API
     ///
-    /// Creates the database if it does not exist, prints the server's address, and serves until Ctrl-C or SIGTERM. Then the
-    /// server finishes the requests that have begun. A second signal ends it at once.
+    /// The server creates the database if it does not exist, prints its address, and runs until Ctrl-C or SIGTERM. Then
+    /// it finishes the requests that have begun. A second signal ends it at once.
     #[command(after_help = serve::SERVE_HELP)]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Serve(Box<ServeArgs>),
-    /// Ask a server whether it is ready, for containers and monitoring
+    /// Check whether a server is ready, for containers and monitoring
     ///
-    /// The exit code is 0 if it is ready. It is 10 if it is not ready, or if it does not answer in time. The time is
-    /// --deadline, or else 4 seconds. For a server on this machine, any certificate is accepted. For a URL, the certificate
-    /// must be trusted.
+    /// The exit code is 0 if the server is ready. It is 10 if the server is not ready, or if it does not respond within
+    /// 4 seconds; --deadline sets another time limit. Without a URL, the command checks the server on this machine and
+    /// accepts any certificate. With a URL, the server's certificate must be trusted.
     #[command(after_help = health::HEALTH_EXAMPLES)]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Health(HealthArgs),
     /// Talk to an agent in the terminal
     ///
-    /// Answers are shown as they are generated, with tool calls and state changes beside them. The conversation is a session;
-    /// --session continues one. Ctrl-C stops an answer and keeps the session; Ctrl-C twice, or Ctrl-D, ends the conversation.
-    /// Piped input is read line by line; --json prints each event as a line. The exit code is that of the last answer.
+    /// The agent's answers are shown while they are generated, together with its tool calls and the changes to the
+    /// state. Each conversation is a session, and --session or --last continues an earlier one. Ctrl-C stops the
+    /// current answer and keeps the session. Ctrl-C twice, or Ctrl-D, ends the conversation.
+    ///
+    /// If the input is piped, each line is a message, and the exit code tells whether the last answer failed. With
+    /// --json, each event is printed as one line.
     #[command(after_help = chat::CHAT_EXAMPLES)]
     Chat(ChatArgs),
-    /// Make a folder with a new agent, for chat and serve
+    /// Create a folder with a new agent, for chat and serve
     ///
-    /// Writes root_agent.yaml (an ADK Agent Config), a README and an example of the environment variables. It overwrites
-    /// nothing.
+    /// The folder contains root_agent.yaml, which is an ADK Agent Config, README.md, and .env.example with environment
+    /// variables for models. The command never overwrites a file.
     #[command(after_help = setup::NEW_EXAMPLES)]
     New(NewArgs),
     /// Run example scenarios offline with real agents, and check the state they produce
     ///
-    /// Shows each event, its delta by scope and the state after it, and checks the expected values. Each run creates new
-    /// sessions. Users and apps keep their values in a database file, so that the next run continues from them. The exit
-    /// code is 1 if a value differs.
+    /// For each event, the command shows the keys that it changes, by scope, and the state after it. Then it compares
+    /// values of the state with the expected ones. The exit code is 1 if a value differs.
+    ///
+    /// Each run creates new sessions. If --database names a file, the values of users and apps stay in it, and the next
+    /// run continues from them.
     Demo(DemoArgs),
     /// Create, list, show, label, fork, rewind, expire and delete sessions
     Sessions {
@@ -148,14 +158,14 @@ pub(crate) enum Command {
     },
     /// Read and change the state of a session, a user or an app, and show its history
     ///
-    /// Use --app for an app, --app and --user for a user, and --session or --last for a session. With a session, write keys
-    /// of the user and the app with their prefix, user: or app:. The session's own keys have none. With only a user or an
-    /// app, write the keys without prefix.
+    /// Name an app with --app, a user with --app and --user, and a session with --session or --last. If you name a
+    /// session, its own keys have no prefix, keys of its user begin with user:, and keys of its app begin with app:. If
+    /// you name a user or an app, write its keys without a prefix.
     State {
         #[command(subcommand)]
         command: StateCommand,
     },
-    /// List the apps of the database, with the number of their users and the time of the newest event
+    /// List the apps in the database, each with its number of users and the time of its newest event
     Apps,
     /// Create tokens with which clients log in to a server
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
@@ -170,29 +180,35 @@ pub(crate) enum Command {
     },
     /// Follow the change feed of a session, or of all sessions and keys of a user or an app
     ///
-    /// Prints a line for each event, for each session created with state, and for each change made outside of events. With
-    /// --json, each line is an object with its `cursor`, and the last line, of type `end`, has the cursor to continue from.
-    /// The exit code after Ctrl-C is 0.
+    /// The command prints one line for each event, for each session that is created with state, for each change of
+    /// state outside of events, and for each removal. With --json, each line is a JSON object with a `cursor`. The last
+    /// line has the type `end`, and its cursor is the one to continue from. The exit code after Ctrl-C is 0.
     #[command(after_help = maintenance::WATCH_EXAMPLES)]
     Watch(WatchArgs),
     /// Recompute all state from events and logs, and compare it with the stored state
     ///
-    /// Prints each difference and continues. Others can write at the same time. The exit code is 12 if anything differs.
+    /// Without options, the command verifies the whole database. It prints each difference and continues. Others can
+    /// write in the meantime. The exit code is 12 if there is a difference.
     #[command(after_help = maintenance::VERIFY_EXAMPLES)]
     Verify(AddressArgs),
     /// Delete expired sessions, old events and old entries of state logs
     ///
-    /// Works in small commits, so that others can write at the same time. The state and the numbers of the remaining events
-    /// do not change. Pruning cannot be undone: you can no longer read the state at the pruned events, or what wrote the keys
-    /// then. Therefore it asks for confirmation, except for --expired alone: what has expired cannot be read any more.
+    /// The command works in small commits, so that others can write in the meantime. The current state and the numbers
+    /// of the remaining events do not change.
+    ///
+    /// Pruning cannot be undone: afterwards you can no longer read the state at a pruned event, or which of the pruned
+    /// events wrote a key. Therefore the command asks for confirmation. It does not ask if only --expired is given,
+    /// because expired sessions cannot be read any more.
     #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
     /// Encrypt the current values of the state again, with the keyring's current key
     ///
-    /// Works in small commits while others read and write; to complete an interrupted run, run it again. Before you run it,
-    /// add the new key to the keyring of every process. Everything else stays encrypted with its old key: events, initial
-    /// states, logs, artifacts, titles and labels. So keep the old keys in the keyring, or export everything and import it
-    /// into a new database.
+    /// Before you run the command, add the new key to the keyring of every process that uses the database. Others can
+    /// read and write in the meantime. If the command is interrupted, run it again. Without options, it encrypts the
+    /// state of the whole database.
+    ///
+    /// Everything else stays encrypted with its old key: events, initial states, logs, artifacts, titles and labels. So
+    /// keep the old keys in the keyring, or export everything and import it into a new database.
     #[command(after_help = maintenance::RESEAL_EXAMPLES)]
     Reseal(AddressArgs),
     /// Check schemas for state
@@ -200,25 +216,28 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SchemaCommand,
     },
-    /// Create the tables or upgrade them
+    /// Create or upgrade the tables of the database
     ///
-    /// Every command that opens a database does this, unless the URI has migrate=check. --dry-run only prints the SQL. Use it
-    /// if another role must create the tables.
+    /// Every command that opens a database does this, too, unless the URI has migrate=check or migrate=off. With
+    /// --dry-run, the command only prints the SQL, so that another database user can run it.
     Migrate(MigrateArgs),
     /// Copy a SQLite database to a new file while it is in use
     Backup(BackupArgs),
     /// Import sessions and state from a google-adk database, or from a file written by export
     ///
-    /// Sessions keep their ids, events, order, times and state. Content that the database has already is skipped, so that
-    /// an interrupted import can be run again. Invalid rows are reported and skipped, and the exit code is then 1. The source
-    /// is not changed. During the import, nobody else should write to the imported users and apps.
+    /// Sessions keep their ids, times and state, and their events in the same order. Artifacts are imported from a file
+    /// written by export; a google-adk database contains none. The source is not changed.
+    ///
+    /// What the database already contains is skipped, so you can run an interrupted import again. Invalid rows are
+    /// reported and skipped, and then the exit code is 1. During the import, nobody else should write to the imported
+    /// users and apps.
     Import(ImportArgs),
     /// Export sessions, state and artifacts as JSON Lines, to a file or to standard output
     ///
-    /// `scratchbook import --from jsonl` reads them. Sessions that change during the export may be missing; to copy a SQLite
-    /// file in use, use backup.
+    /// `scratchbook import --from jsonl` imports the result. A session that changes during the export may be missing in
+    /// it. To copy a SQLite file while it is in use, use backup.
     Export(ExportArgs),
-    /// Print a script that completes commands and options in a shell
+    /// Print a shell script for the completion of commands and options
     #[command(after_help = setup::COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
     /// Write man pages, one for each command
@@ -230,7 +249,8 @@ pub(crate) struct ImportArgs {
     /// The kind of source
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) from: ImportFormat,
-    /// A file, a database URL in google-adk's form (postgresql://..., sqlite:///PATH), or - for standard input
+    /// The source: the path of a file, or the URL of a database as google-adk writes it (postgresql://...,
+    /// sqlite:///PATH). With --from jsonl, - reads standard input
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
 }
@@ -248,10 +268,10 @@ pub(crate) enum ImportFormat {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Only this app
+    /// Export only this app [default: all apps]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Only this user of the app, without the app's own state
+    /// Export only this user of the app, without the app's own state [default: all users]
     #[arg(long, short, value_parser = named, requires = "app")]
     pub(crate) user: Option<String>,
     /// The file to create, which must not exist [default: standard output]
@@ -279,13 +299,13 @@ pub(crate) enum UsersCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListUsersArgs {
-    /// Only the users of this app
+    /// List only the users of this app [default: all apps]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// The maximum number of users
+    /// The maximum number of users to list
     #[arg(long, short, value_name = "N", default_value_t = 100, value_parser = values::at_least_one::<usize>)]
     pub(crate) limit: usize,
-    /// Continue after the page that returned this token
+    /// Continue after the page that printed this token
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }
@@ -298,7 +318,7 @@ pub(crate) struct EraseArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
-    /// Do not ask for confirmation; required without a terminal
+    /// Do not ask for confirmation. Without a terminal, this option is required
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

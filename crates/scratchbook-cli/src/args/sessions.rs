@@ -10,10 +10,11 @@ use super::{Address, AddressArgs, Assignments, DASHES, SessionArgs, named, parts
 pub(crate) enum SessionsCommand {
     /// Create a session, and the database file if it does not exist
     ///
-    /// KEY=VALUE sets its initial state. Keys with the prefix user: or app: belong to the user or the app.
+    /// Each KEY=VALUE sets a key of the initial state. Keys that begin with user: or app: are set for the user or the
+    /// app.
     #[command(after_help = DASHES)]
     Create(CreateArgs),
-    /// List sessions, of all apps or of one, the most recently updated first
+    /// List the sessions of one app or of all apps, the most recently updated first
     #[command(after_help = "\
 Examples:
   scratchbook sessions list
@@ -27,20 +28,21 @@ Examples:
   scratchbook sessions show 019aa3b2 --events 50
   scratchbook sessions show --last")]
     Show(ShowArgs),
-    /// Delete sessions with their events and their own state; the user's and the app's state stay
+    /// Delete sessions with their events and their own state; the state of the user and the app stays
     ///
-    /// Asks for confirmation. With --yes, ids have to be whole: the beginning of one may fit another session when a script
-    /// runs again.
+    /// The command asks for confirmation unless --yes is given. With --yes, you must write whole ids, because in a
+    /// script that runs again, the beginning of an id could match another session.
     #[command(after_help = "\
 Examples:
   scratchbook sessions delete shop/alice/s1 shop/alice/s2
   scratchbook sessions delete --app shop --user alice --session s1 --yes")]
     Delete(DeleteArgs),
-    /// Rewind a session to the state before an invocation, with a new event
+    /// Rewind a session to its state before an invocation, by appending an event
     ///
-    /// The session's own keys get the values that they had, and keys that did not exist are removed. Artifacts get a new
-    /// version with the content that they had. The keys of the user and the app stay, and so do all events. The invocations
-    /// are in `sessions show`.
+    /// An invocation is one run of an agent; `scratchbook sessions show` prints the ids of the invocations. The
+    /// session's own keys get their earlier values again, and keys that did not exist then are removed. Artifacts that
+    /// have changed get a new version with their earlier content. The keys of the user and the app do not change, and
+    /// no events are deleted.
     #[command(
         override_usage = "scratchbook sessions rewind [OPTIONS] [SESSION] <INVOCATION>",
         after_help = "\
@@ -51,8 +53,8 @@ Examples:
     Rewind(RewindArgs),
     /// Fork a session: create a new session of the same user with its events and state
     ///
-    /// The session's artifacts are copied with all their versions. Like all sessions, both share the keys of the user and
-    /// the app.
+    /// The artifacts of the session are copied, too, with all their versions. The keys of the user and the app are not
+    /// copied, because both sessions share them.
     #[command(after_help = "\
 Examples:
   scratchbook sessions fork shop/alice/s1
@@ -64,7 +66,7 @@ Examples:
   scratchbook sessions update shop/alice/s1 --title 'Lost parcel' --label status=open
   scratchbook sessions update shop/alice/s1 --title '' --remove-label status")]
     Update(UpdateArgs),
-    /// Set when a session expires; from then on, it behaves as if deleted
+    /// Set when a session expires; from then on, it behaves as if it were deleted
     ///
     /// `scratchbook prune --expired` frees the space of expired sessions.
     #[command(after_help = "\
@@ -99,10 +101,10 @@ pub(crate) struct CreateArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
-    /// The session's id [default: a new id]
+    /// The session's id [default: a generated id]
     #[arg(long, short, value_parser = named)]
     pub(crate) session: Option<String>,
-    /// Let the session expire after this time: 30d, 12h, "1 week"
+    /// Let the session expire after this time, such as 30d, 12h or "1 week" [default: never]
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) time_to_live: Option<Span>,
     /// A title, for people
@@ -117,16 +119,16 @@ pub(crate) struct CreateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only this app's sessions
+    /// List only the sessions of this app [default: all apps]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Only this user's sessions
+    /// List only the sessions of this user [default: all users]
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// Only sessions whose title contains this text, ignoring case
+    /// List only sessions whose title contains this text, ignoring case
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Only sessions with this label; can be repeated for sessions that have all of them
+    /// List only sessions with this label. If the option is repeated, a session must have all of these labels
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::label)]
     pub(crate) labels: Vec<Label>,
     /// List the least recently updated session first
@@ -135,10 +137,10 @@ pub(crate) struct ListArgs {
     /// The default, which scripts may still ask for
     #[arg(long, hide = true, conflicts_with = "oldest_first")]
     pub(crate) newest_first: bool,
-    /// The maximum number of sessions, 1 to 1000
+    /// The maximum number of sessions to list, from 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Continue after the page that returned this token
+    /// Continue after the page that printed this token. This requires --app
     #[arg(long, value_name = "TOKEN", requires = "app")]
     pub(crate) page_token: Option<String>,
 }
@@ -147,14 +149,14 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-    /// Show this many of the last events
+    /// The number of events to show, the latest ones
     #[arg(long, short, value_name = "N", default_value_t = 10)]
     pub(crate) events: usize,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
-    /// The sessions: APP/USER/SESSION, an id, or the beginning of an id
+    /// The sessions to delete, each as APP/USER/SESSION, an id, or the beginning of an id
     #[arg(value_name = "SESSION", value_parser = named, required_unless_present_any = ["sessions", "last"])]
     pub(crate) named: Vec<String>,
     /// The app
@@ -163,13 +165,15 @@ pub(crate) struct DeleteArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// A session, named in the same ways; can be repeated. With both --app and --user, the whole id
+    /// A session to delete, named in the same ways; can be repeated. If both --app and --user are given, write the
+    /// whole id
     #[arg(long = "session", short, value_name = "SESSION", value_parser = named)]
     pub(crate) sessions: Vec<String>,
-    /// The session with the newest event, of --app and --user if they are given
+    /// Delete the most recently updated session. If --app or --user is given, only the sessions of that app or user
+    /// count
     #[arg(long, conflicts_with_all = ["named", "sessions"])]
     pub(crate) last: bool,
-    /// Do not ask for confirmation; required without a terminal
+    /// Do not ask for confirmation. Without a terminal, this option is required
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -178,7 +182,8 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct RewindArgs {
     #[command(flatten)]
     pub(crate) address: AddressArgs,
-    /// The session, unless options name it, and the first invocation to undo
+    /// The session, and the id of the first invocation to undo. If options name the session, write only the id of the
+    /// invocation
     #[arg(value_name = "INVOCATION", value_parser = named, num_args = 1..=2, required = true)]
     pub(crate) words: Vec<String>,
 }
@@ -215,10 +220,10 @@ impl RewindArgs {
 pub(crate) struct ForkArgs {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-    /// The number of the last event to copy, 0 for none [default: all events]
+    /// The number of the last event to copy. With 0, no event is copied [default: all events are copied]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// The new session's id [default: a new id]
+    /// The new session's id [default: a generated id]
     #[arg(long, value_name = "NEW", value_parser = named)]
     pub(crate) id: Option<String>,
 }
@@ -235,7 +240,7 @@ pub(crate) struct UpdateArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct MetadataChanges {
-    /// The new title; '' removes it
+    /// The new title. An empty text ('') removes the title
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
     /// Set a label; can be repeated
@@ -258,13 +263,13 @@ pub(crate) struct ExpireArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ExpiryOptions {
-    /// After this time from now: 30d, 12h, "1 week"
+    /// Expire after this time from now, such as 30d, 12h or "1 week"
     #[arg(long = "in", value_name = "SPAN", value_parser = values::span)]
     pub(crate) span: Option<Span>,
-    /// At this time: 2027-01-01T00:00:00Z; without an offset it is UTC
+    /// Expire at this time, such as 2027-01-01T00:00:00Z. A time without an offset is in UTC
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
     pub(crate) at: Option<PointInTime>,
-    /// Never
+    /// Never expire
     #[arg(long)]
     pub(crate) never: bool,
 }

@@ -6,45 +6,49 @@ use super::{AddressArgs, DASHES, values};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
-    /// Print the state of a session (with the user's and the app's keys), of a user, or of an app
+    /// Print the state of a session, a user or an app
+    ///
+    /// The state of a session includes the keys of its user and its app.
     #[command(after_help = DASHES)]
     Get(GetArgs),
-    /// Set keys of a session, which appends an event, or of a user or an app
+    /// Set keys in the state of a session, a user or an app
     ///
-    /// A VALUE is JSON or else a plain string: 3, true, null, '["a"]', hello. A VALUE that begins with [, { or a double
-    /// quote must be valid JSON; --string takes every VALUE as a string.
+    /// A write to a session appends an event to it. A VALUE is read as JSON, such as 3, true, null or '["a"]'. If it is
+    /// not valid JSON, such as hello, it is a string. A VALUE that begins with [, { or a double quote must be valid
+    /// JSON, unless --string is given.
     #[command(after_help = DASHES)]
     Set(SetArgs),
     /// Add to numbers atomically; a missing key counts as 0
     ///
-    /// Integers give an integer, or an error if it does not fit in 64 bits.
+    /// The sum of two integers is an integer. If it does not fit in 64 bits, the command fails.
     #[command(after_help = DASHES)]
     Increment(IncrementArgs),
     /// Append values to lists; a missing key counts as an empty list
     ///
-    /// A VALUE is read as in set. A key can be repeated.
+    /// A VALUE is read as in `scratchbook state set`. You can append several values to one key, by repeating the key.
     #[command(after_help = DASHES)]
     Append(AppendArgs),
-    /// Merge JSON objects into values by JSON Merge Patch (RFC 7386); null removes a member
+    /// Merge JSON objects into values with JSON Merge Patch (RFC 7386); null removes a member
     ///
-    /// A value that is missing or no object counts as an empty object; a patch that is no object replaces the value.
+    /// If a key is missing or its value is not an object, it counts as an empty object. A PATCH that is not an object
+    /// replaces the value.
     #[command(after_help = DASHES)]
     Merge(MergeArgs),
     /// Remove keys; missing keys are reported
     #[command(after_help = DASHES)]
     Unset(UnsetArgs),
-    /// List keys with their values in byte order, page by page
+    /// List keys with their values page by page, in the byte order of the keys
     #[command(after_help = "\
 Examples:
   scratchbook state list --app shop --user alice --prefix cart
   scratchbook state list --last --prefix user:")]
     List(ListStateArgs),
-    /// Print the state of a session after an event; 0 is its creation
+    /// Print the state that a session had after an event
     #[command(after_help = "\
 Example:
   scratchbook state at --session shop/alice/s1 12")]
     At(AtArgs),
-    /// Print the changes of a session's state between two events, in either direction
+    /// Print how the state of a session differs between two events
     #[command(after_help = "\
 Example:
   scratchbook state diff --session shop/alice/s1 0 12")]
@@ -55,7 +59,7 @@ Examples:
   scratchbook state history --session shop/alice/s1 step
   scratchbook state history --app shop --user alice theme --limit 5")]
     History(HistoryArgs),
-    /// Print who last wrote each key of a session's state
+    /// Print who wrote each key of a session's state last
     #[command(after_help = "\
 Example:
   scratchbook state blame --last")]
@@ -85,10 +89,11 @@ impl StateCommand {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// Only these keys, which must exist; with a session, write user: or app: before keys of the user or the app (user:theme)
+    /// The keys to print, which must exist. If you name a session, write keys of its user or app with their prefix,
+    /// such as user:theme [default: all keys]
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// For scripts: print only the value of the one KEY, a string without quotes
+    /// Print only the value, and a string without quotes, for scripts. This requires exactly one KEY
     #[arg(long, conflicts_with = "json", requires = "keys")]
     pub(crate) raw: bool,
 }
@@ -107,7 +112,7 @@ pub(crate) struct SetArgs {
 pub(crate) struct IncrementArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The key and how much to add, 1 by default; N can be negative or a decimal (count, count=5, user:credit=-0.5)
+    /// The key and the number to add, such as count=5 or user:credit=-0.5. Without =N, the command adds 1
     #[arg(value_name = "KEY[=N]", required = true)]
     pub(crate) keys: Vec<String>,
     #[command(flatten)]
@@ -118,10 +123,10 @@ pub(crate) struct IncrementArgs {
 pub(crate) struct AppendArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The key and the value to append
+    /// The key and the value to append, such as cart='"book"'
     #[arg(value_name = "KEY=VALUE", required = true)]
     pub(crate) items: Vec<String>,
-    /// Take every VALUE as a string
+    /// Read every VALUE as a string and not as JSON
     #[arg(long)]
     pub(crate) string: bool,
     #[command(flatten)]
@@ -132,7 +137,7 @@ pub(crate) struct AppendArgs {
 pub(crate) struct MergeArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The key and the patch (profile={"city": "Rome", "zip": null})
+    /// The key and the JSON object to merge into its value, such as profile={"city": "Rome", "zip": null}
     #[arg(value_name = "KEY=PATCH", required = true)]
     pub(crate) patches: Vec<String>,
     #[command(flatten)]
@@ -148,7 +153,7 @@ pub(crate) struct WriteOptions {
     /// Write only if the key is absent at the moment of the commit; can be repeated
     #[arg(long, value_name = "KEY")]
     pub(crate) expect_absent: Vec<String>,
-    /// The author of the write
+    /// The name that is stored as the author of the write
     #[arg(long, default_value = "user")]
     pub(crate) author: String,
 }
@@ -156,13 +161,15 @@ pub(crate) struct WriteOptions {
 /// Keys and their values.
 #[derive(Debug, Args)]
 pub(crate) struct Assignments {
-    /// The key and the value to set; the key ends at the first '='. With --session, write its prefix (user:theme=dark)
+    /// The key and the value to set. The key ends at the first '='. Write keys of a session's user or app with their
+    /// prefix, such as user:theme=dark
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) assignments: Vec<String>,
-    /// Take every VALUE as a string
+    /// Read every VALUE as a string and not as JSON
     #[arg(long)]
     pub(crate) string: bool,
-    /// A JSON object with more keys and values to set, for keys with '=' and for programs; - reads standard input
+    /// A JSON object with more keys and values to set, for programs and for keys that contain '='. With -, the object
+    /// is read from standard input
     #[arg(long, value_name = "JSON")]
     pub(crate) delta: Option<String>,
 }
@@ -171,10 +178,10 @@ pub(crate) struct Assignments {
 pub(crate) struct UnsetArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The keys to remove; with a session, write user: or app: before keys of the user or the app (user:theme)
+    /// The keys to remove. If you name a session, write keys of its user or app with their prefix, such as user:theme
     #[arg(value_name = "KEY", required = true)]
     pub(crate) keys: Vec<String>,
-    /// The author of the write
+    /// The name that is stored as the author of the write
     #[arg(long, default_value = "user")]
     pub(crate) author: String,
 }
@@ -183,13 +190,14 @@ pub(crate) struct UnsetArgs {
 pub(crate) struct ListStateArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// Only keys that begin with this; with a session, write user: or app: before keys of the user or the app (user:cart)
+    /// List only keys that begin with this text. If you name a session, write keys of its user or app with their
+    /// prefix, such as user:cart
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
-    /// The maximum number of keys, 1 to 1000
+    /// The maximum number of keys to list, from 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Continue after the page that returned this token
+    /// Continue after the page that printed this token
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }
@@ -198,7 +206,7 @@ pub(crate) struct ListStateArgs {
 pub(crate) struct AtArgs {
     #[command(flatten)]
     pub(crate) session: AddressArgs,
-    /// The number of the event
+    /// The number of the event. 0 is the creation of the session
     #[arg(value_name = "SEQ", value_parser = values::event_number)]
     pub(crate) seq: u64,
 }
@@ -207,10 +215,10 @@ pub(crate) struct AtArgs {
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) session: AddressArgs,
-    /// The number of the first event, 0 for the creation
+    /// The number of the first event. 0 is the creation of the session
     #[arg(value_name = "BEFORE", value_parser = values::event_number)]
     pub(crate) before: u64,
-    /// The number of the second event
+    /// The number of the second event. It can be lower than the first
     #[arg(value_name = "AFTER", value_parser = values::event_number)]
     pub(crate) after: u64,
 }
@@ -219,10 +227,10 @@ pub(crate) struct DiffArgs {
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The key; with --session, write its prefix (user:theme)
+    /// The key. If you name a session, write a key of its user or app with its prefix, such as user:theme
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
-    /// The maximum number of writes
+    /// The maximum number of writes to print
     #[arg(long, short, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
 }

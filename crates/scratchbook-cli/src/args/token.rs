@@ -18,15 +18,16 @@ Examples:
 pub(crate) enum TokenCommand {
     /// Create a token for a client
     ///
-    /// Prints the token, which is stored nowhere, and its entry, which holds its hash. Add the entry to the FILE of
-    /// `scratchbook serve --tokens FILE`; to revoke the token, remove it from the file. Neither needs a restart.
+    /// The command prints the token, and an entry with the hash of the token. The token itself is not stored anywhere,
+    /// so keep it. Add the entry to the file that `scratchbook serve --tokens FILE` reads. To revoke the token, remove
+    /// the entry from the file. The server reads the changed file without a restart.
     #[command(after_help = NEW_EXAMPLES)]
     New(NewTokenArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NewTokenArgs {
-    /// The token's name in logs
+    /// The name of the token in logs
     #[arg(long, short, value_parser = named)]
     pub(crate) name: String,
     /// Restrict the token to this app [default: all apps]
@@ -35,11 +36,12 @@ pub(crate) struct NewTokenArgs {
     /// Restrict the token to this user [default: all users]
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// The token's rights: read, write, app (write the app's keys), admin (operations on all users)
+    /// The rights of the token, separated by commas: read, write, app (to write keys of the app), admin (for operations
+    /// on all users)
     #[arg(long, value_name = "RIGHT,...", value_delimiter = ',', default_value = "read,write",
         value_parser = Right::from_str)]
     pub(crate) rights: Vec<Right>,
-    /// When the token expires
+    /// The time at which the token expires, such as 2027-01-01; a time without an offset is in UTC [default: never]
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
     pub(crate) expires: Option<PointInTime>,
 }
