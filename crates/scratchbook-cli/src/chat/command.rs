@@ -3,14 +3,14 @@
 /// The answer to `/help`.
 pub(super) const HELP: &str = "\
 /state [BEGINNING]  show the state, or the keys that begin with BEGINNING
-/history            show the messages of this session
-/answer             show what waits for an answer
-/answer VALUE       answer the first of these, with JSON or text
+/history            show the last messages of this session
+/answer             show the calls that wait for an answer
+/answer VALUE       answer the first of these calls, with JSON or text
 /retry              ask for the answer again, after Ctrl-C or a failure
 /new                begin a new session
-/quit               end, as Ctrl-D does; the session stays
+/quit               end the conversation, as Ctrl-D does; the session stays
 
-Tab completes commands. Ctrl-C stops an answer. Begin a message that starts with a slash with two slashes.";
+Tab completes commands. Ctrl-C stops an answer. To send a message that begins with a slash, begin it with two slashes.";
 
 /// The commands, as Tab completes them.
 pub(super) const COMMANDS: [&str; 7] = ["/answer ", "/help", "/history", "/new", "/quit", "/retry", "/state "];

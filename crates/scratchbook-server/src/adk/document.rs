@@ -25,8 +25,9 @@ const ADK: &str = "ADK";
         load_version, describe_versions, describe_version, update_memory, version,
     ),
     components(schemas(AdkRefusal)),
-    tags((name = ADK, description = "The API of google-adk's `adk api_server`, version 2.13, for its clients. Unknown \
-        fields are ignored, as there. In events and parts every field may be written in camelCase or in snake_case."))
+    tags((name = ADK, description = "The API of google-adk's `adk api_server`, version 2.13, for its \
+        clients. Unknown fields are ignored, as in google-adk. In events and parts, every field may be \
+        written in camelCase or snake_case."))
 )]
 struct Parts;
 
@@ -39,7 +40,8 @@ pub(crate) fn document() -> OpenApi {
 #[derive(ToSchema)]
 #[schema(example = json!({"detail": "Session not found"}))]
 struct AdkRefusal {
-    /// The reason. If the body has the wrong form, a list with one entry for each mistake.
+    /// The reason of the error. If the body does not have the required form, this is a list with one entry for each
+    /// mistake.
     detail: Value,
 }
 
@@ -50,10 +52,10 @@ const REFUSALS: [(&str, &str); 11] = [
     ("400", "The request is invalid, or asks for something that this server does not have."),
     ("401", "The token is missing or unknown."),
     ("403", "The token lacks a right, the name is reserved, or the request comes from a page of another origin."),
-    ("404", "The app, session or artifact does not exist, or is outside the token's reach."),
+    ("404", "The app, session or artifact does not exist, or the token does not allow access to it."),
     ("408", "The body did not arrive in time."),
     ("409", "It already exists, or another writer committed first."),
-    ("413", "The body, a part of it, or the answer is too large."),
+    ("413", "The body, a part of it, or the response is too large."),
     ("422", "The body or a parameter does not have the required form."),
     ("429", "A queue is full or a limit is reached; try again later."),
     ("501", "The store does not support this operation."),
@@ -66,7 +68,7 @@ impl IntoResponses for Refusals {
             .schema(Some(<String as utoipa::PartialSchema>::schema()))
             .example(Some(json!("Internal Server Error")))
             .build();
-        let what = "The server has a defect, stored data cannot be read, or the agent failed.";
+        let what = "The server has a defect, stored data is damaged, or the agent failed.";
         let failed = ResponseBuilder::new().description(what).content("text/plain", text).build();
         REFUSALS
             .into_iter()
@@ -86,7 +88,7 @@ struct Version {
     version: String,
     /// `rust`.
     language: String,
-    /// The version of its compiler.
+    /// The version of the Rust compiler.
     language_version: String,
 }
 
@@ -174,15 +176,16 @@ struct AdkSession {
     state: StateValues,
     /// Its events, in the order in which they were appended.
     events: Vec<EventSchema>,
-    /// The timestamp of the event appended last, or of the creation, in seconds since 1970.
+    /// The time of the last event, or of the creation if there is no event, in seconds since 1970.
     last_update_time: f64,
 }
 
-/// How a session that is too large is shortened.
+/// The query of a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ReadAdkSession {
-    /// Returns only this many of the latest events. Needed if the whole session is too large for one answer.
+    /// Return only this many of the latest events. This is necessary if the whole session is too large for one
+    /// response.
     #[param(minimum = 0, required = false)]
     num_recent_events: u64,
 }
@@ -195,15 +198,15 @@ struct ReadAdkSession {
     "customMetadata": {}, "createTime": 1767225600.0, "mimeType": "text/csv",
 }))]
 struct ArtifactVersion {
-    /// The version, from 0.
+    /// The version. The first one is 0.
     version: u64,
     /// The address of this version. It names a row of the store and cannot be downloaded.
     canonical_uri: String,
     /// The metadata that was saved with it.
     custom_metadata: HashMap<String, Value>,
-    /// When it was saved, in seconds since 1970.
+    /// The time at which the version was saved, in seconds since 1970.
     create_time: f64,
-    /// Its content type; absent for text.
+    /// The content type of the version. Absent for text.
     #[schema(required = false)]
     mime_type: Option<String>,
 }
@@ -212,7 +215,7 @@ struct ArtifactVersion {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct NamePath {
-    /// The artifact's name. The prefix `user:` selects the user's artifacts. Slashes are allowed.
+    /// The artifact's name, which may contain slashes. A name that begins with `user:` is an artifact of the user.
     #[param(example = "receipt.txt", min_length = 1)]
     artifact: String,
 }
@@ -221,10 +224,10 @@ struct NamePath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 struct VersionPath {
-    /// The artifact's name. The prefix `user:` selects the user's artifacts. Slashes are allowed.
+    /// The artifact's name, which may contain slashes. A name that begins with `user:` is an artifact of the user.
     #[param(example = "receipt.txt", min_length = 1)]
     artifact: String,
-    /// The version, from 0, or `latest`.
+    /// The version, or `latest`. The first version is 0.
     #[param(example = "0", min_length = 1)]
     version: String,
 }
@@ -233,7 +236,7 @@ struct VersionPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ReadVersion {
-    /// The version, from 0. The newest if absent.
+    /// The version. The first one is 0. If it is absent, the newest version is read.
     #[param(required = false)]
     version: i64,
 }
@@ -287,7 +290,7 @@ fn create_session() {}
 )]
 fn get_session() {}
 
-/// Create a session with the given id. The body is its initial state.
+/// Create a session with the given id. The body is the initial state.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkCreateSessionWithId", tag = ADK,
     params(SessionPath),
@@ -296,7 +299,7 @@ fn get_session() {}
 )]
 fn create_session_with_id() {}
 
-/// Change a session's state. The change is stored as an event of the user.
+/// Change a session's state. The change is stored as an event with the author `user`.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkUpdateSession", tag = ADK,
     params(SessionPath), request_body = UpdateSessionRequest,
@@ -308,11 +311,13 @@ fn update_session() {}
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkDeleteSession", tag = ADK,
     params(SessionPath),
-    responses((status = 200, description = "It is deleted, or did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
+    responses((status = 200, description = "It was deleted, or it did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
 )]
 fn delete_session() {}
 
-/// Add a session to long-term memory. This server has no memory service and refuses every request.
+/// Add a session to long-term memory.
+///
+/// This server has no memory service and refuses every request.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/memory", operation_id = "adkUpdateMemory", tag = ADK, params(UserPath),
     request_body = UpdateMemoryRequest, responses(Refusals)
@@ -347,7 +352,7 @@ fn load_artifact() {}
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}",
     operation_id = "adkDeleteArtifact", tag = ADK, params(SessionPath, NamePath),
-    responses((status = 200, description = "It is deleted, or did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
+    responses((status = 200, description = "It was deleted, or it did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
 )]
 fn delete_artifact() {}
 

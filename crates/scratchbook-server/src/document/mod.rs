@@ -24,12 +24,13 @@ use crate::{adk, operations, v1, vertex};
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "scratchbook",
-    description = "Durable sessions and scoped state for AI agents. The server has three APIs: that of google-adk's \
-            `adk api_server`, its own under `/v1`, and that of Vertex AI's Agent Engine Sessions. Names in paths are \
-            percent-encoded. Times are in seconds since 1970, sizes in bytes, and integers have 64 bits; a number that \
-            could not be returned exactly is refused. `/v1` refuses unknown fields and parameters, except in an event \
-            itself, whose unknown fields are stored. A write that names an event id can safely be sent again if its \
-            answer was lost.",
+    description = "Durable sessions and scoped state for AI agents. The server has three APIs: the API of \
+            google-adk's `adk api_server`, its own API under `/v1`, and the API of Vertex AI's Agent Engine \
+            Sessions. Names in paths are percent-encoded. Times are in seconds since 1970, and sizes are in \
+            bytes. Integers have 64 bits, and a number that could not be returned exactly is refused. `/v1` \
+            refuses unknown fields and parameters; only unknown fields of an event itself are accepted, and they \
+            are stored. If the response to a write is lost and the write names an event id, it can safely be \
+            sent again.",
     license(name = "Apache-2.0", identifier = "Apache-2.0")
 ))]
 struct About;

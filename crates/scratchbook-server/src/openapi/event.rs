@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 #[schema(example = json!({"cart": {"milk": 2}, "user:language": "en", "app:version": "1.0.0"}))]
 pub(crate) struct StateValues(BTreeMap<String, Value>);
 
-/// One entry of a session's log: who said or did what, and what it changed. The fields are those of ADK's `Event`.
+/// One entry of a session's log: what somebody said or did, and what it changed. The fields are those of ADK's `Event`.
 /// Fields that are not listed here are stored and returned unchanged.
 #[derive(ToSchema)]
 #[schema(as = Event)]
@@ -22,38 +22,38 @@ pub(crate) struct StateValues(BTreeMap<String, Value>);
     "actions": {"stateDelta": {"cart": {"milk": 2}}},
 }))]
 pub(crate) struct EventSchema {
-    /// The event's id within its session. An event that is sent twice with the same id and content is stored once. An id
-    /// is generated if absent.
+    /// The event's id within its session. An event that is sent twice with the same id and content is stored once. If
+    /// the id is absent, the server generates one.
     #[schema(required = false, max_length = 512)]
     id: String,
     /// `user`, or the name of the agent.
     #[schema(required = false, max_length = 512)]
     author: String,
-    /// The run this event belongs to.
+    /// The id of the run that the event belongs to.
     #[schema(required = false)]
     invocation_id: String,
-    /// Its time, in seconds since 1970. Now if absent.
+    /// The time of the event, in seconds since 1970. If it is absent, the server uses the current time.
     #[schema(required = false, minimum = 0, exclusive_maximum = 253402300800i64)]
     timestamp: f64,
     /// The message, function calls or function responses.
     #[schema(required = false)]
     content: Option<HashMap<String, Value>>,
-    /// Its effects: changes of state, artifacts, control flow.
+    /// The effects of the event: changes to the state and to artifacts, and control flow.
     #[schema(required = false)]
     actions: ActionsSchema,
-    /// The branch of a parallel run.
+    /// The branch of a parallel agent in which the event happened.
     #[schema(required = false)]
     branch: Option<String>,
-    /// What kind of failure ended the run.
+    /// The kind of the failure that ended the run.
     #[schema(required = false)]
     error_code: Option<String>,
-    /// The failure in words.
+    /// A description of the failure.
     #[schema(required = false)]
     error_message: Option<String>,
     /// Any data that a program stores with the event.
     #[schema(required = false)]
     custom_metadata: Option<HashMap<String, Value>>,
-    /// Its number in the session, from 1 without gaps, assigned by the store.
+    /// The number of the event in the session. The store assigns the numbers from 1 without gaps.
     #[schema(required = false, read_only)]
     seq: u64,
 }
@@ -63,23 +63,23 @@ pub(crate) struct EventSchema {
 #[schema(as = EventActions)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ActionsSchema {
-    /// Keys and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key. `user:` and `app:` keys go to the
-    /// user and the app, `temp:` keys are dropped.
+    /// Keys and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key. Keys that begin with `user:` or
+    /// `app:` are stored for the user or the app. Keys that begin with `temp:` are not stored.
     #[schema(required = false)]
     state_delta: HashMap<String, Value>,
-    /// Artifacts saved, by file name, with the version each got.
+    /// The artifacts that were saved: their file names, each with its new version.
     #[schema(required = false)]
     artifact_delta: BTreeMap<String, u64>,
     /// The agent that takes over.
     #[schema(required = false)]
     transfer_to_agent: Option<String>,
-    /// Whether the loop around the agent ends.
+    /// Whether the loop agent that contains this agent ends.
     #[schema(required = false)]
     escalate: Option<bool>,
-    /// Whether a tool's response is shown without the model's summary of it.
+    /// Whether a tool's result is shown without a summary by the model.
     #[schema(required = false)]
     skip_summarization: Option<bool>,
-    /// The first run that a rewind undid.
+    /// For a rewind, the id of the first run that it undid.
     #[schema(required = false)]
     rewind_before_invocation_id: Option<String>,
 }

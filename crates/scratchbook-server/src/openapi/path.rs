@@ -43,7 +43,8 @@ pub(crate) struct SessionPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct KeyPath {
-    /// The key, percent-encoded. With its prefix for a session, as in `user:language`; without one for a user or an app.
+    /// The key, percent-encoded. For a session, the key has its prefix, as in `user:language`. For a user or an app, it
+    /// has no prefix.
     #[param(example = "cart", min_length = 1)]
     key: String,
 }
@@ -88,7 +89,8 @@ pub(crate) struct EventPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(crate) struct ArtifactPath {
-    /// The artifact's name, percent-encoded, slashes included. The prefix `user:` selects the user's artifacts.
+    /// The artifact's name, percent-encoded, including its slashes. A name that begins with `user:` is an artifact of
+    /// the user.
     #[param(example = "receipt.txt", min_length = 1)]
     artifact: String,
 }

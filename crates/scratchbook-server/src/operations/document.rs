@@ -26,7 +26,7 @@ pub(crate) fn document() -> OpenApi {
 #[derive(ToSchema)]
 #[schema(example = json!({"status": "ready"}))]
 struct Health {
-    /// `ok` or `ready` if all is well, otherwise `unavailable`.
+    /// `ok` or `ready` if the server works, otherwise `unavailable`.
     status: String,
     /// The problem with the store. Absent if there is none.
     #[schema(required = false)]

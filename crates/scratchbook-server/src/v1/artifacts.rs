@@ -25,7 +25,7 @@ const UNKNOWN: &str = "application/octet-stream";
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadArtifact {
-    /// The version, from 0. The newest if absent.
+    /// The version. The first one is 0. If it is absent, the newest version is read.
     version: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Data(#[expect(dead_code, reason = "the document alone reads it
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"names": ["receipt.txt", "user:photo.png"], "nextPageToken": null}))]
 pub(super) struct ArtifactPage {
-    /// The names in byte order, those of the user with `user:` before them.
+    /// The names, in byte order. The names of the user's artifacts begin with `user:`.
     names: Vec<String>,
     /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
@@ -64,14 +64,14 @@ pub(super) struct VersionPage {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"version": 0, "mimeType": "text/csv", "customMetadata": {}, "createTime": 1767225600.0}))]
 pub(super) struct VersionBody {
-    /// The version, from 0.
+    /// The version. The first one is 0.
     version: u64,
-    /// Its content type; `null` for text.
+    /// The content type of the version. `null` for text.
     mime_type: Option<String>,
     /// The metadata that was saved with it.
     #[schema(value_type = std::collections::BTreeMap<String, Value>)]
     custom_metadata: Map<String, Value>,
-    /// When it was saved, in seconds since 1970.
+    /// The time at which the version was saved, in seconds since 1970.
     create_time: f64,
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn list(scope: SessionScope, Query(query): Query<Paged>) -> Ans
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
     operation_id = "listArtifactVersions", tag = ARTIFACTS, params(SessionPath, ArtifactPath, Paged),
-    responses((status = 200, description = "One page.", body = VersionPage), Refusals)
+    responses((status = 200, description = "One page of versions.", body = VersionPage), Refusals)
 )]
 pub(super) async fn versions(
     scope: SessionScope,
@@ -126,8 +126,8 @@ pub(super) async fn versions(
 
 /// Download an artifact.
 ///
-/// The bytes are as they were saved, with their content type; text is UTF-8. A browser saves them as a file and
-/// does not run them.
+/// The response has the bytes and the content type that were saved. Text is UTF-8. A browser saves the response as a
+/// file and does not show it as a page.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "getArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath, ReadArtifact),
@@ -190,11 +190,11 @@ pub(super) async fn save(
 
 /// Delete all versions of an artifact.
 ///
-/// Nothing happens if there is none.
+/// If the artifact does not exist, the response is the same.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "deleteArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath),
-    responses((status = 204, description = "It is deleted, or did not exist."), Refusals)
+    responses((status = 204, description = "The artifact is deleted, or it did not exist."), Refusals)
 )]
 pub(super) async fn delete(
     scope: SessionScope,

@@ -17,10 +17,10 @@ use crate::openapi::path::SessionPath;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"at": 3, "id": "s1-again"}))]
 pub(super) struct Fork {
-    /// The number of the last event to copy; 0 for none. All events if absent.
+    /// The number of the last event to copy. With 0, no event is copied. If it is absent, all events are copied.
     #[serde(default)]
     at: Option<u64>,
-    /// The id of the new session. One is generated if it is empty or absent.
+    /// The id of the new session. If it is empty or absent, the server generates one.
     #[serde(default)]
     #[schema(max_length = 512)]
     id: Option<String>,
@@ -33,13 +33,13 @@ impl Sent for Fork {}
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"beforeInvocationId": "i2"}))]
 pub(super) struct Rewind {
-    /// The session's keys and artifacts get the values from before this invocation.
+    /// The id of a run (an invocation). The session's keys and artifacts get the values that they had before it.
     before_invocation_id: String,
 }
 
 impl Sent for Rewind {}
 
-/// A rewind that was done.
+/// The result of a rewind.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"event": {
     "id": "e4", "author": "user", "actions": {"rewindBeforeInvocationId": "i2", "stateDelta": {"step": 1}}, "seq": 4,
@@ -49,7 +49,9 @@ pub(super) struct Rewound {
     event: Stored,
 }
 
-/// Fork a session: create a session of the same user with the events and the state up to an event of this one.
+/// Fork a session: create a new session of the same user from it.
+///
+/// The new session has the events and the state of this one, up to the event that the request names.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/fork", operation_id = "forkSession", tag = SESSIONS,
     params(SessionPath), request_body = Fork,
@@ -66,10 +68,10 @@ pub(super) async fn fork(
     Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
 
-/// Rewind a session to before an invocation.
+/// Rewind a session to its state before an invocation.
 ///
-/// Its own keys and its artifacts get the values from before the invocation; the user's and the app's keys stay, and so
-/// do all events.
+/// The session's own keys and its artifacts get the values that they had before the invocation. The keys of the user
+/// and the app do not change, and no events are deleted.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/rewind", operation_id = "rewindSession", tag = SESSIONS,
     params(SessionPath), request_body = Rewind,

@@ -44,14 +44,16 @@ pub(super) struct Problem {
     /// `internal`.
     #[schema(value_type = String)]
     kind: &'static str,
-    /// What was wrong and what would be right, for people to read. It names keys but shows no values.
+    /// A message for people, which says what was wrong and what would be right. It can name keys but never contains
+    /// values of the state.
     message: String,
     /// The keys that conflict, if the kind is `conflict`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     conflicts: Vec<KeyInTheWay>,
-    /// The page of the inspector, as a path on this server, that shows the session and the history of the first key that
-    /// conflicts. Only if the kind is `conflict`, the token may read, and the inspector is served.
+    /// The path of a page of the inspector on this server. The page shows the session and the history of the first key
+    /// that conflicts. Absent if the kind is not `conflict`, if the token lacks the right `read`, or if the server has
+    /// no inspector.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     view: Option<String>,
@@ -63,17 +65,17 @@ pub(super) struct Problem {
 struct KeyInTheWay {
     /// The key, with its prefix.
     key: String,
-    /// `changed`: it was written since the writer saw it. `guard`: its value is not the expected one.
+    /// `changed` if the key was written after the writer read it. `guard` if its value is not the expected one.
     cause: Cause,
-    /// The value that the write expects. Absent if it expects no value, or if the token may not read.
+    /// The value that the write expects. Absent if it expects no value, or if the token lacks the right `read`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     read: Option<Value>,
-    /// The value that is stored. Absent if there is none, or if the token may not read.
+    /// The value that is stored. Absent if there is none, or if the token lacks the right `read`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     found: Option<Value>,
-    /// Who wrote the stored value, as far as it is known and within the token's reach.
+    /// The writer of the stored value. Absent if the writer is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     writer: Option<Writer>,
 }
@@ -203,13 +205,13 @@ const REFUSALS: [(&str, &str, &str, &str); 9] = [
     ),
     (
         "404",
-        "The app, user, session, event or key does not exist, or is outside the token's reach.",
+        "The app, user, session, event or key does not exist, or the token does not allow access to it.",
         "not_found",
         "session not found: shop/alice/s1; create it first",
     ),
     (
         "413",
-        "The body, a part of it, or the answer is too large.",
+        "The body, a part of it, or the response is too large.",
         "payload_too_large",
         "the answer has more than the 33554432 bytes that an answer may have; ask for less of it",
     ),
@@ -221,7 +223,7 @@ const REFUSALS: [(&str, &str, &str, &str); 9] = [
     ),
     (
         "500",
-        "The server has a defect, or stored data cannot be read.",
+        "The server has a defect, or stored data is damaged.",
         "data_corrupted",
         "the event 3 of shop/alice/s1 is missing",
     ),

@@ -29,16 +29,16 @@ use crate::openapi::path::{EventPath, NumberPath, SessionPath};
 pub(super) struct Append {
     /// The event. If it has an id, the request can safely be sent again.
     event: Given,
-    /// Operations and guards by key, carried out in the commit in addition to the event's `stateDelta`. The event is
-    /// stored with their results.
+    /// Operations and guards by key. They are carried out in the commit, in addition to the event's `stateDelta`, and
+    /// the event is stored with their results.
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
-    /// The mode of optimistic locking: when the write is refused with `conflict`.
+    /// The mode of optimistic locking. It says when the write is refused as a `conflict`.
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,
-    /// What the writer has seen, for `by_key` and `by_session`.
+    /// What the writer has read. The modes `by_key` and `by_session` require it.
     #[serde(default, deserialize_with = "scratchbook::json::optional_object")]
     seen: Option<SeenPositions>,
 }
@@ -49,7 +49,7 @@ impl Sent for Append {
     const SHAPE: &'static Shape = &APPEND;
 }
 
-/// What an append has done.
+/// The result of an append.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({
     "outcome": "stored",
@@ -60,10 +60,11 @@ impl Sent for Append {
     "positions": {"user": 18, "app": 0},
 }))]
 pub(super) struct Appended {
-    /// `stored` by this request, or `replayed`: it was already stored with the same content, and nothing has changed.
+    /// `stored` if this request stored the event. `replayed` if the event was already stored with the same content, so
+    /// that nothing has changed.
     outcome: Done,
-    /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes if you may
-    /// not read.
+    /// The event as it is stored: with its id, timestamp and number, and without `temp:` keys. If the token lacks the
+    /// right `read`, the changes to the state are left out.
     event: Stored,
     /// The positions of the commit in the logs of the user's and the app's state, if it wrote to them.
     positions: Positions,
@@ -90,12 +91,13 @@ enum Done {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListEvents {
-    /// Events after this number, the first ones first. From the beginning if absent.
+    /// Return the events after this number, in ascending order. If it is absent, the events from the beginning are
+    /// returned.
     after: Option<u64>,
-    /// The last events before this number, in place of `after`.
+    /// Return the last events before this number. Send this or `after`.
     before: Option<u64>,
-    /// The largest number of events, 1 to 1,000. A page has fewer if they exceed 4 MiB; `next` says whether there are
-    /// more.
+    /// The maximum number of events in a page, from 1 to 1,000. A page has fewer if they exceed 4 MiB; `next` says
+    /// whether there are more.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -111,17 +113,18 @@ pub(super) struct ListEvents {
     "eventCount": 3, "next": 1,
 }))]
 pub(super) struct EventPage {
-    /// The events, the one with the smallest number first.
+    /// The events, in ascending order of their numbers.
     events: Vec<Stored>,
     /// The number of the last event. `null` if the store does not know it.
     event_count: Option<u64>,
-    /// The `after` or `before` of the next page. `null` on the last page.
+    /// The value of `after` or `before` for the next page. `null` on the last page.
     next: Option<u64>,
 }
 
-/// Append an event. The event, its changes in all scopes, its number and the update time are one commit.
+/// Append an event.
 ///
-/// Writing `app:` keys needs the right `app`.
+/// The event, its changes to the state in all scopes, its number and the session's update time are stored in one
+/// commit. Writing `app:` keys needs the right `app`.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/events", operation_id = "appendEvent", tag = EVENTS,
     params(SessionPath), request_body = Append,
@@ -153,7 +156,7 @@ pub(super) async fn commit(
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events", operation_id = "listEvents", tag = EVENTS,
     params(SessionPath, ListEvents),
-    responses((status = 200, description = "One page.", body = EventPage), Refusals)
+    responses((status = 200, description = "One page of events.", body = EventPage), Refusals)
 )]
 pub(super) async fn list(scope: SessionScope, Query(query): Query<ListEvents>) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
@@ -206,7 +209,7 @@ pub(super) async fn by_number(scope: SessionScope, PathSeq(seq): PathSeq, _: NoQ
 
 /// Read one event by its id.
 ///
-/// The search begins at the last event, so that older events take longer.
+/// The search begins at the last event, so finding an older event takes longer.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events/by-id/{event}", operation_id = "getEventById",
     tag = EVENTS, params(SessionPath, EventPath),

@@ -19,16 +19,17 @@ use crate::openapi::path::{AppPath, SessionPath, UserPath};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadFeed {
-    /// Where to begin without a cursor: at the oldest commit that is kept, or at the next commit.
+    /// Where to begin: at the oldest commit that is kept, or at the next commit. Send this or `cursor`.
     #[param(inline, default = "beginning")]
     from: Option<Origin>,
-    /// The cursor of an entry or a page. Reading continues after it.
+    /// The cursor of an entry or of a page. Reading continues after it.
     cursor: Option<String>,
-    /// Only commits that change a key with this prefix: `user:cart`, `app:`, or `step` for a session's own keys.
+    /// Return only commits that change a key that begins with this text: `user:cart`, `app:`, or `step` for a session's
+    /// own keys.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
-    /// The approximate number of entries, 1 to 1,000. Fewer if they are large.
+    /// The approximate number of entries in a page, from 1 to 1,000. There are fewer if they are large.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -51,9 +52,10 @@ pub(super) enum Origin {
     "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
 }], "cursor": "c2hvcCAzIGUz"}))]
 pub(super) struct FeedPage {
-    /// The commits; those of one session, user or app are in their order.
+    /// The commits. Those of one session, one user or one app are in the order in which they were committed.
     entries: Vec<Entry>,
-    /// The cursor of the next page. An empty page with an unchanged cursor is the end.
+    /// The cursor for the next page. If a page is empty and its cursor is the one that you sent, you have reached the
+    /// end.
     cursor: Cursor,
 }
 
@@ -67,7 +69,7 @@ pub(super) async fn of_session(scope: SessionScope, Query(query): Query<ReadFeed
     list(&scope.app_state, Watched::session(scope.key), query).await
 }
 
-/// Read the commits of a user's sessions and to the user's keys.
+/// Read the commits of a user: those of its sessions and those to its keys.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/feed", operation_id = "userFeed", tag = FEEDS, params(UserPath, ReadFeed),
     responses((status = 200, description = "One page of the feed.", body = FeedPage), Refusals)
@@ -78,7 +80,7 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ReadFeed>) -> 
 
 /// Read the commits of an app.
 ///
-/// The whole app has to be within the token's reach.
+/// The token must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/feed", operation_id = "appFeed", tag = FEEDS, params(AppPath, ReadFeed),
     responses((status = 200, description = "One page of the feed.", body = FeedPage), Refusals)

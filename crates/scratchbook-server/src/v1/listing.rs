@@ -20,9 +20,10 @@ use crate::openapi::path::{AppPath, UserPath};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListSessions {
-    /// Only sessions whose title contains this text, ignoring case.
+    /// List only sessions whose title contains this text, ignoring case.
     title: Option<String>,
-    /// Only sessions with this label, as `NAME=VALUE`. If given several times, all are required.
+    /// List only sessions with this label, written as `NAME=VALUE`. If the parameter is repeated, a session must have
+    /// all of these labels.
     #[serde(default)]
     #[param(example = json!(["team=food"]))]
     label: Vec<String>,
@@ -30,7 +31,7 @@ pub(super) struct ListSessions {
     #[serde(default)]
     #[param(inline)]
     order: Order,
-    /// The largest number of items in a page, 1 to 1,000.
+    /// The maximum number of items in a page, from 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     page_size: usize,
@@ -55,14 +56,15 @@ enum Order {
     "expireTime": null, "eventCount": 3, "seen": {"seq": 3, "user": 17, "app": 12},
 }], "userStates": {"alice": {"user:language": "en"}}, "appState": {"app:version": "1.0.0"}, "nextPageToken": null}))]
 pub(super) struct SessionPage {
-    /// The sessions in the order of the list; each with only its own keys of the state. A page has fewer than were asked
-    /// for if they have more than 4 MiB. If they are looked for by title or label, it may have few or none, and yet not
-    /// be the last.
+    /// The sessions, in the order of the list. Each has only its own keys of the state. A page has fewer sessions than
+    /// `pageSize` if they exceed 4 MiB. With a title or a label, a page can have few sessions or none although it is
+    /// not the last page.
     sessions: Vec<SessionBody>,
-    /// The state of each user who has a session on this page, with its prefix.
+    /// The state of each user who has a session on this page. The keys have the prefix `user:`.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, Value>>)]
     user_states: BTreeMap<String, StateMap>,
-    /// The state of the app, with its prefix. A session's merged state is its own keys, the user's and the app's.
+    /// The state of the app. The keys have the prefix `app:`. The merged state of a session consists of its own keys,
+    /// the user's keys and the app's keys.
     #[schema(value_type = BTreeMap<String, Value>)]
     app_state: StateMap,
     /// The token of the next page. `null` on the last page.
@@ -73,7 +75,7 @@ pub(super) struct SessionPage {
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions", operation_id = "listUserSessions", tag = SESSIONS,
     params(UserPath, ListSessions),
-    responses((status = 200, description = "One page.", body = SessionPage), Refusals)
+    responses((status = 200, description = "One page of sessions.", body = SessionPage), Refusals)
 )]
 pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;
@@ -82,11 +84,11 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>)
 
 /// List all sessions of an app.
 ///
-/// The whole app has to be within the token's reach.
+/// The token must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/sessions", operation_id = "listAppSessions", tag = SESSIONS,
     params(AppPath, ListSessions),
-    responses((status = 200, description = "One page.", body = SessionPage), Refusals)
+    responses((status = 200, description = "One page of sessions.", body = SessionPage), Refusals)
 )]
 pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;

@@ -23,7 +23,7 @@ use crate::openapi::path::{AppPath, SessionPath, UserPath};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Between {
-    /// The number of an event, 0 for the session's creation.
+    /// The number of an event. 0 is the creation of the session.
     #[param(example = 0)]
     before: u64,
     /// The number of another event, usually a later one.
@@ -48,10 +48,10 @@ struct KeyDiff {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadHistory {
-    /// The key: with its prefix for a session, without one for a user or an app.
+    /// The key. For a session, it has its prefix. For a user or an app, it has no prefix.
     #[param(example = "cart")]
     key: String,
-    /// The largest number of items, 1 to 1,000.
+    /// The maximum number of items, from 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -65,9 +65,9 @@ pub(super) struct ReadLogHistory {
     /// The key, without prefix.
     #[param(example = "language")]
     key: String,
-    /// Only writes before this position: that of the last one on the page before.
+    /// Return only writes before this position. For the next page, send the `position` of the last write of this page.
     before: Option<u64>,
-    /// The largest number of items, 1 to 1,000.
+    /// The maximum number of items, from 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -82,7 +82,7 @@ pub(super) struct ReadLogHistory {
 pub(super) struct History {
     /// The key.
     key: String,
-    /// The writes, the latest first. Fewer than asked for if they exceed 16 MiB.
+    /// The writes, the latest first. There are fewer than `limit` if they exceed 16 MiB.
     writes: Vec<Write>,
 }
 
@@ -91,11 +91,11 @@ pub(super) struct History {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadLog {
-    /// Changes after this position: the `position` of the previous page, 0 for the beginning.
+    /// Return changes after this position. Send 0 for the first page, and then the `position` of the previous page.
     #[serde(default)]
     #[param(required = false)]
     after: u64,
-    /// The approximate number of changes, 1 to 1,000. A page never splits a commit.
+    /// The approximate number of changes in a page, from 1 to 1,000. A page always has whole commits.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -108,9 +108,9 @@ pub(super) struct ReadLog {
      "sessionId": "s1", "seq": 1, "eventId": "e1", "time": 1795194011.59},
 ], "position": 17}))]
 pub(super) struct LogPage {
-    /// The changes, in their order.
+    /// The changes, in the order in which they were committed.
     changes: Vec<LogChange>,
-    /// The `after` of the next page.
+    /// The value of `after` for the next page.
     position: u64,
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, A
 
 /// List the writes to a key of a session, with their authors.
 ///
-/// For a key of the user or the app this covers writes by any session. Pruned writes are missing.
+/// For a key of the user or the app, the list contains the writes by all sessions. Pruned writes are missing.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/history", operation_id = "sessionKeyHistory", tag = TIME,
     params(SessionPath, ReadHistory),
@@ -195,7 +195,7 @@ pub(super) async fn history_of_user(
 
 /// Read the log of an app's state: every change, in order.
 ///
-/// Applied in order, the changes give the state.
+/// If you apply the changes in this order, you get the state. The token must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/changes", operation_id = "listAppChanges", tag = TIME, params(AppPath, ReadLog),
     responses((status = 200, description = "One page of the log.", body = LogPage), Refusals)
@@ -206,7 +206,7 @@ pub(super) async fn log_of_app(scope: AppScope, Query(query): Query<ReadLog>) ->
 
 /// Read the log of a user's state: every change, in order.
 ///
-/// Applied in order, the changes give the state.
+/// If you apply the changes in this order, you get the state.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/changes", operation_id = "listUserChanges", tag = TIME,
     params(UserPath, ReadLog),
@@ -230,19 +230,19 @@ async fn log(app_state: &AppState, owner: &StateOwner, query: ReadLog) -> Result
     Ok(json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }).await?)
 }
 
-/// The state with which the fold of a session's events begins: the session's own keys.
+/// The initial state of a session, to which the changes of its events are applied. It has only the session's own keys.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"state": {"cart": {}}, "seq": 0}))]
 pub(super) struct Initial {
     /// The session's own keys and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
-    /// The number of the last event that is part of it. 0 for the state of the creation; otherwise the events up to there
-    /// were pruned.
+    /// The number of the last event that is part of the initial state. 0 if this is the state at the creation.
+    /// Otherwise, the events up to this number were pruned.
     seq: u64,
 }
 
-/// Read a session's initial state: that of its creation, or that after the pruned events.
+/// Read a session's initial state: its state at the creation or, if events were pruned, after the last pruned event.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/initial-state", operation_id = "getInitialState",
     tag = TIME, params(SessionPath),

@@ -182,7 +182,7 @@ pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Paged {
-    /// The largest number of items in a page, 1 to 1,000.
+    /// The maximum number of items in a page, from 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     pub(super) page_size: usize,
@@ -198,7 +198,8 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "the document alone reads it")]
 pub(super) struct Resume {
-    /// The `id` that was received last. The stream continues after it, whatever the query says.
+    /// The last `id` that the client received. The stream continues after it. The header takes precedence over the
+    /// query.
     #[param(rename = "Last-Event-ID")]
     last_event_id: Option<String>,
 }

@@ -41,23 +41,24 @@ const EXAMPLE: &str = concat!(
 #[schema(as = StartRun)]
 #[schema(example = json!({"message": "Two milks, please.", "stateDelta": {"channel": "web"}, "streaming": true}))]
 pub(super) struct RunBody {
-    /// Text, or a `Content` with parts.
+    /// The user's message: a text, or a `Content` with parts.
     #[serde(default, alias = "newMessage")]
     #[schema(required = false)]
     message: Value,
-    /// Changes to the state, committed together with the message: keys with their prefixes, and their new values.
+    /// Changes to the state, which are committed together with the message: keys with their prefixes, and their new
+    /// values.
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     state_delta: Option<StateDelta>,
-    /// Whether text is streamed in pieces.
+    /// Whether text is streamed in pieces while the model generates it.
     #[serde(default)]
     #[schema(required = false)]
     streaming: bool,
-    /// The run's id. One is generated if absent.
+    /// The run's id. If it is absent, the server generates one.
     #[serde(default)]
     #[schema(max_length = 512)]
     invocation_id: Option<String>,
-    /// Metadata stored with each event of the run.
+    /// Metadata that is stored with each event of the run.
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     custom_metadata: Option<Map<String, Value>>,
@@ -74,7 +75,7 @@ impl Sent for RunBody {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct After {
-    /// The id of the last event that was seen.
+    /// The id of the last event that the client received. The stream continues after it.
     after: Option<String>,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct After {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"runs": [{"invocationId": "i2", "startTime": 1795194011.59}]}))]
 pub(super) struct RunList {
-    /// The runs, in the order in which they were begun.
+    /// The runs, in the order in which they were started.
     runs: Vec<UnderWay>,
 }
 
@@ -92,7 +93,7 @@ pub(super) struct RunList {
 struct UnderWay {
     /// The run's id.
     invocation_id: String,
-    /// When it was begun, in seconds since 1970.
+    /// The time at which the run was started, in seconds since 1970.
     start_time: f64,
 }
 
@@ -104,23 +105,25 @@ struct UnderWay {
 pub(super) struct End {
     /// The run's id.
     invocation_id: String,
-    /// `completed`, `failed`, `cancelled`; `unknown` if this server does not know whether it has ended.
+    /// How the run ended: `completed`, `failed` or `cancelled`. It is `unknown` if this server does not know whether
+    /// the run has ended.
     #[schema(value_type = String)]
     outcome: &'static str,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Problem>,
 }
 
 /// Start a run of the app's agent and follow it.
 ///
-/// A stream of server-sent events: `run` names the invocation; `event` has an event that is stored, with its id; `piece`
-/// has a part of a reply that is not whole yet; `end` says how the run ended. The run goes on when its client is gone.
+/// The response is a stream of server-sent events. `run` has the id of the run. Each `event` has an event that is
+/// stored. Each `piece` has a part of an answer that is not complete yet. `end` says how the run ended. The run
+/// continues if its client disconnects.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "startRun", tag = RUNS,
     params(SessionPath), request_body = RunBody,
     responses((
-        status = 200, description = "The events of the run, as they happen.",
+        status = 200, description = "A stream with the events of the run, as they happen.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), WriteRefusals)
@@ -143,12 +146,12 @@ pub(super) async fn start(
 
 /// Follow a run from where a client lost its connection, even after the run has ended.
 ///
-/// A client that discards the pieces of an incomplete reply misses nothing.
+/// Discard the pieces of an answer that was not complete. Then no part of the run is missing or doubled.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "followRun", tag = RUNS,
     params(RunPath, After, Resume),
     responses((
-        status = 200, description = "The events of the run, as they happen.",
+        status = 200, description = "A stream with the events of the run, as they happen.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), Refusals)
@@ -179,7 +182,7 @@ pub(super) async fn list(scope: SessionScope, _: NoQuery) -> Json<RunList> {
     Json(RunList { runs: runs.iter().map(shown).collect() })
 }
 
-/// Cancel a run.
+/// Cancel a run, and wait until it has ended.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "cancelRun",
     tag = RUNS, params(RunPath),

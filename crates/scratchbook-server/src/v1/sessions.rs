@@ -30,35 +30,37 @@ use crate::openapi::path::{SessionPath, UserPath};
     "timeToLive": 86400,
 }))]
 pub(super) struct CreateSession {
-    /// The id. One is generated if it is empty or absent. At most 512 bytes, no control characters.
+    /// The session's id, of at most 512 bytes and without control characters. If it is empty or absent, the server
+    /// generates one.
     #[serde(default)]
     #[schema(max_length = 512)]
     id: Option<String>,
-    /// The initial state. `user:` and `app:` keys go to the user and the app, `temp:` keys are dropped.
+    /// The initial state. Keys that begin with `user:` or `app:` are stored for the user or the app. Keys that begin
+    /// with `temp:` are not stored.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     state: Map<String, Value>,
-    /// Events to begin with, as if appended one by one. They may come from another session: their `seq` is left out,
-    /// numbers are given again.
+    /// The first events of the session, which are stored as if they were appended one by one. They may come from
+    /// another session: their `seq` is ignored, and they get new numbers.
     #[serde(default)]
     #[schema(required = false)]
     events: Vec<Given>,
-    /// Its title, for people; at most 2,048 bytes, no control characters.
+    /// The session's title, for people. It has at most 2,048 bytes and no control characters.
     #[serde(default)]
     title: Option<String>,
-    /// Its labels, for programs; at most 64.
+    /// The session's labels, for programs. There are at most 64.
     #[serde(default)]
     #[schema(required = false)]
     labels: BTreeMap<String, String>,
-    /// When it was created, in seconds since 1970. Now if absent.
+    /// The time of the creation, in seconds since 1970. If it is absent, the server uses the current time.
     #[serde(default)]
     #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
     create_time: Option<f64>,
-    /// When it expires, in seconds since 1970. Never if absent.
+    /// The time at which the session expires, in seconds since 1970. If it is absent, the session never expires.
     #[serde(default)]
     #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
     expire_time: Option<f64>,
-    /// The number of seconds until it expires, in place of `expireTime`.
+    /// The number of seconds until the session expires. Send this or `expireTime`.
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     time_to_live: Option<f64>,
@@ -75,26 +77,28 @@ impl Sent for CreateSession {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadSession {
-    /// How many of the last events, 0 to 1,000; 100 if not given. `eventCount` says how many there are. They are
-    /// fewer if they have more than 4 MiB.
+    /// The number of events to return, from 0 to 1,000: the latest ones. The default is 100. There are fewer if they
+    /// exceed 4 MiB. `eventCount` in the response is the number of all events.
     #[param(minimum = 0, maximum = 1000)]
     num_recent_events: Option<usize>,
-    /// Only events from this time on, in seconds since 1970, inclusive; of these the last
-    /// `numRecentEvents`, if both are given.
+    /// Return only events at or after this time, in seconds since 1970. If `numRecentEvents` is given, too, only the
+    /// latest of them are returned.
     #[param(minimum = 0, exclusive_maximum = 253402300800i64)]
     after_timestamp: Option<f64>,
-    /// The first events with a number above this one, at most `limit` of them. Goes without the two above.
+    /// Return the first events with a number above this one, at most `limit` of them. This cannot be combined with
+    /// `numRecentEvents` and `afterTimestamp`.
     after: Option<u64>,
-    /// The last events with a number below this one, at most `limit` of them.
+    /// Return the last events with a number below this one, at most `limit` of them. This cannot be combined with the
+    /// parameters above.
     before: Option<u64>,
-    /// How many events a page has at most, 1 to 1,000; 100 if not given.
+    /// The maximum number of events for `after` and `before`, from 1 to 1,000. The default is 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// Which part of the state.
+    /// The part of the state to return: everything or nothing.
     #[serde(default)]
     #[param(inline)]
     state: StatePart,
-    /// Only these keys of the state, with their prefixes.
+    /// Return only these keys of the state. Write them with their prefixes.
     #[serde(default)]
     key: Vec<String>,
 }
@@ -108,26 +112,26 @@ enum StatePart {
     None,
 }
 
-/// The update of a session's data beside its state. Absent fields stay as they are.
+/// The changes to a session's title, labels and expiry. Fields that are absent do not change.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
     "title": "Groceries, done", "labels": {"status": "closed", "team": null}, "timeToLive": 3600,
 }))]
 pub(super) struct UpdateSession {
-    /// The new title; `null` or empty, none.
+    /// The new title. `null` or an empty text removes the title.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<String>)]
     title: Option<Option<String>>,
-    /// Labels that are set, and, with `null`, those that are removed.
+    /// The labels to set. The value `null` removes a label.
     #[serde(default)]
     #[schema(required = false)]
     labels: BTreeMap<String, Option<String>>,
-    /// When it expires, in seconds since 1970; `null`, never.
+    /// The time at which the session expires, in seconds since 1970. With `null`, it never expires.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<f64>, minimum = 0, exclusive_maximum = 253402300800i64)]
     expire_time: Option<Option<f64>>,
-    /// After how many seconds from now it expires, in place of `expireTime`.
+    /// The number of seconds from now until the session expires. Send this or `expireTime`.
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     time_to_live: Option<f64>,
@@ -204,11 +208,11 @@ pub(super) async fn update(
 
 /// Delete a session with its events and its own state.
 ///
-/// The user's and the app's state stay. A session that does not exist counts as deleted.
+/// The state of the user and the app stays. If the session does not exist, the response is the same.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "deleteSession", tag = SESSIONS,
     params(SessionPath),
-    responses((status = 204, description = "It is deleted, or did not exist."), Refusals)
+    responses((status = 204, description = "The session is deleted, or it did not exist."), Refusals)
 )]
 pub(super) async fn delete(scope: SessionScope, _: NoQuery) -> Result<StatusCode, ApiError> {
     scope.app_state.store.sessions.delete_session(&scope.key).await?;

@@ -26,11 +26,11 @@ use crate::scope::WholeApp;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListState {
-    /// Only keys with this beginning.
+    /// List only keys that begin with this text.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
-    /// The largest number of items in a page, 1 to 1,000.
+    /// The maximum number of items in a page, from 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     page_size: usize,
@@ -57,7 +57,7 @@ pub(super) struct StatePage {
     "author": "till", "stateDelta": {"open": true}, "operations": {"sold": [{"expect": 41}, {"increment": 1}]},
 }))]
 pub(super) struct PatchOwner {
-    /// The author of the change. The log records the name.
+    /// The author of the change. The log stores this name.
     author: String,
     /// Keys, without prefix, and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key.
     #[serde(default)]
@@ -67,7 +67,8 @@ pub(super) struct PatchOwner {
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
-    /// When it was changed, in seconds since 1970; absent, now. The time does not determine the order.
+    /// The time of the change, in seconds since 1970. If it is absent, the server uses the current time. The time has
+    /// no effect on the order of changes.
     #[serde(default)]
     #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
     time: Option<f64>,
@@ -84,8 +85,8 @@ impl Sent for PatchOwner {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"stateDelta": {"open": true, "sold": 42}, "position": 18}))]
 pub(super) struct Patched {
-    /// Keys, without prefix, and their new values; operations as their results. Empty if there are operations and
-    /// you may not read.
+    /// The keys, without prefix, and their new values. For operations, these are the results. If there were operations
+    /// and the token lacks the right `read`, it is empty.
     #[schema(value_type = BTreeMap<String, Value>)]
     state_delta: StateDelta,
     /// The position of the commit in the owner's log.
@@ -94,7 +95,7 @@ pub(super) struct Patched {
 
 /// Read the state of an app, page by page.
 ///
-/// The whole app has to be within the token's reach.
+/// The token must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/state", operation_id = "getAppState", tag = STATE, params(AppPath, ListState),
     responses((status = 200, description = "One page of the state.", body = StatePage), Refusals)
@@ -134,7 +135,7 @@ pub(super) async fn key_of_user(scope: UserScope, PathKey(key): PathKey, _: NoQu
 
 /// Change the state of an app, in one commit.
 ///
-/// Needs the right `app`, and the whole app within the token's reach.
+/// The token needs the right `app`, and it must not be limited to a user.
 #[utoipa::path(
     patch, path = "/apps/{app}/state", operation_id = "patchAppState", tag = STATE, params(AppPath),
     request_body = PatchOwner,

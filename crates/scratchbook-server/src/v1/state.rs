@@ -22,9 +22,10 @@ use crate::openapi::path::{KeyPath, SessionPath};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadState {
-    /// The state right after the event with this number; 0 for the initial state. The current state if absent.
+    /// Read the state that the session had right after the event with this number. 0 is the initial state. If it is
+    /// absent, the current state is read.
     at: Option<u64>,
-    /// Only these keys, with their prefixes. Keys that do not exist are left out.
+    /// Return only these keys. Write them with their prefixes. Keys that do not exist are left out.
     #[serde(default)]
     key: Vec<String>,
 }
@@ -34,7 +35,8 @@ pub(super) struct ReadState {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadKey {
-    /// The state right after the event with this number; 0 for the initial state. The current state if absent.
+    /// Read the state that the session had right after the event with this number. 0 is the initial state. If it is
+    /// absent, the current state is read.
     at: Option<u64>,
 }
 
@@ -47,10 +49,10 @@ pub(super) struct SessionState {
     /// Keys with their prefixes, and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
-    /// The number of the event up to which it is the state. `null` if the store has not counted the events.
+    /// The number of the last event that is part of the state. `null` if the store does not know it.
     seq: Option<u64>,
-    /// For the current state, the positions up to which it was read. Send it back with a write that uses optimistic
-    /// locking.
+    /// The positions up to which the state was read. Send them back with a write that uses optimistic locking. Absent
+    /// if the request has `at`.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<SeenPositions>,
 }
@@ -59,9 +61,9 @@ pub(super) struct SessionState {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"key": "cart", "value": {"milk": 2}}))]
 pub(super) struct KeyValue {
-    /// The key: with its prefix for a session, without one for a user or an app.
+    /// The key. For a session, it has its prefix. For a user or an app, it has no prefix.
     pub(super) key: String,
-    /// Its value. `null` is a value; an absent key is a 404.
+    /// The value of the key. `null` is a value. For a key that does not exist, the status is 404.
     pub(super) value: Value,
 }
 
@@ -83,15 +85,15 @@ pub(super) struct PatchState {
     #[serde(default)]
     #[schema(required = false)]
     operations: Operations,
-    /// The id of the event that records the change. With an id, the request can safely be sent again.
+    /// The id of the event that records the change. If you send an id, you can safely send the request again.
     #[serde(default)]
     #[schema(max_length = 512)]
     event_id: Option<String>,
-    /// The mode of optimistic locking: when the write is refused with `conflict`.
+    /// The mode of optimistic locking. It says when the write is refused as a `conflict`.
     #[serde(default)]
     #[schema(required = false)]
     conflict: Conflict,
-    /// What the writer has seen, for `by_key` and `by_session`.
+    /// What the writer has read. The modes `by_key` and `by_session` require it.
     #[serde(default, deserialize_with = "json::optional_object")]
     seen: Option<SeenPositions>,
 }
@@ -126,7 +128,8 @@ pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadState>) -> 
 
 /// Read one key of a session's state, now or at an event.
 ///
-/// A path cannot name the empty key, `.` and `..`. Read them with `key=` of the whole state.
+/// A path cannot contain the empty key, the key `.` or the key `..`. To read them, use the parameter `key` of the route
+/// for the whole state.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/state/{key}", operation_id = "getSessionKey", tag = STATE,
     params(SessionPath, KeyPath, ReadKey),
@@ -149,9 +152,9 @@ pub(super) async fn get_key(
     Ok(Json(KeyValue { key, value }))
 }
 
-/// Change the state of a session. The change is stored as an event without content.
+/// Change the state of a session.
 ///
-/// Writing `app:` keys needs the right `app`.
+/// The change is stored as an event without content. Writing `app:` keys needs the right `app`.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}/state", operation_id = "patchSessionState", tag = STATE,
     params(SessionPath), request_body = PatchState,

@@ -19,9 +19,9 @@ use crate::scope::{Admin, AdminOfAll};
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"events": 3, "keys": 2}))]
 pub(super) struct VerifiedBody {
-    /// How many events, or changes in a log, were read.
+    /// The number of events that were read, or of changes in a log.
     events: u64,
-    /// How many keys resulted. All are equal to the stored ones.
+    /// The number of keys that were computed. All of them are equal to the stored ones.
     keys: u64,
 }
 
@@ -30,10 +30,10 @@ pub(super) struct VerifiedBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Prune, example = json!({"before": 1001, "limit": 500}))]
 pub(super) struct PruneRequest {
-    /// For a session, the number of the first event to keep. For a log, values overwritten before this position are
-    /// removed.
+    /// For a session, the number of the first event to keep. For a log, a position: values that were overwritten before
+    /// it are removed.
     before: u64,
-    /// The largest number to remove in this commit, 1 to 1,000.
+    /// The maximum number of items to remove in this commit, from 1 to 1,000.
     #[serde(default = "step")]
     #[schema(minimum = 1, maximum = 1000, default = 500, required = false)]
     limit: usize,
@@ -46,7 +46,7 @@ impl Sent for PruneRequest {}
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({"limit": 500}))]
 pub(super) struct PruneExpired {
-    /// The largest number to remove in this commit, 1 to 1,000.
+    /// The maximum number of items to remove in this commit, from 1 to 1,000.
     #[serde(default = "step")]
     #[schema(minimum = 1, maximum = 1000, default = 500, required = false)]
     limit: usize,
@@ -58,7 +58,8 @@ impl Sent for PruneExpired {}
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"pruned": 500}))]
 pub(super) struct Pruned {
-    /// How many events, changes or sessions were removed. Fewer than `limit` if none are left to remove.
+    /// The number of events, changes or sessions that were removed. If it is lower than `limit`, nothing is left to
+    /// remove.
     pruned: u64,
 }
 
@@ -66,9 +67,9 @@ fn step() -> usize {
     500
 }
 
-/// Verify a session: compute its state again from its events and compare.
+/// Verify a session: compute its state again from its events and compare it with the stored state.
 ///
-/// A difference is reported as `data_corrupted`, with the key or event.
+/// A difference is reported as the error `data_corrupted`, which names the key or the event.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/verify", operation_id = "verifySession", tag = UPKEEP,
     params(SessionPath),
@@ -79,9 +80,9 @@ pub(super) async fn session(scope: SessionScope, _: NoQuery) -> Answer<VerifiedB
     Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
-/// Verify an app's state: compute it again from its log and compare.
+/// Verify an app's state: compute it again from its log and compare it with the stored state.
 ///
-/// A difference is reported as `data_corrupted`, with the key or event.
+/// A difference is reported as the error `data_corrupted`, which names the key.
 #[utoipa::path(
     get, path = "/apps/{app}/verify", operation_id = "verifyApp", tag = UPKEEP, params(AppPath),
     responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
@@ -90,9 +91,9 @@ pub(super) async fn app(scope: AppScope, _: NoQuery) -> Answer<VerifiedBody> {
     Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
-/// Verify a user's state: compute it again from its log and compare.
+/// Verify a user's state: compute it again from its log and compare it with the stored state.
 ///
-/// A difference is reported as `data_corrupted`, with the key or event.
+/// A difference is reported as the error `data_corrupted`, which names the key.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/verify", operation_id = "verifyUser", tag = UPKEEP, params(UserPath),
     responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
@@ -101,13 +102,14 @@ pub(super) async fn user(scope: UserScope, _: NoQuery) -> Answer<VerifiedBody> {
     Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
-/// Remove the oldest events of a session. The state that they led to becomes its initial state.
+/// Remove the oldest events of a session.
 ///
-/// Needs the right `admin`. The state shown, and the numbers of later events, stay as they are.
+/// The token needs the right `admin`. The state after the removed events becomes the initial state of the session. The
+/// current state and the numbers of later events do not change.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/prune", operation_id = "pruneSession", tag = UPKEEP,
     params(SessionPath), request_body = PruneRequest,
-    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "The number of removed items.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_session(
     scope: SessionScope,
@@ -123,11 +125,11 @@ pub(super) async fn prune_session(
 
 /// Remove overwritten values from the log of an app's state.
 ///
-/// Needs the right `admin`. The last change of each key stays.
+/// The token needs the right `admin`. The last change of each key stays.
 #[utoipa::path(
     post, path = "/apps/{app}/prune", operation_id = "pruneApp", tag = UPKEEP, params(AppPath),
     request_body = PruneRequest,
-    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "The number of removed items.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_app(
     scope: AppScope,
@@ -140,11 +142,11 @@ pub(super) async fn prune_app(
 
 /// Remove overwritten values from the log of a user's state.
 ///
-/// Needs the right `admin`. The last change of each key stays.
+/// The token needs the right `admin`. The last change of each key stays.
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/prune", operation_id = "pruneUser", tag = UPKEEP, params(UserPath),
     request_body = PruneRequest,
-    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "The number of removed items.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_user(
     scope: UserScope,
@@ -155,12 +157,12 @@ pub(super) async fn prune_user(
     prune_log(&scope.app_state, &scope.owner()?, &body).await
 }
 
-/// Delete expired sessions for good, of all apps.
+/// Delete the expired sessions of all apps for good.
 ///
-/// Needs the right `admin`, and everything within the token's reach.
+/// The token needs the right `admin`, and it must not be limited to an app or a user.
 #[utoipa::path(
     post, path = "/prune-expired", operation_id = "pruneExpired", tag = UPKEEP, request_body = PruneExpired,
-    responses((status = 200, description = "How many were removed.", body = Pruned), WriteRefusals)
+    responses((status = 200, description = "The number of removed items.", body = Pruned), WriteRefusals)
 )]
 pub(super) async fn prune_expired(
     State(app_state): State<AppState>,

@@ -18,7 +18,7 @@ use crate::openapi::path::{AppPath, UserPath};
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"users": ["alice", "bob"], "nextPageToken": null}))]
 pub(super) struct UserPage {
-    /// The users with a session, state or an artifact, in byte order.
+    /// The users who have a session, state or an artifact, in byte order.
     users: Vec<String>,
     /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
@@ -26,10 +26,10 @@ pub(super) struct UserPage {
 
 /// List the users of an app.
 ///
-/// Needs the right `admin`, and the whole app within the token's reach.
+/// The token needs the right `admin`, and it must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/users", operation_id = "listUsers", tag = USERS, params(AppPath, Paged),
-    responses((status = 200, description = "One page.", body = UserPage), Refusals)
+    responses((status = 200, description = "One page of users.", body = UserPage), Refusals)
 )]
 pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<UserPage> {
     scope.caller.check(Right::Admin)?;
@@ -48,8 +48,8 @@ pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<
 
 /// Erase all data of a user of an app in one commit: sessions, events, state, log and artifacts.
 ///
-/// Needs the right `admin`. This cannot be undone. The app's own state and its log
-/// stay, without the user's name in them.
+/// This cannot be undone. The token needs the right `admin`. The app's own state and its log stay, but the user's name
+/// is removed from them.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}", operation_id = "eraseUser", tag = USERS, params(UserPath),
     responses((status = 204, description = "All data of the user is erased."), Refusals)

@@ -33,12 +33,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Follow {
-    /// Where to begin without a cursor: at the oldest commit that is kept, or at the next commit.
+    /// Where to begin: at the oldest commit that is kept, or at the next commit. Send this or `cursor`.
     #[param(inline, default = "now")]
     from: Option<Origin>,
-    /// The cursor of an entry or a page. The stream continues after it.
+    /// The cursor of an entry or of a page. The stream continues after it.
     cursor: Option<String>,
-    /// Only commits that change a key with this prefix: `user:cart`, `app:`, or `step` for a session's own keys.
+    /// Return only commits that change a key that begins with this text: `user:cart`, `app:`, or `step` for a session's
+    /// own keys.
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
@@ -46,13 +47,14 @@ pub(super) struct Follow {
 
 /// Follow the commits of a session.
 ///
-/// A stream of server-sent events: `data` is an entry as in the feed, `id` its cursor. After a lost connection
-/// a client sends the last `id` as `Last-Event-ID` and misses nothing. A heartbeat is sent every 15 seconds.
+/// The response is a stream of server-sent events. `data` is an entry as in the feed, and `id` is its cursor. If a
+/// client loses the connection, it connects again and sends the last `id` as `Last-Event-ID`; then it misses no commit.
+/// The server sends a heartbeat every 15 seconds.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/watch", operation_id = "watchSession", tag = FEEDS,
     params(SessionPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they are committed.",
+        status = 200, description = "A stream with the entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAzIGUz\ndata: {\"type\":\"event\",\"cursor\":\"c2hvcCAzIGUz\",\"seq\":3}\n\n")
     ), Refusals)
@@ -65,14 +67,14 @@ pub(super) async fn session(
     follow(&scope.app_state, Watched::session(scope.key), query, &headers).await
 }
 
-/// Follow the commits of a user's sessions and to the user's keys.
+/// Follow the commits of a user: those of its sessions and those to its keys.
 ///
-/// Works as for a session.
+/// The stream has the same form as that of a session.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/watch", operation_id = "watchUser", tag = FEEDS,
     params(UserPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they are committed.",
+        status = 200, description = "A stream with the entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
     ), Refusals)
@@ -87,11 +89,11 @@ pub(super) async fn user(
 
 /// Follow the commits of an app.
 ///
-/// Works as for a session. The whole app has to be within the token's reach.
+/// The stream has the same form as that of a session. The token must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/watch", operation_id = "watchApp", tag = FEEDS, params(AppPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they are committed.",
+        status = 200, description = "A stream with the entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
     ), Refusals)

@@ -56,11 +56,11 @@ struct GoogleRefusal {
 /// An error, in the form of `google.rpc.Status`.
 #[derive(ToSchema)]
 struct GoogleStatus {
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     code: u16,
-    /// What was wrong and what would be right, for people to read.
+    /// A message for people, which says what was wrong and what would be right.
     message: String,
-    /// The name of a `google.rpc.Code`.
+    /// The name of the `google.rpc.Code`.
     status: String,
 }
 
@@ -71,12 +71,12 @@ const REFUSALS: [(&str, &str); 11] = [
     ("400", "The request is invalid, or the session is not in a state that allows it."),
     ("401", "The token is missing or unknown."),
     ("403", "The token lacks the right that this operation needs."),
-    ("404", "The engine, session or operation does not exist, or is outside the token's reach."),
+    ("404", "The engine, session or operation does not exist, or the token does not allow access to it."),
     ("408", "The body did not arrive in time."),
     ("409", "It already exists, or another writer committed first."),
-    ("413", "The body, a part of it, or the answer is too large."),
+    ("413", "The body, a part of it, or the response is too large."),
     ("429", "A queue is full or a limit is reached; try again later."),
-    ("500", "The server has a defect, or stored data cannot be read."),
+    ("500", "The server has a defect, or stored data is damaged."),
     ("501", "The store does not support this operation."),
     ("503", "The store cannot be reached or cannot write at the moment."),
 ];
@@ -133,7 +133,7 @@ struct OperationPath {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct NewId {
-    /// The id of the session: letters, digits, `-` and `_`. One is generated if absent.
+    /// The id of the session. It consists of letters, digits, `-` and `_`. If it is absent, the server generates one.
     #[param(required = false, example = "s1")]
     session_id: String,
 }
@@ -142,7 +142,7 @@ struct NewId {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct Mask {
-    /// The fields to change, separated by commas. All fields that are sent if absent.
+    /// The fields to change, separated by commas. If it is absent, all fields in the body are changed.
     #[param(required = false, example = "displayName")]
     update_mask: String,
 }
@@ -151,18 +151,18 @@ struct Mask {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct Page {
-    /// The largest number of items in a page, at most 1,000. 100 if absent.
+    /// The maximum number of items in a page, at most 1,000. The default is 100.
     #[param(required = false, minimum = 0)]
     page_size: i32,
     /// The `nextPageToken` of the previous page.
     #[param(required = false)]
     page_token: String,
-    /// A filter: for sessions `user_id="U"`, `display_name="T"`, `labels.NAME="V"`; for events
-    /// `timestamp>="T"`.
+    /// A filter. Its conditions are `user_id="U"`, `display_name="T"` and `labels.NAME="V"` for sessions, and
+    /// `timestamp>="T"` for events. `AND` joins several conditions.
     #[param(required = false)]
     filter: String,
-    /// The order: `update_time` or `create_time` for sessions, `timestamp` for events. Add ` desc` for descending
-    /// order.
+    /// The order: `update_time` or `create_time` for sessions, `timestamp` for events. Append ` desc` for the
+    /// descending order.
     #[param(required = false)]
     order_by: String,
 }
@@ -172,31 +172,31 @@ struct Page {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"userId": "alice", "displayName": "Groceries", "sessionState": {"cart": {}}}))]
 struct EngineSession {
-    /// Its full name.
+    /// The full resource name.
     #[schema(required = false, read_only)]
     name: Option<String>,
     /// The user. Required to create a session.
     #[schema(required = false)]
     user_id: Option<String>,
-    /// Its title, for people.
+    /// The session's title, for people.
     #[schema(required = false)]
     display_name: Option<String>,
-    /// Its labels, for programs.
+    /// The session's labels, for programs.
     #[schema(required = false)]
     labels: Option<HashMap<String, String>>,
     /// The merged state: keys of the session, and keys of the user and the app with their prefixes.
     #[schema(required = false)]
     session_state: Option<StateValues>,
-    /// When it expires, as a timestamp of RFC 3339.
+    /// The time at which the session expires, as a timestamp of RFC 3339.
     #[schema(required = false)]
     expire_time: Option<String>,
-    /// The time to live, as in `3600s`, in place of `expireTime`.
+    /// The time until the session expires, as in `3600s`. Send this or `expireTime`.
     #[schema(required = false, write_only)]
     ttl: Option<String>,
-    /// When it was created.
+    /// The time of the creation, as a timestamp of RFC 3339.
     #[schema(required = false, read_only)]
     create_time: Option<String>,
-    /// When its last event was appended.
+    /// The time of the last event, as a timestamp of RFC 3339.
     #[schema(required = false, read_only)]
     update_time: Option<String>,
 }
@@ -209,32 +209,32 @@ struct EngineSession {
     "content": {"role": "user", "parts": [{"text": "Hello"}]}, "actions": {"stateDelta": {"greeted": true}},
 }))]
 struct SessionEvent {
-    /// Its full name.
+    /// The full resource name.
     #[schema(required = false, read_only)]
     name: Option<String>,
     /// `user`, or the name of the agent.
     author: String,
-    /// The run that it belongs to.
+    /// The id of the run that the event belongs to.
     #[schema(required = false)]
     invocation_id: Option<String>,
-    /// Its time, as a timestamp of RFC 3339.
+    /// The time of the event, as a timestamp of RFC 3339.
     timestamp: String,
-    /// What was said, called or answered.
+    /// The message, function calls or function responses.
     #[schema(required = false)]
     content: Option<HashMap<String, Value>>,
-    /// Its effects: `stateDelta`, `artifactDelta`, `transferAgent`, `escalate` and others.
+    /// The effects of the event: `stateDelta`, `artifactDelta`, `transferAgent`, `escalate` and others.
     #[schema(required = false)]
     actions: Option<HashMap<String, Value>>,
-    /// What kind of failure ended the run.
+    /// The kind of the failure that ended the run.
     #[schema(required = false)]
     error_code: Option<String>,
-    /// The failure in words.
+    /// A description of the failure.
     #[schema(required = false)]
     error_message: Option<String>,
-    /// `partial`, `branch`, `customMetadata` and others.
+    /// Further fields of the event: `partial`, `branch`, `customMetadata` and others.
     #[schema(required = false)]
     event_metadata: Option<HashMap<String, Value>>,
-    /// The whole event in the form of ADK.
+    /// The whole event in ADK's form.
     #[schema(required = false)]
     raw_event: Option<HashMap<String, Value>>,
 }
@@ -244,7 +244,7 @@ struct SessionEvent {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"sessions": [{"name": "reasoningEngines/shop/sessions/s1", "userId": "alice"}]}))]
 struct ListEngineSessionsResponse {
-    /// The sessions; absent if there are none.
+    /// The sessions. Absent if there are none.
     #[schema(required = false)]
     sessions: Vec<EngineSession>,
     /// The token of the next page. Absent on the last page.
@@ -257,7 +257,7 @@ struct ListEngineSessionsResponse {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"sessionEvents": [{"author": "user", "timestamp": "2026-11-20T17:10:23Z"}]}))]
 struct ListEventsResponse {
-    /// The events; absent if there are none.
+    /// The events. Absent if there are none.
     #[schema(required = false)]
     session_events: Vec<SessionEvent>,
     /// The token of the next page. Absent on the last page.
@@ -265,20 +265,20 @@ struct ListEventsResponse {
     next_page_token: String,
 }
 
-/// An operation. It is always done.
+/// A long-running operation in Google's form. In this server, every operation is already done.
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
     "name": "reasoningEngines/shop/sessions/s1/operations/1", "metadata": {}, "done": true, "response": {},
 }))]
 struct EngineOperation {
-    /// Its full name.
+    /// The full resource name.
     name: String,
     /// The type and time of the operation.
     metadata: HashMap<String, Value>,
     /// Always true.
     done: bool,
-    /// The result: a session, or empty.
+    /// The result: a session, or an empty object.
     response: HashMap<String, Value>,
 }
 

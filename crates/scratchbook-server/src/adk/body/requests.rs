@@ -21,7 +21,7 @@ use crate::openapi::EventSchema;
 #[serde(rename_all = "camelCase", default)]
 #[schema(example = json!({"sessionId": "s1", "state": {"cart": {}, "user:language": "en"}}))]
 pub(crate) struct CreateSessionRequest {
-    /// The id of the session. One is generated if it is empty or absent.
+    /// The id of the session. If it is empty or absent, the server generates one.
     pub(crate) session_id: Option<String>,
     /// The initial state.
     #[schema(value_type = Option<HashMap<String, Value>>)]
@@ -29,7 +29,7 @@ pub(crate) struct CreateSessionRequest {
     /// The initial events, for example of a session from another server.
     #[schema(value_type = Option<Vec<EventSchema>>)]
     pub(crate) events: Option<Vec<Event>>,
-    /// Options for ADK's own session services. This server takes none.
+    /// Options for ADK's own session services. This server has no such options.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) options: Option<Map<String, Value>>,
 }
@@ -100,23 +100,23 @@ pub(crate) struct RunAgentRequest {
     pub(crate) app_name: Option<String>,
     /// The user.
     pub(crate) user_id: String,
-    /// The session. It has to exist.
+    /// The session, which must exist.
     pub(crate) session_id: String,
     /// The message of the user, as `google.genai.types.Content`.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) new_message: Option<Content>,
-    /// Whether text is streamed in pieces. Only for `/run_sse`.
+    /// Whether text is streamed in pieces while the model generates it. This has an effect only at `/run_sse`.
     #[serde(default)]
     #[schema(required = false)]
     pub(crate) streaming: bool,
-    /// Changes to the state, committed together with the message.
+    /// Changes to the state, which are committed together with the message.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) state_delta: Option<StateDelta>,
-    /// The event with the function call that the message answers.
+    /// The id of the event with the function call that the message answers.
     pub(crate) function_call_event_id: Option<String>,
-    /// The run to resume.
+    /// The id of the run to resume.
     pub(crate) invocation_id: Option<String>,
-    /// Metadata stored with each event of the run.
+    /// Metadata that is stored with each event of the run.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
@@ -147,13 +147,13 @@ impl Body for RunAgentRequest {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"filename": "receipt.txt", "artifact": {"text": "2 x apples"}}))]
 pub(crate) struct SaveArtifactRequest {
-    /// The artifact's name. The prefix `user:` saves it for the user, not for the session.
+    /// The artifact's name. If it begins with `user:`, the artifact belongs to the user and not to the session.
     #[schema(min_length = 1, max_length = 512)]
     pub(crate) filename: String,
     /// The data.
     #[schema(value_type = ArtifactPart)]
     pub(crate) artifact: Part,
-    /// Metadata stored with the version.
+    /// Metadata that is stored with the version.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
@@ -171,7 +171,7 @@ impl Body for SaveArtifactRequest {
     const SHAPE: &'static Shape = &ARTIFACT;
 }
 
-/// An artifact, as `google.genai.types.Part`: with text, with data in base64 or with the address of a file.
+/// An artifact in the form of `google.genai.types.Part`. It has a text, data in base64, or the address of a file.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "the document alone reads it")]
 #[serde(rename_all = "camelCase")]
@@ -180,10 +180,10 @@ pub(crate) struct ArtifactPart {
     /// The text.
     #[schema(required = false)]
     text: Option<String>,
-    /// `mimeType`, `data` in base64, and if wanted `displayName`.
+    /// The data: `mimeType`, `data` in base64, and optionally `displayName`.
     #[schema(required = false)]
     inline_data: Option<HashMap<String, Value>>,
-    /// `fileUri`, and if wanted `mimeType`.
+    /// The address of a file: `fileUri`, and optionally `mimeType`.
     #[schema(required = false)]
     file_data: Option<HashMap<String, Value>>,
 }

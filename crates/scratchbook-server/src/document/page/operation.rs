@@ -30,7 +30,7 @@ impl Operation<'_> {
                     h4 { "Body" }
                     p { (kind(&body["schema"])) " as " code { "application/json" } }
                 }
-                h4 { "Answers" }
+                h4 { "Responses" }
                 (self.answers(document))
                 h4 { "Example" }
                 pre { (self.call(document, body)) }
@@ -73,13 +73,13 @@ impl Operation<'_> {
                 }
             }
             details {
-                summary { "Refusals" }
+                summary { "Errors" }
                 table {
                     @for (status, answer) in bad {
                         tr { td { b { (status) } } td { (words(text(&answer["description"]))) } }
                     }
                 }
-                @if let Some(refusal) = refusal { p { "Each is: " (kind(refusal)) "." } }
+                @if let Some(refusal) = refusal { p { "The body of an error is: " (kind(refusal)) "." } }
             }
         }
     }

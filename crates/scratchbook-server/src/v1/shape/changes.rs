@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use utoipa::ToSchema;
 
-/// Operations and guards by key. Those of one key are carried out in order, in the commit, on the value that is stored
-/// then. A guard that does not hold refuses the whole commit.
+/// Operations and guards by key. The operations on a key are carried out in their order, in the commit, on the value
+/// that is stored at that moment. If a guard does not hold, the whole commit is refused.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = BTreeMap<String, Vec<Step>>)]
@@ -24,7 +24,7 @@ pub(crate) struct Operations(IndexMap<String, Vec<Step>>);
 pub(crate) enum Step {
     /// Sets the key to this value.
     Set(Value),
-    /// Removes the key: the string `remove`.
+    /// Removes the key. Write it as the string `remove`.
     Remove,
     /// Adds this number to the value. An absent key counts as 0.
     Increment(By),
@@ -34,9 +34,9 @@ pub(crate) enum Step {
     MergePatch(Value),
     /// Sets the key to this value if it is absent.
     SetIfAbsent(Value),
-    /// A guard: the key has this value.
+    /// A guard: the key must have this value.
     Expect(Value),
-    /// A guard: the key is absent: the string `expectAbsent`.
+    /// A guard: the key must be absent. Write it as the string `expectAbsent`.
     ExpectAbsent,
 }
 
@@ -83,26 +83,26 @@ impl Operations {
     }
 }
 
-/// When a write is refused because others have committed in the meantime.
+/// The mode of optimistic locking: when a write is refused because others have committed in the meantime.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConflictMode)]
 pub(crate) enum Conflict {
-    /// Never. Changes merge key by key, and the later commit wins a key.
+    /// The write is never refused. Changes are merged key by key, and for each key the last commit wins.
     #[default]
     Merge,
-    /// If a key that it names was written since it was `seen`.
+    /// The write is refused if one of its keys was written after the positions in `seen`.
     ByKey,
-    /// If the session has any event that was not `seen`.
+    /// The write is refused if the session has an event after the positions in `seen`.
     BySession,
 }
 
-/// What the writer has seen: the `seen` of an answer about the session.
+/// What the writer has read of the session: the field `seen` of an earlier response.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = Seen, example = json!({"seq": 3, "user": 17, "app": 12}))]
 pub(crate) struct SeenPositions {
-    /// The number of the session's last event that was seen, with all before it.
+    /// The number of the last event that the writer has read. It has read all earlier events, too.
     pub(crate) seq: u64,
     /// The position in the log of the user's state.
     #[serde(default)]
@@ -112,12 +112,13 @@ pub(crate) struct SeenPositions {
     #[serde(default)]
     #[schema(required = false)]
     pub(crate) app: u64,
-    /// When the session was made, in seconds since 1970: it distinguishes a session that was created again under the same id.
+    /// The time of the session's creation, in seconds since 1970. It distinguishes this session from a later one with
+    /// the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     pub(crate) create_time: Option<f64>,
-    /// Keys, prefixed, that were seen up to a later place: the number of an event for a key of the session, a position
-    /// for one of the user or the app.
+    /// Keys, with their prefixes, that the writer has read later than the rest. The value is the number of an event for
+    /// a key of the session, and a position in the log for a key of the user or the app.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
     pub(crate) keys: BTreeMap<String, u64>,

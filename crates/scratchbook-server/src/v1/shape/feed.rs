@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use super::{LogChange, Stored};
 use crate::openapi::StateValues;
 
-/// A place in a feed: of letters, digits, `-` and `_` alone, so that headers and queries carry it as it is.
+/// A position in a feed. It consists only of letters, digits, `-` and `_`, so it needs no encoding in headers and
+/// queries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String, example = "c2hvcCAzIGUz")]
@@ -37,7 +38,7 @@ impl From<&FeedCursor> for Cursor {
     }
 }
 
-/// A commit.
+/// A commit in a feed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[schema(as = FeedEntry)]
@@ -57,7 +58,7 @@ pub(crate) enum Entry {
         user_id: String,
         /// The session it was appended to.
         session_id: String,
-        /// Its number in the session.
+        /// The number of the event in the session.
         seq: Option<u64>,
         /// The event.
         event: Stored,
@@ -75,11 +76,11 @@ pub(crate) enum Entry {
         session_id: String,
         /// The number of the event at which it was forked from another session. `null` if it is not a fork.
         forked_at: Option<u64>,
-        /// Its initial state.
+        /// The session's initial state.
         #[schema(value_type = StateValues)]
         state: Map<String, Value>,
     },
-    /// Keys of a user or an app, written outside of any session or at the creation of one.
+    /// Keys of a user or an app were written outside of any session, or by the creation of a session.
     #[serde(rename_all = "camelCase")]
     State {
         /// The cursor after this entry.
@@ -91,8 +92,8 @@ pub(crate) enum Entry {
         /// The changes. Keys have no prefix.
         changes: Vec<LogChange>,
     },
-    /// A session or a user was removed, or events of a session were. Read the keys of the user and the app again after it,
-    /// since events that are gone may have written some; after `pruned` read the session again.
+    /// A session, a user, or events of a session were removed. After this entry, read the keys of the user and the app
+    /// again, because the removed events may have written some of them. After `pruned`, also read the session again.
     #[serde(rename_all = "camelCase")]
     Removed {
         /// The cursor after this entry.
@@ -103,11 +104,12 @@ pub(crate) enum Entry {
         user_id: Option<String>,
         /// The session. `null` if the user was erased.
         session_id: Option<String>,
-        /// `deleted` or `expired`: the session is gone. `pruned`: its oldest events are. `erased`: the user was deleted.
+        /// `deleted` or `expired` if the session was removed, `pruned` if its oldest events were removed, and `erased`
+        /// if the user was removed.
         kind: &'static str,
         /// The number of the last event that was removed. For a user, the number of sessions that were removed.
         count: u64,
-        /// When, in seconds since 1970.
+        /// The time of the removal, in seconds since 1970.
         time: f64,
     },
     /// A kind of commit that this version of the server does not know.

@@ -10,7 +10,7 @@ use super::{SeenPositions, Stored};
 use crate::access::{Caller, Right};
 use crate::openapi::StateValues;
 
-/// A session: its merged state and the events that were asked for.
+/// A session with its merged state and the requested events.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Session)]
@@ -27,24 +27,24 @@ pub(crate) struct SessionBody {
     app_name: String,
     /// The user.
     user_id: String,
-    /// Its title, for people.
+    /// The session's title, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    /// Its labels, for programs.
+    /// The session's labels, for programs.
     labels: BTreeMap<String, String>,
     /// The merged state: keys of the session, and keys of the user and the app with their prefixes. In lists, only the
     /// session's own keys.
     #[schema(value_type = StateValues)]
     state: StateMap,
-    /// The events that were asked for, in their order.
+    /// The requested events, in their order.
     events: Vec<Stored>,
-    /// The timestamp of the event appended last, or of the creation, in seconds since 1970.
+    /// The time of the last event, or of the creation if there is no event, in seconds since 1970.
     last_update_time: f64,
-    /// When it expires, in seconds since 1970; `null` for never.
+    /// The time at which the session expires, in seconds since 1970. `null` if it never expires.
     expire_time: Option<f64>,
-    /// The number of its last event. `null` if the store does not know it.
+    /// The number of the session's last event. `null` if the store does not know it.
     event_count: Option<u64>,
-    /// The positions up to which this answer was read. Send it back with a write that uses optimistic locking.
+    /// The positions up to which this session was read. Send them back with a write that uses optimistic locking.
     seen: SeenPositions,
 }
 

@@ -6,31 +6,31 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Who wrote a key. Unknown fields are absent.
+/// The writer of a key. Fields that are not known are absent.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Writer {
     /// The author of the write. Empty if it is no longer known.
     author: String,
-    /// The user whose session wrote it. Absent for a write outside of any session, and for a user outside the token's
-    /// reach.
+    /// The user whose session wrote the key. Absent if the write was outside of any session, or if the token is limited
+    /// to another user.
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<String>,
-    /// The session that wrote it.
+    /// The session that wrote the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
-    /// The number of the event that wrote it, 0 for the session's creation.
+    /// The number of the event that wrote the key. 0 is the creation of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     seq: Option<u64>,
     /// The event's id.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     event_id: String,
-    /// The event's invocation.
+    /// The id of the run that the event belongs to.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     invocation_id: String,
-    /// When, in seconds since 1970.
+    /// The time of the write, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<f64>,
 }
@@ -44,18 +44,18 @@ impl From<KeyWriter> for Writer {
     }
 }
 
-/// One write to a key, and who made it.
+/// One write to a key, and its writer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Write {
-    /// The value that was written. Absent for a removal; `null` is a value.
+    /// The value that was written. Absent if the key was removed. `null` is a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     value: Option<Value>,
     /// For a key of a user or an app, the position of the commit in the owner's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
-    /// For a key of a user or an app, the number of the write: 1 for the first.
+    /// For a key of a user or an app, the number of the write. The first write has the number 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
     #[serde(flatten)]
@@ -88,7 +88,7 @@ impl From<StateChange> for Write {
 pub(crate) struct LogChange {
     /// The key, without prefix.
     key: String,
-    /// Whether the key was removed; absent if it was not.
+    /// `true` if the key was removed, otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     removed: Option<bool>,
     #[serde(flatten)]
