@@ -60,8 +60,8 @@ const GLOBAL: &str = "Global options";
 /// and changes sessions and state.
 ///
 /// You can name a session in four ways: as APP/USER/SESSION; by its id, or the beginning of its id; with --last, for
-/// the most recently updated session; or with --app, --user and --session, where --session has the whole id. --app and
-/// --user together name a user, and --app alone names an app.
+/// the most recently updated session; or with --app, --user and --session, and then --session is the whole id. --app
+/// and --user together name a user, and --app alone names an app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -196,9 +196,9 @@ pub(crate) enum Command {
     /// The command works in small commits, so that others can write in the meantime. The current state and the numbers
     /// of the remaining events do not change.
     ///
-    /// Pruning cannot be undone: afterwards you can no longer read the state at a pruned event, or which of the pruned
-    /// events wrote a key. Therefore the command asks for confirmation. It does not ask if only --expired is given,
-    /// because expired sessions cannot be read any more.
+    /// Pruning cannot be undone: afterwards you can no longer read the pruned events, the state at each of them, or who
+    /// wrote it. Therefore the command asks for confirmation. It does not ask if only --expired is given, because
+    /// expired sessions cannot be read any more.
     #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
     /// Encrypt the current values of the state again, with the keyring's current key
@@ -234,8 +234,8 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Export sessions, state and artifacts as JSON Lines, to a file or to standard output
     ///
-    /// `scratchbook import --from jsonl` imports the result. A session that changes during the export may be missing in
-    /// it. To copy a SQLite file while it is in use, use backup.
+    /// `scratchbook import --from jsonl` imports the result. A session that changes during the export may be missing
+    /// from it. To copy a SQLite file while it is in use, use backup.
     Export(ExportArgs),
     /// Print a shell script for the completion of commands and options
     #[command(after_help = setup::COMPLETIONS_EXAMPLES)]
@@ -305,7 +305,7 @@ pub(crate) struct ListUsersArgs {
     /// The maximum number of users to list
     #[arg(long, short, value_name = "N", default_value_t = 100, value_parser = values::at_least_one::<usize>)]
     pub(crate) limit: usize,
-    /// Continue after the page that printed this token
+    /// List the next page. TOKEN is the token that the previous page printed
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }

@@ -140,7 +140,7 @@ pub(crate) struct ListArgs {
     /// The maximum number of sessions to list, from 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Continue after the page that printed this token. This requires --app
+    /// List the next page. TOKEN is the token that the previous page printed. This requires --app
     #[arg(long, value_name = "TOKEN", requires = "app")]
     pub(crate) page_token: Option<String>,
 }

@@ -93,7 +93,7 @@ pub(crate) struct GetArgs {
     /// such as user:theme [default: all keys]
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// Print only the value, and a string without quotes, for scripts. This requires exactly one KEY
+    /// Print only the value, for scripts. A string is printed without quotes. This requires exactly one KEY
     #[arg(long, conflicts_with = "json", requires = "keys")]
     pub(crate) raw: bool,
 }
@@ -197,7 +197,7 @@ pub(crate) struct ListStateArgs {
     /// The maximum number of keys to list, from 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Continue after the page that printed this token
+    /// List the next page. TOKEN is the token that the previous page printed
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }

@@ -16,9 +16,10 @@ use crate::app_state::AppState;
         (name = SESSIONS, description = "Create, read, find, change, fork, rewind and delete sessions."),
         (name = EVENTS, description = "Append and read events."),
         (name = STATE, description = "Read and change the state of a session, a user or an app. Operations such as \
-            `increment` are carried out in the commit. A guard refuses the commit if a key does not have the expected value."),
-        (name = TIME, description = "Read the past: the differences between two events, the writer of each key, and the \
-            history of a key."),
+            `increment` are carried out in the commit. A guard refuses the commit if a key does not have the \
+            expected value."),
+        (name = TIME, description = "Read the past: the differences between two events, the writer of each key, and \
+            the history of a key."),
         (name = FEEDS, description = "Read commits page by page, or follow them as a stream, without gaps and without \
             duplicates."),
         (name = RUNS, description = "Start, follow and cancel runs of agents."),

@@ -34,8 +34,8 @@ pub(super) fn page(document: &Value) -> Markup {
                         p { (words(text(&document["info"]["description"]))) }
                         p { "For programs: " a href="openapi.json" { "openapi.json" } }
                         p {
-                            "The examples use the session " code { "s1" } " of the user " code { "alice" } " in the app "
-                            code { "shop" } ". If the server hosts no agents of yours, use its app " code { "demo" }
+                            "The examples use the session " code { "s1" } " of the user " code { "alice" }
+                            " in the app " code { "shop" } ". If the server hosts no agents of yours, use its app " code { "demo" }
                             " instead. The examples take the server's address from a variable:"
                         }
                         pre { "SERVER=http://127.0.0.1:8000" }
