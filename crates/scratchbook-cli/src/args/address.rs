@@ -40,7 +40,7 @@ pub(crate) enum Address {
     Whole(SessionKey),
     /// The session's id, or the beginning of its id.
     Beginning(Within, String),
-    /// The session with the newest event.
+    /// The most recently updated session.
     Last(Within),
 }
 

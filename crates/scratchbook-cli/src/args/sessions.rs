@@ -149,7 +149,7 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-    /// The number of events to show, the latest ones
+    /// Show this many of the latest events
     #[arg(long, short, value_name = "N", default_value_t = 10)]
     pub(crate) events: usize,
 }

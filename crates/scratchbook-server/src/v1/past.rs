@@ -127,7 +127,7 @@ pub(super) async fn diff(scope: SessionScope, Query(query): Query<Between>) -> R
     Ok(json(scope.app_state.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
 }
 
-/// Show who wrote each key of a session's merged state.
+/// Show the last writer of each key of a session's merged state.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/blame", operation_id = "blameSession", tag = TIME,
     params(SessionPath),

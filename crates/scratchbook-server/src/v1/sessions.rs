@@ -77,8 +77,8 @@ impl Sent for CreateSession {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadSession {
-    /// The number of events to return, from 0 to 1,000: the latest ones. The default is 100. There are fewer if they
-    /// exceed 4 MiB. `eventCount` in the response is the number of all events.
+    /// Return this many of the latest events, from 0 to 1,000. The default is 100. There are fewer if they exceed 4
+    /// MiB. `eventCount` in the response is the number of the last event.
     #[param(minimum = 0, maximum = 1000)]
     num_recent_events: Option<usize>,
     /// Return only events at or after this time, in seconds since 1970. If `numRecentEvents` is given, too, only the

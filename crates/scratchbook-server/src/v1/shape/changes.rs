@@ -88,7 +88,8 @@ impl Operations {
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConflictMode)]
 pub(crate) enum Conflict {
-    /// The write is never refused. Changes are merged key by key, and for each key the last commit wins.
+    /// The write is not refused because of other commits. Changes are merged key by key, and for each key the last
+    /// commit wins.
     #[default]
     Merge,
     /// The write is refused if one of its keys was written after the positions in `seen`.
