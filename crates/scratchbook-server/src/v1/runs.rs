@@ -146,7 +146,8 @@ pub(super) async fn start(
 
 /// Follow a run from where a client lost its connection, even after the run has ended.
 ///
-/// Discard the pieces of an answer that was not complete. Then no part of the run is missing or doubled.
+/// Before the client continues, it must discard the pieces of an answer that is not complete. Then no part of the run
+/// is missing or doubled.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "followRun", tag = RUNS,
     params(RunPath, After, Resume),
