@@ -69,7 +69,7 @@ pub(crate) fn run_all(commands: impl IntoIterator<Item = Command>) -> Result<(),
     Err(Stop::Failed(format!("{} of {count} commands: {}", failed.len(), failed.join(", "))))
 }
 
-fn show(command: &Command) -> String {
+pub(crate) fn show(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let mut words: Vec<String> = Vec::new();
     for (name, value) in command.get_envs() {

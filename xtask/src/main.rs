@@ -6,7 +6,8 @@
 //! - `steps.rs`: the steps in their order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
 //! - `workspace.rs`: the packages, from `cargo metadata`; `changed.rs`: the packages that a branch has changed.
-//! - `suite.rs`: the tests, built once and run side by side; `features.rs`: each feature by itself.
+//! - `build.rs`: the build of the tests, with clippy; `suite.rs` runs them side by side; `features.rs`: each feature by
+//!   itself.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
 //!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
@@ -14,6 +15,7 @@
 //! - `house.rs`, `documents.rs`, `prose.rs`, `release.rs`: the rules that no other tool checks, as functions of text.
 
 mod browser;
+mod build;
 mod changed;
 mod command;
 mod deploy;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use crate::command::{cargo, program, root, run};
+use crate::build::checked;
+use crate::command::{program, root, run};
 use crate::step::Stop;
 use crate::{python, servers, steps};
 
@@ -65,7 +66,7 @@ fn tests() -> Result<(), Stop> {
 
 /// Assembles the package by hand: its Python files, the library beside them, and the metadata.
 fn place() -> Result<(), Stop> {
-    run(&mut cargo(&[
+    run(&mut checked(&[
         "build",
         "--quiet",
         "--locked",
@@ -272,7 +273,7 @@ pub(crate) fn empty(folders: &[&str]) -> Result<(), Stop> {
 /// Returns the program that runs a command with the addresses of servers. The program is built with the features of the
 /// workspace, like the tests: `cargo run` would build `ring` and others again with fewer features.
 fn with_servers() -> Result<Command, Stop> {
-    run(&mut cargo(&["build", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "with-servers"]))?;
+    run(&mut checked(&["build", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "with-servers"]))?;
     Ok(program(steps::built(&[]).join("with-servers")))
 }
 

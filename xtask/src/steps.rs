@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::build::{self, Scope, checked};
 use crate::changed::Changed;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::step::{Check, Step, Stop};
-use crate::suite::{Scope, Tests};
+use crate::suite::Tests;
 use crate::{
     browser, deploy, dist, documents, features, house, node, package, packages, python, release, servers, tools,
     versions, workspace,
@@ -24,7 +25,9 @@ pub(crate) fn test() -> Vec<Step> {
     let [servers, python, node, browser] = needed();
     steps.extend([servers, python.beside_others(), node.beside_others()]);
     steps.extend([
-        Step::new("clippy", "no warning, with all features", || clippy(&Scope::All)),
+        Step::new("clippy", "everything builds, tests included, without a warning of the compiler or clippy", || {
+            clippy(&Scope::All)
+        }),
         // This step waits for those that run beside others, so that everything is installed before the tests.
         browser.after_others(),
     ]);
@@ -89,7 +92,7 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     if scope.is_empty() {
         return Ok(steps);
     }
-    let mut checks = vec![Step::new("clippy", "no warning in what has changed", {
+    let mut checks = vec![Step::new("clippy", "no warning of the compiler or clippy in what has changed", {
         let scope = scope.clone();
         move || clippy(&scope)
     })];
@@ -199,8 +202,10 @@ fn format() -> Result<(), Stop> {
 
 fn clippy(scope: &Scope) -> Result<(), Stop> {
     tools::component("clippy", "clippy")?;
-    let mut command = cargo(&["clippy", "--locked", "--all-targets", "--all-features"]);
-    run(command.args(scope.built()).args(["--", "-D", "warnings"]))
+    match build::build(scope)?.warnings {
+        0 => Ok(()),
+        count => Err(Stop::Failed(format!("{count} warnings"))),
+    }
 }
 
 /// Builds the documentation of the libraries only. The documentation of the binary has the same name as the library's
@@ -217,13 +222,13 @@ fn examples(profile: &[&str]) -> Result<(), Stop> {
     if names.is_empty() {
         return Err(Stop::Failed("no package has an example".to_owned()));
     }
-    build(profile)?;
+    build_programs(profile)?;
     run_all(names.iter().map(|name| program(built(profile).join("examples").join(name))))
 }
 
 /// Builds every example and program of the workspace.
-fn build(profile: &[&str]) -> Result<(), Stop> {
-    let mut command = cargo(&["build", "--locked", "--workspace", "--all-features", "--examples", "--bins"]);
+fn build_programs(profile: &[&str]) -> Result<(), Stop> {
+    let mut command = checked(&["build", "--locked", "--workspace", "--all-features", "--examples", "--bins"]);
     run(command.args(profile))
 }
 
@@ -248,7 +253,7 @@ fn targets_in(folder: &Path) -> Result<Vec<String>, Stop> {
 }
 
 fn demo(profile: &[&str]) -> Result<(), Stop> {
-    build(profile)?;
+    build_programs(profile)?;
     run(program(built(profile).join("scratchbook")).arg("demo"))
 }
 
@@ -263,7 +268,7 @@ fn tests_beside(scope: &Scope) -> Result<Check, Stop> {
 }
 
 fn long_tests() -> Result<(), Stop> {
-    let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
+    let mut command = checked(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     command = without_missing(command);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
     command.env("SCRATCHBOOK_LOAD_SECONDS", "60").env("SCRATCHBOOK_ATTACK_SECONDS", "10");

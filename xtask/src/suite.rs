@@ -4,20 +4,18 @@
 //! which expect an answer within about a second, could fail by chance beside others. So they run at the end, one at a
 //! time.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use serde_json::Value;
-
-use crate::command::{cargo, output, program, root};
+use crate::build::{Scope, TestProgram, build, checked};
+use crate::command::{output, program, root};
 use crate::step::Stop;
-use crate::workspace::{Package, items, packages, text};
+use crate::workspace::{Package, packages};
 
 /// Words in the names of timed tests, which fail if something takes seconds longer than on an idle machine.
 const TIMED: [&str; 9] = [
@@ -34,57 +32,6 @@ const TIMED: [&str; 9] = [
 
 /// The least number of test programs that run at once. On machines with more cores, one program runs for each core.
 const FEWEST_AT_ONCE: usize = 3;
-
-/// The tests to run.
-#[derive(Clone, Debug)]
-pub(crate) enum Scope {
-    /// The tests of the whole workspace.
-    All,
-    /// The tests of these packages; only these packages are built.
-    Part(Vec<String>),
-    /// The tests of these packages, with the build of the whole workspace, so that nothing is built again for them.
-    Changed(BTreeSet<String>),
-}
-
-impl Scope {
-    /// Returns the packages that are built, as arguments of Cargo.
-    pub(crate) fn built(&self) -> Vec<String> {
-        match self {
-            Self::All | Self::Changed(_) => vec!["--workspace".to_owned()],
-            Self::Part(names) => names.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect(),
-        }
-    }
-
-    /// Returns whether the scope contains no package.
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::All => false,
-            Self::Part(names) => names.is_empty(),
-            Self::Changed(names) => names.is_empty(),
-        }
-    }
-
-    /// Returns whether a package's tests are run.
-    fn names(&self, package: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Part(names) => names.iter().any(|name| name == package),
-            Self::Changed(names) => names.contains(package),
-        }
-    }
-}
-
-/// A program with tests in it.
-#[derive(Clone, Debug, PartialEq)]
-struct TestProgram {
-    /// The names of the package and the target, for messages and the log's file name.
-    name: String,
-    package: String,
-    path: PathBuf,
-    /// The folder of the program's package, in which Cargo would run it.
-    folder: PathBuf,
-    has_integration_tests: bool,
-}
 
 /// A command to run. Its output goes to a file with the job's name.
 #[derive(Debug)]
@@ -106,7 +53,7 @@ impl Tests {
     /// Builds the tests of a scope. Tests whose names contain a word of `skip` are not run.
     pub(crate) fn build(scope: &Scope, skip: Vec<String>) -> Result<Self, Stop> {
         let doc_tests = doc_tests(scope, &skip)?;
-        Ok(Self { programs: build(scope)?, doc_tests, skip })
+        Ok(Self { programs: build(scope)?.programs, doc_tests, skip })
     }
 
     /// Runs the tests that are not timed side by side, and then the timed ones.
@@ -144,46 +91,6 @@ impl Tests {
         }
         Ok(found)
     }
-}
-
-fn build(scope: &Scope) -> Result<Vec<TestProgram>, Stop> {
-    let mut command = cargo(&["test", "--locked", "--all-features", "--no-run"]);
-    command.args(["--message-format", "json-render-diagnostics"]).args(scope.built());
-    let mut programs = programs_in(&output(&mut command)?);
-    programs.retain(|program| scope.names(&program.package));
-    programs.sort_by_cached_key(|program| {
-        // Larger programs run longer. The largest one begins first, so that it does not run alone at the end.
-        let bytes = fs::metadata(&program.path).map_or(0, |file| file.len());
-        (!program.has_integration_tests, Reverse(bytes))
-    });
-    Ok(programs)
-}
-
-/// Returns the test programs that Cargo has built, from its messages.
-fn programs_in(messages: &str) -> Vec<TestProgram> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
-    messages.filter_map(|message: Value| test_program(&message)).collect()
-}
-
-fn test_program(message: &Value) -> Option<TestProgram> {
-    if message["profile"]["test"] != true {
-        return None;
-    }
-    let path = PathBuf::from(message["executable"].as_str()?);
-    let manifest = PathBuf::from(text(&message["manifest_path"]));
-    // The id is `path+file:///folder#name@version`, without the name if the folder has the same.
-    let id = text(&message["package_id"]);
-    let (before, after) = id.rsplit_once('#').unwrap_or(("", &id));
-    let package = after.split_once('@').map_or_else(|| before.rsplit('/').next().unwrap_or(before), |(name, _)| name);
-    let target = text(&message["target"]["name"]);
-    let has_integration_tests = items(&message["target"]["kind"]).any(|kind| kind == "test");
-    let name = if target.replace('-', "_") == package.replace('-', "_") && !has_integration_tests {
-        package.to_owned()
-    } else {
-        format!("{package} {target}")
-    };
-    let folder = manifest.parent().map(PathBuf::from).unwrap_or_default();
-    Some(TestProgram { name, package: package.to_owned(), path, folder, has_integration_tests })
 }
 
 /// Returns a program as Cargo would start it.
@@ -230,7 +137,7 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     if libraries.is_empty() {
         return Ok(None);
     }
-    let mut command = cargo(&["test", "--locked", "--all-features", "--doc", "--no-fail-fast"]);
+    let mut command = checked(&["test", "--locked", "--all-features", "--doc", "--no-fail-fast"]);
     match scope {
         // Cargo fails for a package that has no library.
         Scope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
@@ -322,28 +229,7 @@ impl std::fmt::Display for Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn test_programs_are_found_among_the_messages_of_cargo() {
-        let message = |id: &str, name: &str, kind: &str, test: bool| {
-            serde_json::json!({
-                "reason": "compiler-artifact", "package_id": id, "manifest_path": "/a/crates/b/Cargo.toml",
-                "target": {"name": name, "kind": [kind]}, "profile": {"test": test}, "executable": "/t/it-1",
-            })
-        };
-        let messages = [
-            message("path+file:///a/crates/b-c#0.1.0", "b_c", "lib", true),
-            message("path+file:///a/servers#b-servers@0.1.0", "it", "test", true),
-            message("path+file:///a/crates/b-c#0.1.0", "quickstart", "example", false),
-            serde_json::json!({"reason": "build-finished", "success": true}),
-        ];
-        let text = messages.map(|message| message.to_string()).join("\n");
-        let programs = programs_in(&text);
-        let names: Vec<_> = programs.iter().map(|test| (test.name.as_str(), test.package.as_str())).collect();
-        assert_eq!(names, [("b-c", "b-c"), ("b-servers it", "b-servers")]);
-        assert_eq!(programs[1].folder, Path::new("/a/crates/b"));
-        assert!(programs[1].has_integration_tests);
-    }
+    use crate::command::cargo;
 
     #[test]
     fn results_of_all_programs_in_a_log_are_counted() {
@@ -365,13 +251,5 @@ mod tests {
     #[test]
     fn a_word_that_no_test_has_is_a_failure() {
         assert!(check_words(&[]).is_err());
-    }
-
-    #[test]
-    fn a_change_is_built_with_the_whole_workspace() {
-        let changed = Scope::Changed(BTreeSet::from(["a".to_owned()]));
-        assert_eq!(changed.built(), ["--workspace"]);
-        assert!(changed.names("a") && !changed.names("b") && !changed.is_empty());
-        assert_eq!(Scope::Part(vec!["a".to_owned()]).built(), ["--package", "a"]);
     }
 }
