@@ -75,6 +75,9 @@ impl Run {
     pub async fn begin(clients: Vec<Arc<dyn Client>>, workload: Workload) -> Result<Self, Failure> {
         for session in workload.sessions() {
             until_answered(|| clients[0].create(session)).await?;
+            for client in &clients {
+                until_found(client.as_ref(), session).await?;
+            }
         }
         let (recorder, is_over, observed) = (Recorder::default(), AtomicBool::new(false), Mutex::default());
         let shared = Arc::new(Shared { clients, workload, recorder, is_over, observed });
@@ -125,6 +128,17 @@ async fn until_answered<T, C: Future<Output = Result<T, Failure>>>(call: impl Fn
         match call().await {
             Err(Failure::Unknown(_) | Failure::NotDone(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
             answered => return answered,
+        }
+    }
+}
+
+/// Waits until a client finds a session, which takes a moment on a standby.
+async fn until_found(client: &dyn Client, session: &SessionKey) -> Result<(), Failure> {
+    let begun = Instant::now();
+    loop {
+        match until_answered(|| client.read(session, &[])).await {
+            Err(Failure::Refused(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            found => return found.map(drop),
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Faults that happen while transactions run, one after the other, at random times.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use scratchbook_test_servers::{MariaDb, Postgres, Proxy};
+use scratchbook_test_servers::Proxy;
 
-use crate::servers::{ServerProcess, until_started};
+use crate::database::Database;
+use crate::servers::ServerProcess;
 
 /// An error of a fault that could not be made or undone.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -16,16 +19,11 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// How many times each fault happened.
 pub type Counts = BTreeMap<&'static str, usize>;
 
-/// The database behind the servers.
-#[derive(Debug)]
-pub enum Database {
-    /// A file, or memory: there is no process to kill.
-    Embedded,
-    /// A PostgreSQL server.
-    Postgres(Postgres),
-    /// A MariaDB server.
-    MariaDb(MariaDb),
-}
+/// How often servers are paused until one is found that holds the lock of its file.
+const PAUSES: usize = 200;
+
+/// How far a clock is set forward or back, in seconds.
+const CLOCK_STEP: i64 = 86_400;
 
 /// What can fail.
 #[derive(Debug)]
@@ -66,35 +64,120 @@ impl Faults {
     }
 }
 
-/// One of the faults.
-type Fault = fn(&mut Parts, &mut fastrand::Rng) -> Result<(), Error>;
+/// A kind of fault.
+struct Fault {
+    name: &'static str,
+    is_possible: fn(&Parts) -> bool,
+    /// Makes the fault. Returns whether it happened.
+    make: fn(&mut Parts, &mut fastrand::Rng) -> Result<bool, Error>,
+}
 
-/// The faults by their names.
-const FAULTS: [(&str, Fault); 5] = [
-    ("server killed", |parts, random| {
-        let n = random.usize(..parts.servers.len());
-        Ok(parts.servers[n].crash()?)
-    }),
-    ("server paused", |parts, random| {
+const FAULTS: [Fault; 10] = [
+    Fault {
+        name: "server killed",
+        is_possible: |parts| !parts.servers.is_empty(),
+        make: |parts, random| {
+            let n = random.usize(..parts.servers.len());
+            parts.servers[n].crash()?;
+            Ok(true)
+        },
+    },
+    Fault {
+        name: "server paused",
+        is_possible: |parts| !parts.servers.is_empty(),
+        make: |parts, random| {
+            let server = &parts.servers[random.usize(..parts.servers.len())];
+            server.pause()?;
+            thread::sleep(some_time(random));
+            server.resume()?;
+            Ok(true)
+        },
+    },
+    Fault {
+        name: "lock holder paused",
+        is_possible: |parts| parts.servers.len() > 1 && parts.database.lock_file().is_some(),
+        make: pause_holder,
+    },
+    Fault {
+        name: "clock set",
+        is_possible: |parts| parts.servers.iter().any(|server| server.clock().is_some()),
+        make: |parts, random| match parts.servers[random.usize(..parts.servers.len())].clock() {
+            Some(clock) => clock.set(random.i64(-CLOCK_STEP..CLOCK_STEP)).map(|()| true),
+            None => Ok(false),
+        },
+    },
+    Fault {
+        name: "connections cut",
+        is_possible: |parts| !parts.proxies.is_empty(),
+        make: |parts, random| {
+            parts.proxies[random.usize(..parts.proxies.len())].cut();
+            Ok(true)
+        },
+    },
+    Fault {
+        name: "answers lost",
+        is_possible: |parts| !parts.proxies.is_empty(),
+        make: |parts, random| {
+            parts.proxies[random.usize(..parts.proxies.len())].swallow(random.usize(1..4));
+            Ok(true)
+        },
+    },
+    Fault {
+        name: "database killed",
+        is_possible: |parts| {
+            matches!(parts.database, Database::Postgres(_) | Database::ReadStandby(_) | Database::MariaDb(_))
+        },
+        make: |parts, _| parts.database.kill().map(|()| true),
+    },
+    Fault {
+        name: "primary lost",
+        is_possible: |parts| matches!(parts.database, Database::Standby(_)),
+        make: |parts, _| parts.database.fail_over(&parts.proxies).map(|()| true),
+    },
+    Fault {
+        name: "node killed",
+        is_possible: |parts| matches!(parts.database, Database::Galera { .. }),
+        make: |parts, random| parts.database.kill_node(&parts.proxies, random).map(|()| true),
+    },
+    Fault {
+        name: "disk full",
+        is_possible: |parts| matches!(parts.database, Database::FileOnSmallDisk(_)),
+        make: |parts, random| parts.database.fill_disk(some_time(random)).map(|()| true),
+    },
+];
+
+fn some_time(random: &mut fastrand::Rng) -> Duration {
+    Duration::from_millis(random.u64(200..2_000))
+}
+
+/// Pauses servers until one is found that holds the lock of the file, and leaves that one paused for some time.
+fn pause_holder(parts: &mut Parts, random: &mut fastrand::Rng) -> Result<bool, Error> {
+    let lock = parts.database.lock_file().ok_or("no lock file")?;
+    for _ in 0..PAUSES {
         let server = &parts.servers[random.usize(..parts.servers.len())];
         server.pause()?;
-        thread::sleep(Duration::from_millis(random.u64(200..2_000)));
-        Ok(server.resume()?)
-    }),
-    ("connections cut", |parts, random| {
-        parts.proxies[random.usize(..parts.proxies.len())].cut();
-        Ok(())
-    }),
-    ("answers lost", |parts, random| {
-        parts.proxies[random.usize(..parts.proxies.len())].swallow(random.usize(1..4));
-        Ok(())
-    }),
-    ("database killed", |parts, _| match &parts.database {
-        Database::Embedded => Ok(()),
-        Database::Postgres(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
-        Database::MariaDb(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
-    }),
-];
+        let is_holder = holds_lock(server.id(), &lock)?;
+        if is_holder {
+            thread::sleep(some_time(random));
+        }
+        server.resume()?;
+        if is_holder {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether a process holds the lock of a file, which the kernel lists as
+/// `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`. Those that wait have `->` after the number.
+fn holds_lock(process: u32, file: &Path) -> Result<bool, Error> {
+    let (process, inode) = (process.to_string(), format!(":{}", std::fs::metadata(file)?.ino()));
+    let locks = std::fs::read_to_string("/proc/locks")?;
+    Ok(locks.lines().any(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        matches!(words[..], [_, "FLOCK", _, _, pid, place, ..] if pid == process && place.ends_with(&inode))
+    }))
+}
 
 fn make(
     mut parts: Parts,
@@ -103,20 +186,13 @@ fn make(
     is_over: &AtomicBool,
 ) -> Result<(Parts, Counts), Error> {
     let mut counts = Counts::new();
-    let possible: Vec<_> = FAULTS.iter().filter(|(name, _)| is_possible(name, &parts)).collect();
-    while let Some((name, fault)) = random.choice(&possible).filter(|_| !is_over.load(Relaxed)) {
+    let possible: Vec<_> = FAULTS.iter().filter(|fault| (fault.is_possible)(&parts)).collect();
+    while let Some(fault) = random.choice(&possible).filter(|_| !is_over.load(Relaxed)) {
         thread::sleep(pause.mul_f64(random.f64()));
-        fault(&mut parts, &mut random)?;
-        *counts.entry(name).or_default() += 1;
+        if (fault.make)(&mut parts, &mut random)? {
+            *counts.entry(fault.name).or_default() += 1;
+        }
     }
     parts.proxies.iter().for_each(|proxy| proxy.swallow(0));
     Ok((parts, counts))
-}
-
-fn is_possible(fault: &str, parts: &Parts) -> bool {
-    match fault {
-        "database killed" => !matches!(parts.database, Database::Embedded),
-        "connections cut" | "answers lost" => !parts.proxies.is_empty(),
-        _ => !parts.servers.is_empty(),
-    }
 }

@@ -14,14 +14,20 @@
 //! - `client/`: how transactions reach a store: by the library or over HTTP.
 //! - `drive.rs`: a run, from its beginning to the reads at its end; `worker.rs`: what a worker does.
 //! - `check/`: the checks of what they observed.
-//! - `servers.rs`: server processes that can be killed; `faults.rs`: the faults; `topology.rs`: what is attacked.
+//! - `servers.rs`: server processes that can be killed, each with a clock that can be set (`clock.rs`); `database.rs`: the
+//!   databases behind them; `disk.rs`: a disk that can become full.
+//! - `faults.rs`: the faults; `topology.rs`: what is attacked; `table.rs`: the rows that are printed.
 
 pub mod check;
 pub mod client;
+mod clock;
+pub mod database;
+pub mod disk;
 pub mod drive;
 pub mod faults;
 pub mod history;
 pub mod servers;
+pub mod table;
 pub mod topology;
 mod worker;
 pub mod workload;

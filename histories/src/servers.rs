@@ -12,6 +12,9 @@ use scratchbook::store::connect;
 use scratchbook_server::Server;
 use tokio::net::TcpListener;
 
+use crate::clock::Clock;
+use crate::faults::Error;
+
 /// How many times something is started again that has ended at its start.
 const STARTS: usize = 20;
 
@@ -24,6 +27,7 @@ pub struct ServerProcess {
     program: PathBuf,
     database: String,
     port: u16,
+    clock: Option<Clock>,
     child: Child,
 }
 
@@ -33,16 +37,27 @@ impl ServerProcess {
     /// # Errors
     ///
     /// The program cannot be started, or does not serve.
-    pub fn start(program: impl Into<PathBuf>, database: &str) -> io::Result<Self> {
+    pub fn start(program: impl Into<PathBuf>, database: &str) -> Result<Self, Error> {
         let program = program.into();
-        let (child, port) = start(&program, database, 0)?;
-        Ok(Self { program, database: database.to_owned(), port, child })
+        let clock = Clock::new()?;
+        let (child, port) = start(&program, database, 0, clock.as_ref())?;
+        Ok(Self { program, database: database.to_owned(), port, clock, child })
     }
 
     /// Returns the base URL, which stays the same when the server is started again.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Returns the process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the server's clock; `None` if it has the machine's.
+    pub(crate) fn clock(&self) -> Option<&Clock> {
+        self.clock.as_ref()
     }
 
     /// Kills the server as a crash would, and starts it again.
@@ -54,7 +69,8 @@ impl ServerProcess {
         self.child.kill()?;
         self.child.wait()?;
         // A server ends at its start if it does not get through to its database, where faults happen, too.
-        (self.child, self.port) = until_started(|| start(&self.program, &self.database, self.port))?;
+        let start = || start(&self.program, &self.database, self.port, self.clock.as_ref());
+        (self.child, self.port) = until_started(start)?;
         Ok(())
     }
 
@@ -100,8 +116,11 @@ pub(crate) fn until_started<T, E>(start: impl Fn() -> Result<T, E>) -> Result<T,
     start()
 }
 
-fn start(program: &PathBuf, database: &str, port: u16) -> io::Result<(Child, u16)> {
+fn start(program: &PathBuf, database: &str, port: u16, clock: Option<&Clock>) -> io::Result<(Child, u16)> {
     let mut command = Command::new(program);
+    if let Some(clock) = clock {
+        clock.give_to(&mut command);
+    }
     command.args(["serve", database, "--port", &port.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn()?;
     let mut line = String::new();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scratchbook::store::connect;
-use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions, Proxy};
-use tempfile::TempDir;
+use scratchbook_test_servers::{Proxy, Replication};
 
 use crate::check::{Report, check};
-use crate::client::{Client, Failure, HttpClient, LibraryClient};
+use crate::client::{Client, Failure, HttpClient, LibraryClient, ReadElsewhere};
+use crate::database::Database;
 use crate::drive::Run;
-use crate::faults::{Counts, Database, Error, Faults, Parts};
+use crate::faults::{Counts, Error, Faults, Parts};
 use crate::history::write_lines;
 use crate::servers::ServerProcess;
 use crate::workload::Workload;
@@ -23,16 +23,17 @@ const WORKERS: usize = 12;
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// A store, and how many processes use it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topology {
-    /// The store in memory, in one process.
-    Memory,
-    /// SQLite with this many processes.
-    Sqlite(usize),
-    /// A PostgreSQL server with this many processes.
-    Postgres(usize),
-    /// A MariaDB server with this many processes.
-    MariaDb(usize),
+#[derive(Clone, Copy, Debug)]
+pub struct Topology {
+    /// Its name on the command line and in the table.
+    pub name: &'static str,
+    /// Whether it is promised to be strictly serializable. Where it is not, violations are counted but no failure.
+    pub is_promised: bool,
+    /// Whether it is part of every run of the tests, because it needs no more than a server.
+    pub is_short: bool,
+    /// How many server processes there are; none for the library.
+    processes: usize,
+    start: fn() -> Result<Database, Error>,
 }
 
 /// What happened to a topology.
@@ -58,14 +59,33 @@ pub struct Options<'a> {
 }
 
 impl Topology {
-    /// The topologies by their names.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("memory", Self::Memory),
-        ("sqlite", Self::Sqlite(1)),
-        ("sqlite-4", Self::Sqlite(4)),
-        ("postgres-3", Self::Postgres(3)),
-        ("mariadb-3", Self::MariaDb(3)),
+    /// All topologies.
+    pub const ALL: [Self; 12] = [
+        Self::promised("memory", 0, || Ok(Database::Memory)).short(),
+        Self::promised("sqlite", 1, Database::file).short(),
+        Self::promised("sqlite-4", 4, Database::file).short(),
+        Self::promised("sqlite-4-full-disk", 4, Database::file_on_small_disk),
+        Self::promised("postgres-3", 3, Database::postgres).short(),
+        Self::promised("postgres-3-sync-standby", 3, || Database::standby(Replication::Synchronous)),
+        Self::not_promised("postgres-3-async-standby", 3, || Database::standby(Replication::Asynchronous)),
+        Self::not_promised("postgres-3-reads-sync-standby", 3, || Database::read_standby(Replication::Synchronous)),
+        Self::not_promised("postgres-3-reads-async-standby", 3, || Database::read_standby(Replication::Asynchronous)),
+        Self::promised("mariadb-3", 3, Database::mariadb).short(),
+        Self::not_promised("galera-writes-one-node", 3, || Database::galera(false)),
+        Self::not_promised("galera-writes-three-nodes", 3, || Database::galera(true)),
     ];
+
+    const fn promised(name: &'static str, processes: usize, start: fn() -> Result<Database, Error>) -> Self {
+        Self { name, is_promised: true, is_short: false, processes, start }
+    }
+
+    const fn not_promised(name: &'static str, processes: usize, start: fn() -> Result<Database, Error>) -> Self {
+        Self { name, is_promised: false, is_short: false, processes, start }
+    }
+
+    const fn short(self) -> Self {
+        Self { is_short: true, ..self }
+    }
 
     /// Runs transactions on it while faults happen, and checks what they show.
     ///
@@ -73,8 +93,8 @@ impl Topology {
     ///
     /// The topology cannot be started, or does not come back after the faults.
     pub async fn run(self, options: &Options<'_>) -> Result<Outcome, Error> {
-        let folder = tempfile::tempdir()?;
-        let (clients, parts) = self.start(options.program, &folder).await?;
+        let database = tokio::task::spawn_blocking(self.start).await??;
+        let (clients, parts) = self.serve(database, options.program).await?;
         let workload = Workload::new(&options.seed.to_string(), 2, 2)?;
         let run = Run::begin(clients, workload).await.map_err(in_words)?;
         let faults = Faults::begin(parts, PAUSE, options.seed);
@@ -89,43 +109,28 @@ impl Topology {
         Ok(Outcome { report: check(&observed), faults })
     }
 
-    /// Starts the servers, and returns their clients and what can fail.
-    async fn start(self, program: &Path, folder: &TempDir) -> Result<(Vec<Arc<dyn Client>>, Parts), Error> {
-        let (database, uri, port, processes) = match self {
-            Self::Memory => {
-                let client: Arc<dyn Client> = Arc::new(LibraryClient::new(connect("memory:").await?));
-                let parts = Parts { servers: Vec::new(), proxies: Vec::new(), database: Database::Embedded };
-                return Ok((vec![client], parts));
+    /// Starts the server processes, and returns their clients and what can fail.
+    async fn serve(self, database: Database, program: &Path) -> Result<(Vec<Arc<dyn Client>>, Parts), Error> {
+        let (mut proxies, mut servers, mut clients) = (Vec::new(), Vec::new(), Vec::<Arc<dyn Client>>::new());
+        if self.processes == 0 {
+            clients.push(Arc::new(LibraryClient::new(connect(&database.uri(0)).await?)));
+        }
+        // The last process is the first to start: the one before a standby finds the tables.
+        for process in (0..self.processes).rev() {
+            let mut uri = database.uri(process);
+            if let Some(port) = database.port(process) {
+                let proxy = Proxy::start(port)?;
+                uri = proxy.uri(&uri)?;
+                proxies.insert(0, proxy);
             }
-            Self::Sqlite(processes) => {
-                (Database::Embedded, format!("sqlite://{}/sessions.db", folder.path().display()), None, processes)
-            }
-            Self::Postgres(processes) => {
-                let server = Postgres::start(&PostgresOptions::default())?;
-                let (uri, port) = (server.uri(), server.port());
-                (Database::Postgres(server), uri, Some(port), processes)
-            }
-            Self::MariaDb(processes) => {
-                let server = MariaDb::start(&MariaDbOptions::default())?;
-                let (uri, port) = (server.uri(), server.port());
-                (Database::MariaDb(server), uri, Some(port), processes)
-            }
-        };
-        let (mut proxies, mut servers, mut clients) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..processes {
-            let uri = match port {
-                Some(port) => {
-                    let proxy = Proxy::start(port)?;
-                    let uri = proxy.uri(&uri)?;
-                    proxies.push(proxy);
-                    uri
-                }
-                None => uri.clone(),
-            };
             let server = ServerProcess::start(program, &uri)?;
-            let client: Arc<dyn Client> = Arc::new(HttpClient::new(server.url())?);
-            clients.push(client);
-            servers.push(server);
+            clients.insert(0, Arc::new(HttpClient::new(server.url())?));
+            servers.insert(0, server);
+        }
+        if let Database::ReadStandby(_) = database {
+            let reads = clients.remove(0);
+            let elsewhere = |writes| Arc::new(ReadElsewhere { writes, reads: Arc::clone(&reads) }) as Arc<dyn Client>;
+            clients = clients.into_iter().map(elsewhere).collect();
         }
         Ok((clients, Parts { servers, proxies, database }))
     }

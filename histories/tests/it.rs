@@ -7,7 +7,7 @@ use std::process::Command;
 fn every_store_is_strictly_serializable_while_servers_and_databases_are_killed() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_histories"));
-    command.args(["run", "--seconds", "5", "--folder"]).arg(folder.path());
+    command.args(["run", "short", "--seconds", "5", "--folder"]).arg(folder.path());
     let output = command.output().unwrap();
     let (table, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{table}");

@@ -31,7 +31,7 @@
 //! - `folder.rs`, `watchdog.sh`: the folder of a server, and what ends the server when we end.
 //! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: what a server runs as, from where and on which port.
 //! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
-//! - `cluster/`: a PostgreSQL with a synchronous standby, and three MariaDB servers in a Galera cluster.
+//! - `cluster/`: a PostgreSQL with a standby, and three MariaDB servers in a Galera cluster.
 //! - `python.rs`: where the Python with google-adk is.
 //! - `chromedriver.rs`: a browser behind its WebDriver server.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
@@ -53,7 +53,7 @@ mod shared;
 mod tls;
 
 pub use chromedriver::ChromeDriver;
-pub use cluster::{Galera, StandbyPair};
+pub use cluster::{Galera, Replication, StandbyPair};
 pub use error::{Error, Result};
 pub use mariadb::{MariaDb, MariaDbOptions};
 pub use postgres::{Postgres, PostgresOptions};

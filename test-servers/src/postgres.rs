@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::account::Account;
 use crate::folder::Folder;
@@ -102,6 +103,17 @@ impl Postgres {
     /// Makes a standby a server of its own, which can be written to.
     pub(crate) fn promote(&self) -> Result<()> {
         self.folder.run(&self.programs.join("pg_ctl"), &["promote", "-w", "-D", "data"])
+    }
+
+    /// Changes a setting while the server runs; returns when it applies.
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<()> {
+        self.folder.append("data/postgresql.conf", &format!("{name} = '{value}'\n"))?;
+        self.ask("SELECT pg_reload_conf()")?;
+        // A server takes its settings a moment later.
+        while self.ask(&format!("SHOW {name}"))? != value {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
     }
 
     /// The address, as a URI with the name and password of the superuser.

@@ -1,13 +1,17 @@
 //! The command `histories`: transactions and faults on each store, and what they show.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use scratchbook_histories::faults::{Counts, Error};
+use scratchbook_histories::faults::Error;
 use scratchbook_histories::servers::serve;
+use scratchbook_histories::table::Table;
 use scratchbook_histories::topology::{Options, Topology};
+
+/// How many violations of a topology are printed. All are counted.
+const MOST_PRINTED: usize = 20;
 
 /// Runs concurrent transactions on stores and servers, with faults, and checks that they are strictly serializable.
 #[derive(Debug, Parser)]
@@ -20,7 +24,7 @@ struct Arguments {
 enum Command {
     /// Attacks topologies, and prints a row of a table for each.
     Run {
-        /// The topologies, such as sqlite-4; all if none is named.
+        /// The topologies, such as sqlite-4; all if none is named. "short" names those that need only a server.
         topologies: Vec<String>,
         /// How long transactions run on each, in seconds.
         #[arg(long, default_value_t = 10)]
@@ -31,6 +35,9 @@ enum Command {
         /// The folder to write the histories to, as NAME.jsonl in Elle's format.
         #[arg(long)]
         folder: Option<PathBuf>,
+        /// The file to write the table to. Topologies that have a row in it are left out.
+        #[arg(long)]
+        table: Option<PathBuf>,
     },
     /// Serves a database, and prints the port. For the servers that are attacked.
     Serve {
@@ -45,7 +52,10 @@ enum Command {
 #[tokio::main]
 async fn main() -> Result<ExitCode, Error> {
     match Arguments::parse().command {
-        Command::Run { topologies, seconds, seed, folder } => run(&topologies, seconds, seed, folder).await,
+        Command::Run { topologies, seconds, seed, folder, table } => {
+            let time = Duration::from_secs(seconds);
+            run(&topologies, time, seed, folder.as_deref(), Table::open(table.as_deref())?).await
+        }
         Command::Serve { database, port } => {
             serve(&database, port).await.map_err(|error| error.to_string())?;
             Ok(ExitCode::SUCCESS)
@@ -53,37 +63,47 @@ async fn main() -> Result<ExitCode, Error> {
     }
 }
 
-async fn run(names: &[String], seconds: u64, seed: u64, folder: Option<PathBuf>) -> Result<ExitCode, Error> {
-    if let Some(name) = names.iter().find(|name| !Topology::ALL.iter().any(|(known, _)| known == name)) {
-        let known: Vec<_> = Topology::ALL.iter().map(|(known, _)| *known).collect();
-        return Err(format!("there is no topology '{name}'; there are: {}", known.join(", ")).into());
-    }
+async fn run(
+    names: &[String],
+    time: Duration,
+    seed: u64,
+    folder: Option<&Path>,
+    mut table: Table,
+) -> Result<ExitCode, Error> {
     let program = std::env::current_exe()?;
-    println!(
-        "| topology | seconds | committed | refused | unknown | faults | violations |\n|---|---|---|---|---|---|---|"
-    );
-    let mut is_violated = false;
-    for (name, topology) in Topology::ALL {
-        if !names.is_empty() && !names.iter().any(|named| named == name) {
+    let mut is_broken = false;
+    for topology in named(names)? {
+        let name = topology.name;
+        if table.has(name) {
             continue;
         }
-        let history = folder.as_ref().map(|folder| folder.join(format!("{name}.jsonl")));
-        let time = Duration::from_secs(seconds);
+        let history = folder.map(|folder| folder.join(format!("{name}.jsonl")));
         let options = Options { program: &program, time, seed, history: history.as_deref() };
-        let outcome = topology.run(&options).await?;
-        let report = outcome.report;
-        let (committed, refused, unknown) = (report.committed, report.refused, report.unknown);
-        let (faults, violations) = (in_words(&outcome.faults), report.violations.len());
-        println!("| {name} | {seconds} | {committed} | {refused} | {unknown} | {faults} | {violations} |");
-        for violation in &report.violations {
-            is_violated = true;
+        let outcome = topology.run(&options).await.map_err(|error| format!("{name}: {error}"))?;
+        table.add(name, time, &outcome)?;
+        let violations = &outcome.report.violations;
+        is_broken |= topology.is_promised && !violations.is_empty();
+        for violation in violations.iter().take(MOST_PRINTED) {
             eprintln!("{name}: {violation}");
         }
+        if let Some(more) = violations.len().checked_sub(MOST_PRINTED).filter(|more| *more > 0) {
+            eprintln!("{name}: and {more} more");
+        }
     }
-    Ok(if is_violated { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn in_words(faults: &Counts) -> String {
-    let parts: Vec<_> = faults.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+/// Returns the topologies with these names.
+fn named(names: &[String]) -> Result<Vec<Topology>, Error> {
+    let mut found = Vec::new();
+    for name in names {
+        let named = |topology: &&Topology| topology.name == name || (name == "short" && topology.is_short);
+        let before = found.len();
+        found.extend(Topology::ALL.iter().filter(named));
+        if found.len() == before {
+            let known = Topology::ALL.map(|topology| topology.name).join(", ");
+            return Err(format!("there is no topology '{name}'; there are: {known}").into());
+        }
+    }
+    Ok(if names.is_empty() { Topology::ALL.to_vec() } else { found })
 }

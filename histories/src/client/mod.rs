@@ -1,5 +1,6 @@
 //! How transactions reach a store: by the library or over HTTP.
 
+mod elsewhere;
 mod http;
 mod library;
 
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 use scratchbook::SessionKey;
 use serde_json::{Map, Value};
 
+pub use elsewhere::ReadElsewhere;
 pub use http::HttpClient;
 pub use library::LibraryClient;
 

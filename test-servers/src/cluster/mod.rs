@@ -4,4 +4,4 @@ mod galera;
 mod standby;
 
 pub use galera::Galera;
-pub use standby::StandbyPair;
+pub use standby::{Replication, StandbyPair};

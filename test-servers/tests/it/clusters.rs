@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook_test_servers::{Galera, StandbyPair};
+use scratchbook_test_servers::{Galera, Replication, StandbyPair};
 
 #[test]
 #[ignore = "long: cargo xtask test full runs it"]
@@ -24,6 +24,27 @@ fn a_standby_of_own_postgres_has_every_acknowledged_write_and_takes_over() {
     standby.kill().unwrap();
     standby.restart().unwrap();
     assert_eq!(standby.ask("select count(*) from kept").unwrap(), "21");
+}
+
+#[test]
+#[ignore = "long: cargo xtask test full runs it"]
+fn standbys_of_own_postgres_take_over_one_after_the_other() {
+    for replication in [Replication::Synchronous, Replication::Asynchronous] {
+        let mut pair = StandbyPair::start_with(replication).unwrap();
+        pair.primary().ask("create table kept (n int)").unwrap();
+        for n in 1..=2 {
+            pair.primary().ask(&format!("insert into kept values ({n})")).unwrap();
+            if replication == Replication::Asynchronous {
+                while pair.standby().ask("select count(*) from kept").unwrap() != n.to_string() {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+            pair.fail_over().unwrap();
+            pair.replace_primary().unwrap();
+            assert_eq!(pair.primary().ask("select count(*), pg_is_in_recovery() from kept").unwrap(), format!("{n}|f"));
+            assert_eq!(pair.standby().ask("select pg_is_in_recovery()").unwrap(), "t");
+        }
+    }
 }
 
 #[test]

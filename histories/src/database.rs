@@ -1,0 +1,176 @@
+//! The databases behind the servers that are attacked, and how each of them fails.
+
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use scratchbook_test_servers::{
+    Galera, MariaDb, MariaDbOptions, Postgres, PostgresOptions, Proxy, Replication, StandbyPair,
+};
+use tempfile::TempDir;
+
+use crate::disk::SmallDisk;
+use crate::faults::Error;
+use crate::servers::until_started;
+
+/// How long a balancer needs to notice that a node of a cluster is dead.
+const NOTICE: Duration = Duration::from_secs(1);
+
+/// A database.
+#[derive(Debug)]
+pub enum Database {
+    /// The store in memory.
+    Memory,
+    /// A SQLite file in a folder.
+    File(TempDir),
+    /// A SQLite file on a disk that can become full.
+    FileOnSmallDisk(SmallDisk),
+    /// A PostgreSQL server.
+    Postgres(Postgres),
+    /// A PostgreSQL server with a standby that takes over.
+    Standby(StandbyPair),
+    /// A PostgreSQL server with a standby that is read from.
+    ReadStandby(StandbyPair),
+    /// A MariaDB server.
+    MariaDb(MariaDb),
+    /// Three MariaDB servers in a Galera cluster.
+    Galera {
+        /// The nodes.
+        cluster: Galera,
+        /// Whether each server process writes to a node of its own. Otherwise all write to the first node.
+        is_written_everywhere: bool,
+    },
+}
+
+impl Database {
+    pub(crate) fn file() -> Result<Self, Error> {
+        Ok(Self::File(tempfile::tempdir()?))
+    }
+
+    pub(crate) fn file_on_small_disk() -> Result<Self, Error> {
+        Ok(Self::FileOnSmallDisk(SmallDisk::mount()?))
+    }
+
+    pub(crate) fn postgres() -> Result<Self, Error> {
+        Ok(Self::Postgres(Postgres::start(&PostgresOptions::default())?))
+    }
+
+    pub(crate) fn standby(replication: Replication) -> Result<Self, Error> {
+        Ok(Self::Standby(StandbyPair::start_with(replication)?))
+    }
+
+    pub(crate) fn read_standby(replication: Replication) -> Result<Self, Error> {
+        Ok(Self::ReadStandby(StandbyPair::start_with(replication)?))
+    }
+
+    pub(crate) fn mariadb() -> Result<Self, Error> {
+        Ok(Self::MariaDb(MariaDb::start(&MariaDbOptions::default())?))
+    }
+
+    pub(crate) fn galera(is_written_everywhere: bool) -> Result<Self, Error> {
+        Ok(Self::Galera { cluster: Galera::start()?, is_written_everywhere })
+    }
+
+    /// Returns the URI for the server process with this number. Its port is the one of [`port`](Self::port).
+    pub(crate) fn uri(&self, process: usize) -> String {
+        match self {
+            Self::Memory => "memory:".to_owned(),
+            Self::File(_) | Self::FileOnSmallDisk(_) => {
+                format!("sqlite://{}", self.path().unwrap_or(Path::new("")).join("sessions.db").display())
+            }
+            Self::Postgres(server) => server.uri(),
+            Self::Standby(pair) => pair.primary().uri(),
+            Self::ReadStandby(pair) if process == 0 => pair.standby().uri(),
+            Self::ReadStandby(pair) => pair.primary().uri(),
+            Self::MariaDb(server) => server.uri(),
+            Self::Galera { cluster, .. } => cluster.nodes()[self.node(process)].uri(),
+        }
+    }
+
+    /// Returns the port that the server process with this number connects to; `None` for a file.
+    pub(crate) fn port(&self, process: usize) -> Option<u16> {
+        match self {
+            Self::Memory | Self::File(_) | Self::FileOnSmallDisk(_) => None,
+            Self::Postgres(server) => Some(server.port()),
+            Self::Standby(pair) => Some(pair.primary().port()),
+            Self::ReadStandby(pair) if process == 0 => Some(pair.standby().port()),
+            Self::ReadStandby(pair) => Some(pair.primary().port()),
+            Self::MariaDb(server) => Some(server.port()),
+            Self::Galera { cluster, .. } => Some(cluster.nodes()[self.node(process)].port()),
+        }
+    }
+
+    /// Returns the lock file of a SQLite database.
+    pub(crate) fn lock_file(&self) -> Option<PathBuf> {
+        self.path().map(|folder| folder.join("sessions.db-lock"))
+    }
+
+    /// Kills the only server and starts it again. Does nothing without such a server.
+    pub(crate) fn kill(&self) -> Result<(), Error> {
+        match self {
+            Self::Postgres(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
+            Self::ReadStandby(pair) => {
+                let server = pair.primary();
+                Ok(server.kill().and_then(|()| until_started(|| server.restart()))?)
+            }
+            Self::MariaDb(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Kills the primary, lets its standby take over, and gives that one a standby. Does nothing without a standby that
+    /// takes over.
+    pub(crate) fn fail_over(&mut self, proxies: &[Proxy]) -> Result<(), Error> {
+        let Self::Standby(pair) = self else { return Ok(()) };
+        pair.fail_over()?;
+        for proxy in proxies {
+            proxy.forward_to(pair.standby().port());
+            proxy.cut();
+        }
+        Ok(pair.replace_primary()?)
+    }
+
+    /// Kills a node of a cluster, sends its server processes to another node, and sends them back when it has joined
+    /// again. Does nothing without a cluster.
+    pub(crate) fn kill_node(&self, proxies: &[Proxy], random: &mut fastrand::Rng) -> Result<(), Error> {
+        let Self::Galera { cluster, .. } = self else { return Ok(()) };
+        let (dead, moved) = (random.usize(..cluster.nodes().len()), 1 + random.usize(..cluster.nodes().len() - 1));
+        let other = (dead + moved) % cluster.nodes().len();
+        let send = |to: usize| {
+            for (_, proxy) in proxies.iter().enumerate().filter(|(process, _)| self.node(*process) == dead) {
+                proxy.forward_to(cluster.nodes()[to].port());
+                proxy.cut();
+            }
+        };
+        cluster.nodes()[dead].kill()?;
+        sleep(NOTICE);
+        send(other);
+        cluster.rejoin(dead)?;
+        send(dead);
+        Ok(())
+    }
+
+    /// Fills the disk for some time. Does nothing without a disk of its own.
+    pub(crate) fn fill_disk(&self, time: Duration) -> Result<(), Error> {
+        let Self::FileOnSmallDisk(disk) = self else { return Ok(()) };
+        disk.fill()?;
+        sleep(time);
+        disk.empty()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(folder) => Some(folder.path()),
+            Self::FileOnSmallDisk(disk) => Some(disk.path()),
+            _ => None,
+        }
+    }
+
+    /// Returns the node of a cluster that a server process writes to.
+    fn node(&self, process: usize) -> usize {
+        match self {
+            Self::Galera { cluster, is_written_everywhere: true } => process % cluster.nodes().len(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A disk that can become full: a file system in memory, whose size can be changed while it is used.
+
+use std::path::Path;
+use std::process::Command;
+
+use rustix::fs::statvfs;
+use tempfile::TempDir;
+
+use crate::faults::Error;
+
+/// The size of the disk while it is not full. A file system in memory takes only as much as its files have.
+const SIZE: u64 = 4 << 30;
+
+/// A disk that can become full.
+#[derive(Debug)]
+pub struct SmallDisk {
+    folder: TempDir,
+}
+
+impl SmallDisk {
+    /// Mounts the disk on a temporary folder.
+    ///
+    /// # Errors
+    ///
+    /// The user may not mount file systems: that takes root.
+    pub fn mount() -> Result<Self, Error> {
+        let folder = tempfile::tempdir()?;
+        mount(&format!("size={SIZE}"), folder.path())?;
+        Ok(Self { folder })
+    }
+
+    /// Returns the folder on which the disk is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes the disk as small as its content, so that nothing more can be written.
+    ///
+    /// # Errors
+    ///
+    /// The size cannot be changed.
+    pub fn fill(&self) -> Result<(), Error> {
+        // While others write, the content may have grown beyond the size by the time it is set.
+        for _ in 0..100 {
+            let space = statvfs(self.path())?;
+            let used = (space.f_blocks - space.f_bfree) * space.f_frsize;
+            if mount(&format!("remount,size={used}"), self.path()).is_ok() {
+                return Ok(());
+            }
+        }
+        Err("the disk could not be filled".into())
+    }
+
+    /// Gives the disk its size back.
+    ///
+    /// # Errors
+    ///
+    /// The size cannot be changed.
+    pub fn empty(&self) -> Result<(), Error> {
+        mount(&format!("remount,size={SIZE}"), self.path())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // A process that has not ended yet keeps the disk, but not its place among the folders.
+        let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
+    }
+}
+
+fn mount(options: &str, folder: &Path) -> Result<(), Error> {
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder);
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("a disk that can become full: {}", String::from_utf8_lossy(&output.stderr).trim()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_takes_nothing_until_it_is_emptied() {
+        let Ok(disk) = SmallDisk::mount() else {
+            println!("LEFT OUT: mounting a file system takes root");
+            return;
+        };
+        let path = disk.path().join("a");
+        std::fs::write(&path, [1; 100_000]).unwrap();
+        disk.fill().unwrap();
+        assert!(std::fs::write(disk.path().join("b"), [1; 100_000]).is_err());
+        disk.empty().unwrap();
+        std::fs::write(disk.path().join("b"), [1; 100_000]).unwrap();
+        assert_eq!(std::fs::read(path).unwrap(), [1; 100_000]);
+    }
+}
