@@ -135,6 +135,15 @@ impl Folder {
         Ok(())
     }
 
+    /// Sends a signal, such as `STOP`, to a process and all below it.
+    pub(crate) fn signal(&self, name: &str, process: u32) -> Result<()> {
+        let status = script(&["signal", name, &process.to_string()]).stdin(Stdio::null()).status();
+        match status.map_err(|error| Error::io("kill", &error))?.success() {
+            true => Ok(()),
+            false => Err(Error::new(format!("process {process} cannot be sent {name}"))),
+        }
+    }
+
     /// What ended needs no watchdog any more, and its id may come again.
     pub(crate) fn forget(&self, child: &Child) {
         // It is not there if the program could not register, which its end has said.

@@ -3,7 +3,7 @@
 //!
 //! [`postgres`] and [`mysql`] give the address of a server that the whole test process shares, or of the user's own
 //! if [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one test,
-//! which may stop, kill and restart them; [`StandbyPair`] and [`Galera`] are several that stand in for each other.
+//! which may stop, kill and restart them; [`StandbyPair`], [`Patroni`] and [`Galera`] are several that stand in for each other.
 //! A [`Proxy`] in front of any of them counts round trips and loses requests or answers on demand. [`ChromeDriver`] starts browsers,
 //! and [`python`] is the Python with google-adk in it.
 //!
@@ -31,7 +31,7 @@
 //! - `folder.rs`, `watchdog.sh`: the folder of a server, and what ends the server when we end.
 //! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: what a server runs as, from where and on which port.
 //! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
-//! - `cluster/`: a PostgreSQL with a standby, and three MariaDB servers in a Galera cluster.
+//! - `cluster/`: a PostgreSQL with a standby, three under Patroni, and three MariaDB servers in a Galera cluster.
 //! - `python.rs`: where the Python with google-adk is.
 //! - `chromedriver.rs`: a browser behind its WebDriver server.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
@@ -53,7 +53,7 @@ mod shared;
 mod tls;
 
 pub use chromedriver::ChromeDriver;
-pub use cluster::{Galera, Replication, StandbyPair};
+pub use cluster::{Galera, Patroni, Replication, StandbyPair};
 pub use error::{Error, Result};
 pub use mariadb::{MariaDb, MariaDbOptions};
 pub use postgres::{Postgres, PostgresOptions};

@@ -45,6 +45,11 @@ impl Process {
         Ok(process)
     }
 
+    /// The server's process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills the server with all its children, as a crash would.
     pub(crate) fn kill(&mut self, folder: &Folder) -> Result<()> {
         folder.kill(&mut self.child)

@@ -1,6 +1,7 @@
 # Ends servers, whatever became of the process that started them. `watch FOLDER` waits for the end of its
 # standard input, which the starting process holds open as long as it lives; then it kills what is registered in
-# FOLDER/running, by process id, and removes FOLDER. `kill PID` kills one process and everything below it.
+# FOLDER/running, by process id, and removes FOLDER. `kill PID` kills one process and everything below it. `signal NAME
+# PID` sends a signal to them.
 
 # The processes below $1. A parent's group is not enough: each PostgreSQL backend has a session of its own.
 below() {
@@ -34,6 +35,13 @@ kill_tree() {
     kill -KILL $(tree "$1") 2>/dev/null
 }
 
+# A PostgreSQL server that Patroni has started is not below Patroni. Its lock file names it.
+kill_postgres() {
+    for lock in "$1"/*/postmaster.pid; do
+        [ -r "$lock" ] && kill_tree "$(head -n 1 "$lock")"
+    done
+}
+
 # A PostgreSQL server that was killed leaves a segment of shared memory, which its lock file names.
 free_memory() {
     for lock in "$1"/*/postmaster.pid; do
@@ -52,6 +60,7 @@ watch() {
     for entry in "$1"/ended/*; do
         [ -e "$entry" ] && kill_tree "${entry##*/}"
     done
+    kill_postgres "$1"
     free_memory "$1"
     # What was killed may take a moment to let go of the folder.
     for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -65,4 +74,5 @@ shift
 case $verb in
     watch) watch "$@" ;;
     kill) kill_tree "$@" ;;
+    signal) kill -s "$1" $(tree "$2") ;;
 esac

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook_test_servers::{Galera, Replication, StandbyPair};
+use scratchbook_test_servers::{Galera, Patroni, Replication, StandbyPair};
 
 #[test]
 #[ignore = "long: cargo xtask test full runs it"]
@@ -45,6 +45,28 @@ fn standbys_of_own_postgres_take_over_one_after_the_other() {
             assert_eq!(pair.standby().ask("select pg_is_in_recovery()").unwrap(), "t");
         }
     }
+}
+
+#[test]
+#[ignore = "long: cargo xtask test full runs it"]
+fn a_cluster_of_own_postgres_elects_another_leader_when_its_leader_is_killed_frozen_or_cut_off() {
+    let mut cluster = Patroni::start(true).unwrap();
+    cluster.wait_until_whole().unwrap();
+    let first = cluster.leader().unwrap();
+    cluster.kill(first).unwrap();
+    cluster.wait_for_other_leader(first).unwrap();
+    cluster.rejoin(first).unwrap();
+    let second = cluster.leader().unwrap();
+    cluster.freeze(second).unwrap();
+    cluster.wait_for_other_leader(second).unwrap();
+    cluster.thaw(second).unwrap();
+    cluster.wait_until_whole().unwrap();
+    let third = cluster.leader().unwrap();
+    cluster.cut_off(third);
+    cluster.wait_for_other_leader(third).unwrap();
+    cluster.reconnect(third);
+    cluster.wait_until_whole().unwrap();
+    assert!(first != second && second != third);
 }
 
 #[test]
