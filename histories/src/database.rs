@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use scratchbook_test_servers::{
-    Galera, MariaDb, MariaDbOptions, Postgres, PostgresOptions, Proxy, Replication, StandbyPair,
+    Galera, MariaDb, MariaDbOptions, Patroni, Postgres, PostgresOptions, Proxy, Replication, StandbyPair,
 };
 use tempfile::TempDir;
 
@@ -31,6 +31,8 @@ pub enum Database {
     Standby(StandbyPair),
     /// A PostgreSQL server with a standby that is read from.
     ReadStandby(StandbyPair),
+    /// Three PostgreSQL servers under Patroni, which elects one of them that is written to.
+    Patroni(Patroni),
     /// A MariaDB server.
     MariaDb(MariaDb),
     /// Three MariaDB servers in a Galera cluster.
@@ -40,6 +42,17 @@ pub enum Database {
         /// Whether each server process writes to a node of its own. Otherwise all write to the first node.
         is_written_everywhere: bool,
     },
+}
+
+/// How the leader of a cluster fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Loss {
+    /// It is killed.
+    Killed,
+    /// It stops running for longer than its lease, and then goes on.
+    Frozen,
+    /// It does not reach the store of its lease.
+    CutOff,
 }
 
 impl Database {
@@ -63,6 +76,10 @@ impl Database {
         Ok(Self::ReadStandby(StandbyPair::start_with(replication)?))
     }
 
+    pub(crate) fn patroni(replication: Replication) -> Result<Self, Error> {
+        Ok(Self::Patroni(Patroni::start(replication)?))
+    }
+
     pub(crate) fn mariadb() -> Result<Self, Error> {
         Ok(Self::MariaDb(MariaDb::start(&MariaDbOptions::default())?))
     }
@@ -82,15 +99,17 @@ impl Database {
             Self::Standby(pair) => pair.primary().uri(),
             Self::ReadStandby(pair) if process == 0 => pair.standby().uri(),
             Self::ReadStandby(pair) => pair.primary().uri(),
+            Self::Patroni(cluster) => cluster.uri(),
             Self::MariaDb(server) => server.uri(),
             Self::Galera { cluster, .. } => cluster.nodes()[self.node(process)].uri(),
         }
     }
 
-    /// Returns the port that the server process with this number connects to; `None` for a file.
+    /// Returns the port that the server process with this number connects to; `None` for a file, and if it connects to
+    /// several.
     pub(crate) fn port(&self, process: usize) -> Option<u16> {
         match self {
-            Self::Memory | Self::File(_) | Self::FileOnSmallDisk(_) => None,
+            Self::Memory | Self::File(_) | Self::FileOnSmallDisk(_) | Self::Patroni(_) => None,
             Self::Postgres(server) => Some(server.port()),
             Self::Standby(pair) => Some(pair.primary().port()),
             Self::ReadStandby(pair) if process == 0 => Some(pair.standby().port()),
@@ -148,6 +167,27 @@ impl Database {
         cluster.rejoin(dead)?;
         send(dead);
         Ok(())
+    }
+
+    /// Lets the leader of a cluster fail, and heals it when another one is elected and has been written to for some time.
+    /// Returns whether there was a leader.
+    pub(crate) fn lose_leader(&mut self, loss: Loss, time: Duration) -> Result<bool, Error> {
+        let Self::Patroni(cluster) = self else { return Ok(false) };
+        let Some(leader) = cluster.leader() else { return Ok(false) };
+        match loss {
+            Loss::Killed => cluster.kill(leader)?,
+            Loss::Frozen => cluster.freeze(leader)?,
+            Loss::CutOff => cluster.cut_off(leader),
+        }
+        cluster.wait_for_other_leader(leader)?;
+        sleep(time);
+        match loss {
+            Loss::Killed => cluster.rejoin(leader)?,
+            Loss::Frozen => cluster.thaw(leader)?,
+            Loss::CutOff => cluster.reconnect(leader),
+        }
+        cluster.wait_until_whole()?;
+        Ok(true)
     }
 
     /// Fills the disk for some time. Does nothing without a disk of its own.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use scratchbook_test_servers::Proxy;
 
-use crate::database::Database;
+use crate::database::{Database, Loss};
 use crate::servers::ServerProcess;
 
 /// An error of a fault that could not be made or undone.
@@ -72,7 +72,7 @@ struct Fault {
     make: fn(&mut Parts, &mut fastrand::Rng) -> Result<bool, Error>,
 }
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 13] = [
     Fault {
         name: "server killed",
         is_possible: |parts| !parts.servers.is_empty(),
@@ -133,6 +133,21 @@ const FAULTS: [Fault; 10] = [
         name: "primary lost",
         is_possible: |parts| matches!(parts.database, Database::Standby(_)),
         make: |parts, _| parts.database.fail_over(&parts.proxies).map(|()| true),
+    },
+    Fault {
+        name: "leader killed",
+        is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
+        make: |parts, random| parts.database.lose_leader(Loss::Killed, some_time(random)),
+    },
+    Fault {
+        name: "leader frozen",
+        is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
+        make: |parts, random| parts.database.lose_leader(Loss::Frozen, some_time(random)),
+    },
+    Fault {
+        name: "leader cut off",
+        is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
+        make: |parts, random| parts.database.lose_leader(Loss::CutOff, some_time(random)),
     },
     Fault {
         name: "node killed",

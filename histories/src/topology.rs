@@ -60,7 +60,7 @@ pub struct Options<'a> {
 
 impl Topology {
     /// All topologies.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::promised("memory", 0, || Ok(Database::Memory)).short(),
         Self::promised("sqlite", 1, Database::file).short(),
         Self::promised("sqlite-4", 4, Database::file).short(),
@@ -70,6 +70,8 @@ impl Topology {
         Self::not_promised("postgres-3-async-standby", 3, || Database::standby(Replication::Asynchronous)),
         Self::not_promised("postgres-3-reads-sync-standby", 3, || Database::read_standby(Replication::Synchronous)),
         Self::not_promised("postgres-3-reads-async-standby", 3, || Database::read_standby(Replication::Asynchronous)),
+        Self::not_promised("postgres-3-patroni", 3, || Database::patroni(Replication::Asynchronous)),
+        Self::not_promised("postgres-3-patroni-sync", 3, || Database::patroni(Replication::Synchronous)),
         Self::promised("mariadb-3", 3, Database::mariadb).short(),
         Self::not_promised("galera-writes-one-node", 3, || Database::galera(false)),
         Self::not_promised("galera-writes-three-nodes", 3, || Database::galera(true)),

@@ -35,10 +35,13 @@ kill_tree() {
     kill -KILL $(tree "$1") 2>/dev/null
 }
 
-# A PostgreSQL server that Patroni has started is not below Patroni. Its lock file names it.
+# A PostgreSQL server that Patroni has started is not below Patroni. Its lock file names it, and it runs in the folder of
+# that file. A process elsewhere has got the id of a server that ended.
 kill_postgres() {
     for lock in "$1"/*/postmaster.pid; do
-        [ -r "$lock" ] && kill_tree "$(head -n 1 "$lock")"
+        [ -r "$lock" ] || continue
+        server=$(head -n 1 "$lock")
+        [ "$(readlink "/proc/$server/cwd")" = "${lock%/*}" ] && kill_tree "$server"
     done
 }
 

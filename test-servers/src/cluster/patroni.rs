@@ -2,10 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::account::Account;
+use crate::cluster::Replication;
 use crate::folder::Folder;
 use crate::process::Process;
 use crate::{Error, Proxy, Result, client, port, programs};
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub struct Patroni {
     nodes: Vec<Node>,
     password: String,
-    _etcd: Etcd,
+    etcd: Etcd,
 }
 
 /// A Patroni with its PostgreSQL server.
@@ -50,21 +51,21 @@ struct Etcd {
 }
 
 impl Patroni {
-    /// Starts the cluster; returns when there is a leader that two others follow. With `is_synchronous`, the leader
-    /// acknowledges a commit when one of them has it (`synchronous_mode`), which is not Patroni's default.
+    /// Starts the cluster; returns when there is a leader that two others follow. If replication is synchronous, the
+    /// leader acknowledges a commit when one of them has it (`synchronous_mode`), which is not Patroni's default.
     ///
     /// # Errors
     ///
     /// A program is missing, or a node does not start; the message has its log.
-    pub fn start(is_synchronous: bool) -> Result<Self> {
+    pub fn start(replication: Replication) -> Result<Self> {
         let missing = |name: &str| Error::new(format!("no '{name}' found; Debian: patroni and etcd-server"));
         let patroni = programs::find("patroni").ok_or_else(|| missing("patroni"))?;
         let etcd = Etcd::start(&programs::find("etcd").ok_or_else(|| missing("etcd"))?)?;
         let postgres = programs::postgres().ok_or_else(|| missing("postgres"))?;
-        let mut cluster = Self { nodes: Vec::new(), password: format!("{:016x}", port::random()), _etcd: etcd };
+        let mut cluster = Self { nodes: Vec::new(), password: format!("{:016x}", port::random()), etcd };
         for number in 0..NODES {
-            let node = Node::set_up(number, cluster._etcd.port)?;
-            node.folder.write("patroni.yml", &cluster.configuration(number, &node, &postgres, is_synchronous))?;
+            let node = Node::set_up(number, cluster.etcd.port)?;
+            node.folder.write("patroni.yml", &cluster.configuration(number, &node, &postgres, replication))?;
             cluster.nodes.push(node);
             cluster.run(number, &patroni)?;
             // The first one becomes the leader, and the others copy it.
@@ -198,7 +199,8 @@ impl Patroni {
 
     /// What Patroni reads at its start. Its times are shorter than by default (30, 10 and 10 seconds), so that more
     /// leaders are elected in a run.
-    fn configuration(&self, number: usize, node: &Node, programs: &Path, is_synchronous: bool) -> String {
+    fn configuration(&self, number: usize, node: &Node, programs: &Path, replication: Replication) -> String {
+        let is_synchronous = replication == Replication::Synchronous;
         let Node { port, api, lease, folder, .. } = node;
         let (password, folder, programs, lease) =
             (&self.password, folder.path().display(), programs.display(), lease.port());
@@ -268,7 +270,7 @@ impl Node {
 }
 
 impl Etcd {
-    fn start(program: &PathBuf) -> Result<Self> {
+    fn start(program: &Path) -> Result<Self> {
         let folder = Folder::new("scratchbook-etcd-", Account::unprivileged(&["etcd", "postgres", "nobody"])?)?;
         let (port, peers) = (port::free()?, port::free()?);
         let (clients, peers) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peers}"));

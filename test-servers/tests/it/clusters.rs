@@ -50,7 +50,7 @@ fn standbys_of_own_postgres_take_over_one_after_the_other() {
 #[test]
 #[ignore = "long: cargo xtask test full runs it"]
 fn a_cluster_of_own_postgres_elects_another_leader_when_its_leader_is_killed_frozen_or_cut_off() {
-    let mut cluster = Patroni::start(true).unwrap();
+    let mut cluster = Patroni::start(Replication::Synchronous).unwrap();
     cluster.wait_until_whole().unwrap();
     let first = cluster.leader().unwrap();
     cluster.kill(first).unwrap();
