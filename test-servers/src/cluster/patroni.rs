@@ -251,15 +251,7 @@ impl Node {
 
     /// Whether Patroni answers a request with 200. A frozen one does not answer.
     fn answers(&self, path: &str) -> bool {
-        let ask = || -> std::io::Result<String> {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.api))?;
-            stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
-            let mut start = [0; 12];
-            stream.read_exact(&mut start)?;
-            Ok(String::from_utf8_lossy(&start).into_owned())
-        };
-        ask().is_ok_and(|answer| answer.ends_with(" 200"))
+        get(self.api, path).is_ok_and(|answer| answer.lines().next().is_some_and(|line| line.contains(" 200")))
     }
 
     /// The process id of its PostgreSQL server, which Patroni does not keep below itself.
@@ -282,8 +274,19 @@ impl Etcd {
             format!("--initial-advertise-peer-urls={peers}"),
             format!("--initial-cluster=default={peers}"),
         ];
-        let ready = |_| TcpStream::connect(("127.0.0.1", port)).is_ok();
+        // Patroni cannot start before the cluster of this one server has agreed on its version.
+        let ready = |_| get(port, "/version").is_ok_and(|answer| !answer.contains("not_decided"));
         let process = Process::start(&folder, program, &arguments, "etcd.log", ready)?;
         Ok(Self { port, _process: process, _folder: folder })
     }
+}
+
+/// Returns the answer to an HTTP request, with its headers.
+fn get(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
