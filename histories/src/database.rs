@@ -88,6 +88,13 @@ impl Database {
         Ok(Self::Galera { cluster: Galera::start()?, is_written_everywhere })
     }
 
+    /// Starts a cluster in which every statement waits for what other nodes have committed, and in which a lock of a row
+    /// that has changed since the transaction began is refused.
+    pub(crate) fn strict_galera() -> Result<Self, Error> {
+        let cluster = Galera::start_with(&["wsrep_sync_wait = 7", "innodb_snapshot_isolation = ON"])?;
+        Ok(Self::Galera { cluster, is_written_everywhere: true })
+    }
+
     /// Returns the URI for the server process with this number. Its port is the one of [`port`](Self::port).
     pub(crate) fn uri(&self, process: usize) -> String {
         match self {

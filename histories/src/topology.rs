@@ -60,7 +60,7 @@ pub struct Options<'a> {
 
 impl Topology {
     /// All topologies.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::promised("memory", 0, || Ok(Database::Memory)).short(),
         Self::promised("sqlite", 1, Database::file).short(),
         Self::promised("sqlite-4", 4, Database::file).short(),
@@ -75,6 +75,7 @@ impl Topology {
         Self::promised("mariadb-3", 3, Database::mariadb).short(),
         Self::not_promised("galera-writes-one-node", 3, || Database::galera(false)),
         Self::not_promised("galera-writes-three-nodes", 3, || Database::galera(true)),
+        Self::not_promised("galera-writes-three-nodes-strict", 3, Database::strict_galera),
     ];
 
     const fn promised(name: &'static str, processes: usize, start: fn() -> Result<Database, Error>) -> Self {

@@ -66,16 +66,41 @@ pub(crate) fn skips() -> Vec<String> {
 
 /// Runs the step `clusters`: runs every test that is marked as long, one at a time.
 pub(crate) fn clusters() -> Result<(), Stop> {
-    install()?;
-    let galera = ["/usr/lib/galera", "/usr/lib64/galera-4", "/usr/lib"];
-    let has_galera = || galera.iter().any(|folder| Path::new(folder).join("libgalera_smm.so").is_file());
-    packages::ensure(|| {
-        let needed = [("galera-4", has_galera()), ("rsync", is_there("rsync")), ("lsof", is_there("lsof"))];
-        needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
-    })?;
+    install_clusters()?;
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     // `--show-output` prints what the tests measure.
     run(command.args(["--", "--ignored", "--test-threads=1", "--show-output"]))
+}
+
+/// Installs what the tests of several servers need.
+pub(crate) fn install_clusters() -> Result<(), Stop> {
+    install()?;
+    packages::ensure(|| {
+        let needed = [
+            ("galera-4", is_one_there(&GALERA)),
+            ("rsync", is_there("rsync")),
+            ("lsof", is_there("lsof")),
+            ("patroni", is_there("patroni")),
+            ("etcd-server", is_there("etcd")),
+            ("libfaketime", is_one_there(&FAKETIME)),
+        ];
+        needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
+    })
+}
+
+/// Where packages install Galera.
+const GALERA: [&str; 3] =
+    ["/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib/libgalera_smm.so"];
+
+/// Where packages install libfaketime, which sets the clock of a process.
+const FAKETIME: [&str; 3] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib64/faketime/libfaketimeMT.so.1",
+];
+
+fn is_one_there(paths: &[&str]) -> bool {
+    paths.iter().any(|path| Path::new(path).is_file())
 }
 
 /// Returns whether a program is in `PATH`, or in a folder where packages install servers.

@@ -119,6 +119,11 @@ pub(crate) fn full() -> Vec<Step> {
             long_tests,
         ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
+        Step::new(
+            "histories",
+            "transactions on every store and cluster, with faults, are as strictly serializable as promised",
+            histories,
+        ),
         Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
         Step::new("advisories", "no known flaw in a dependency", advisories),
@@ -255,6 +260,14 @@ fn targets_in(folder: &Path) -> Result<Vec<String>, Stop> {
 fn demo(profile: &[&str]) -> Result<(), Stop> {
     build_programs(profile)?;
     run(program(built(profile).join("scratchbook")).arg("demo"))
+}
+
+/// Attacks every topology for `SCRATCHBOOK_HISTORIES_SECONDS` each.
+fn histories() -> Result<(), Stop> {
+    servers::install_clusters()?;
+    build_programs(&[])?;
+    let seconds = std::env::var("SCRATCHBOOK_HISTORIES_SECONDS").unwrap_or_else(|_| "60".into());
+    run(program(built(&[]).join("histories")).args(["run", "--seconds", &seconds]))
 }
 
 fn tests(scope: &Scope) -> Result<(), Stop> {

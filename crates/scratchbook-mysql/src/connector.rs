@@ -92,8 +92,10 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
     check_version(&version, place).map_err(Error::for_operator)?;
     let cluster: Option<(String, String)> =
         connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
-    // Without this setting, a read in a Galera cluster may miss what was just written through another node.
-    let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
+    // Without this setting, a read in a Galera cluster may miss what was just written through another node. A stronger
+    // setting of the server stays.
+    let is_cluster = cluster.is_some_and(|(_, on)| on == "ON");
+    let sync = if is_cluster { ", wsrep_sync_wait = @@GLOBAL.wsrep_sync_wait | 1" } else { "" };
     // The wait for a lock of a row or a table ends before our own timeout, so that we know that nothing was applied.
     // The other settings reset values that may have been changed globally on the server: a COMMIT that chains or
     // disconnects, or a limit on rows.

@@ -79,7 +79,14 @@ async fn run(
         }
         let history = folder.map(|folder| folder.join(format!("{name}.jsonl")));
         let options = Options { program: &program, time, seed, history: history.as_deref() };
-        let outcome = topology.run(&options).await.map_err(|error| format!("{name}: {error}"))?;
+        let outcome = match topology.run(&options).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                eprintln!("{name}: not measured: {error}");
+                is_broken = true;
+                continue;
+            }
+        };
         table.add(name, time, &outcome)?;
         let violations = &outcome.report.violations;
         is_broken |= topology.is_promised && !violations.is_empty();

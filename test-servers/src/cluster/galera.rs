@@ -36,6 +36,15 @@ impl Galera {
     ///
     /// There is no Galera, or a node does not start or join; the message has its log.
     pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts the nodes with further lines in their configuration, such as `wsrep_sync_wait = 7`.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), and a line that the server does not know.
+    pub fn start_with(lines: &[&str]) -> Result<Self> {
         let provider = PROVIDERS.into_iter().find(|path| Path::new(path).is_file());
         let provider =
             provider.ok_or_else(|| Error::new("no Galera (libgalera_smm.so); Debian: galera-4 and rsync"))?;
@@ -45,6 +54,7 @@ impl Galera {
         let mut cluster = Self { nodes: Vec::new() };
         for (number, ports) in ports.iter().enumerate() {
             let options = options(number, ports, provider, &group.join(","));
+            let options = lines.iter().copied().fold(options, MariaDbOptions::with_line);
             let node = MariaDb::set_up(ports.server, password.clone(), &options)?;
             match number {
                 0 => node.start_first(&["--wsrep-new-cluster".into()])?,
