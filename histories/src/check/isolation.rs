@@ -2,7 +2,7 @@
 //!
 //! The crate `adya` finds the cycles in the order of reads and writes; `tests.rs` shows what it finds.
 
-use adya::{History, Opts, Valid, Workload};
+use adya::{History, Opts, Report, Valid, Workload};
 
 use crate::history::{Entry, write_lines};
 
@@ -22,6 +22,19 @@ pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
     let report = adya::check(&history, Workload::ListAppend, &options);
     match report.valid {
         Valid::True => Vec::new(),
-        _ => vec![format!("not strictly serializable ({}): {report:?}", report.anomaly_types.join(", "))],
+        _ => {
+            let (found, not) = (report.anomaly_types.join(", "), report.not.join(", "));
+            vec![format!("not strictly serializable ({found}), and not {not}:\n{}", explained(&report))]
+        }
     }
+}
+
+/// Returns what the checker found and why, without the transactions as a whole: they are in the history, by their index.
+fn explained(report: &Report) -> String {
+    let anomalies = report.anomalies.values().flatten();
+    let lines = anomalies.map(|anomaly| {
+        let why = anomaly.explanation.rsplit("Then:\n").next().unwrap_or_default();
+        format!("{}: {}", anomaly.kind, why.trim())
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
