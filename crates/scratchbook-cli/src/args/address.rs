@@ -14,11 +14,11 @@ pub(crate) struct AddressArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// The session: APP/USER/SESSION, its id, or the beginning of its id. If both --app and --user are given, write the
-    /// whole id
+    /// The session: APP/USER/SESSION, its id, or the beginning of its id. With both --app and --user, the id must be
+    /// complete
     #[arg(long, short, value_parser = named)]
     pub(crate) session: Option<String>,
-    /// Use the most recently updated session. If --app or --user is given, only the sessions of that app or user count
+    /// Use the most recently updated session of --app and --user, or of all apps and users without these options
     #[arg(long, conflicts_with = "session")]
     pub(crate) last: bool,
 }
