@@ -23,8 +23,8 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// - `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one
-    ///   with `..` or `versions` in it;
+    /// - - `InvalidArgument` for an empty name, a name over 512 bytes or with control characters, an absolute path, or
+    ///   a path that contains `..` or `versions`;
     /// - `InvalidArgument` for a part without text, data or a file's URI, and for one that is nested too deeply;
     /// - `PayloadTooLarge` if the artifact exceeds
     ///   [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
@@ -106,7 +106,7 @@ impl ArtifactVersion {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a name that some store could not hold.
+/// `InvalidArgument` for a name that not every store can hold.
 pub fn check_filename(filename: &str) -> Result<bool> {
     check_id("artifact name", filename)?;
     let user = filename.strip_prefix("user:");

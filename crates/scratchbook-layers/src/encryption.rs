@@ -33,8 +33,8 @@ const VERSION: &str = "1";
 /// [`sealed_limits`].
 ///
 /// The layer also searches for titles and labels: it reads sessions from the store page by page and decrypts them,
-/// so a page may have fewer sessions than requested. Encrypted titles and labels have to keep to the store's
-/// limits, which leaves about 1,400 bytes for a title and 300 for a label's value.
+/// so a page may have fewer sessions than requested. The store's limits apply to encrypted titles and labels, so a
+/// title can have about 1,400 bytes, and the value of a label about 300.
 ///
 /// Put this layer inside `WithCompression`, because encrypted data cannot be compressed.
 ///

@@ -107,7 +107,7 @@ statements! {
         state_changes: Statement = fill.statement(include_str!("sql/state_changes.sql"), LOG),
         artifact: Artifacts = Artifacts::new(fill),
         usage: Usages = Usages::new(fill),
-        /// Indexed by which events and which keys they read.
+        /// The statements that read a session, indexed by the events and the keys that they read.
         sessions: [[Statement; 2]; 5] =
             EVENTS.map(|events| [ALL_KEYS, SOME_KEYS].map(|keys| fill.session(keys, events))),
     }
