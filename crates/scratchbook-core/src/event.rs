@@ -305,7 +305,7 @@ impl Event {
         self.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(RESTORED))
     }
 
-    /// Whether this event is the answer shown to the user, which ends its agent's turn.
+    /// Whether this event is the agent's final answer, which is shown to the user and ends the agent's turn.
     #[must_use]
     pub fn is_final_response(&self) -> bool {
         let long_running = self.long_running_tool_ids.as_ref().is_some_and(|ids| !ids.is_empty());

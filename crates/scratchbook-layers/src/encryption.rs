@@ -28,9 +28,8 @@ const VERSION: &str = "1";
 ///
 /// The layer sets the time of an event that has none. Equal contents look different in every event and session.
 ///
-/// Operations are carried out in this layer and not in the store: a write with operations reads first, and is retried
-/// if another writer was faster. Encrypted values are about a third longer, plus some hundred bytes: see
-/// [`sealed_limits`].
+/// This layer executes operations itself: a write with operations reads first, and is retried if another writer was
+/// faster. Encrypted values are about a third longer, plus some hundred bytes: see [`sealed_limits`].
 ///
 /// The layer also searches for titles and labels: it reads sessions from the store page by page and decrypts them,
 /// so a page may have fewer sessions than requested. The store's limits apply to encrypted titles and labels, so a

@@ -19,7 +19,7 @@ use crate::browser;
 use crate::limits::{ServerLimits, begins_run};
 use crate::refusal::{Refused, retry_soon};
 
-/// How much more room is taken at a time if the length of the body is not known in advance.
+/// The step in which more room is taken if the length of the body is not known in advance.
 const STEP: usize = 1 << 20;
 
 /// Reads the whole body, within the limits of length and time, before the handler runs.

@@ -1,7 +1,7 @@
-//! `/health/ready`: whether the server can serve requests, for which it needs the store.
+//! `/health/ready`: whether the server and its store can serve requests.
 //!
-//! Everybody may ask as often as they like. The store is checked at most once a second, and all requests in the
-//! meantime share that check.
+//! The store is checked at most once a second, and all requests in the meantime share this check. So everybody may send
+//! this request as often as they like.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Runs and their readers. A run goes on to its end whether or not a client follows it.
+//! Runs and their readers. A run continues to its end, whether or not a client follows it.
 //!
 //! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When the run is over, the log
 //! is dropped: the events are in the session. If the end of the process cuts a run off, its events so far are in the

@@ -109,7 +109,7 @@ impl ApiError {
         Self::new(&error, conflicts.collect())
     }
 
-    /// Like [`Self::told`], for a write to a session: a conflict names the page that shows what is in the way.
+    /// Like [`Self::told`], for a write to a session: a conflict names the page that shows the conflicting key.
     pub(super) fn of_session(error: Error, scope: &SessionScope) -> Self {
         let is_shown = error.kind() == ErrorKind::Conflict && scope.app_state.has_inspector;
         let first = error.conflicts().first().map(|conflict| conflict.key.as_str());
@@ -126,7 +126,7 @@ impl ApiError {
     }
 }
 
-/// An error in a stream. It does not name the writers of a conflict, since the reader may not be allowed to know them.
+/// An error in a stream. It does not name the writers of a conflict, because the reader may not be allowed to see them.
 pub(super) fn shown(error: &Error) -> Problem {
     let told = PublicError::of(error);
     let message = match error.conflicts() {
