@@ -44,7 +44,7 @@ pub(crate) enum Address {
     Last(Within),
 }
 
-/// The app and the user whose sessions are searched; all, if they are not given.
+/// The app and the user whose sessions are searched; without them, all sessions are searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Within {
     pub(crate) app: Option<String>,
@@ -71,8 +71,8 @@ impl AddressArgs {
         })
     }
 
-    /// Parses the name of a session. With an app and a user it is the whole id, so that a script never finds another
-    /// session whose id only begins with it.
+    /// Parses the name of a session. With an app and a user, the text is the whole id, so that a script never finds
+    /// another session whose id only begins with the text.
     pub(crate) fn parse(&self, text: &str) -> Result<Address> {
         if let (Some(app), Some(user)) = (&self.app, &self.user) {
             return SessionKey::new(app, user, text).map(Address::Whole);

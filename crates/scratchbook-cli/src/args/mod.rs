@@ -349,7 +349,7 @@ impl Command {
     }
 }
 
-/// Parses a name. It must not be empty, which hints at an unset shell variable.
+/// Parses a name. Refuses an empty name, which is probably an unset shell variable.
 fn named(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("it is empty; is a variable of the shell not set?".to_owned());

@@ -188,7 +188,7 @@ pub(crate) struct RewindArgs {
 }
 
 impl DeleteArgs {
-    /// Returns the sessions, each with what the command line calls it.
+    /// Returns the sessions, each with its name on the command line.
     pub(crate) fn addresses(&self) -> Result<Vec<(String, Address)>> {
         let (app, user) = (self.app.clone(), self.user.clone());
         let options = AddressArgs { app, user, session: None, last: self.last };
