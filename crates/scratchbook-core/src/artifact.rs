@@ -43,11 +43,11 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     /// `DataCorrupted` names the artifact that cannot be read.
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>>;
 
-    /// Lists the names of all artifacts that the session sees, its own and its user's, in byte order.
+    /// Lists the names of all artifacts of the session and of its user, in byte order.
     ///
     /// # Errors
     ///
-    /// No errors of its own.
+    /// Only the errors that any call of the store can return.
     async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>>;
 
     /// Lists the versions of a name, oldest first; empty if there are none.
@@ -61,7 +61,7 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// No errors of its own.
+    /// Only the errors that any call of the store can return.
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()>;
 }
 

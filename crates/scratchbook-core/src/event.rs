@@ -457,7 +457,7 @@ pub struct NodeInfo {
     /// The node's path; empty for the user's events.
     #[serde(default)]
     pub path: String,
-    /// The nodes for which this is the output.
+    /// The nodes whose output this event is.
     #[serde(default, alias = "output_for", skip_serializing_if = "Option::is_none")]
     pub output_for: Option<Vec<String>>,
     /// Whether the message is the node's output.

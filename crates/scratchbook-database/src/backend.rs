@@ -152,7 +152,7 @@ pub trait History {
     /// Reads the state from which the fold of a session's events begins.
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
 
-    /// Reads what is needed to fold the state of a session at one of its events, all in one snapshot. Requests that
+    /// Reads the data from which the state of a session at one of its events is folded, in one snapshot. Requests that
     /// cannot be answered are refused with the errors of `check_event_number`, `log_pruned` and `no_session`.
     async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past>;
 

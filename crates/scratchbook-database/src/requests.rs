@@ -14,7 +14,7 @@ pub struct NewAppend {
     pub event: NewEvent,
 }
 
-/// An event whose operations, guards or update of the session depend on what is stored.
+/// An event whose operations, guards or update of the session depend on stored data.
 #[derive(Debug)]
 pub struct Unresolved {
     #[doc(hidden)]

@@ -39,7 +39,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub type WithCompression<S> = Coded<S, Compression>;
 
 impl<S> Coded<S, Compression> {
-    /// Compresses what is written to a service, for sessions or artifacts, from 4 KiB on.
+    /// Compresses data of 4 KiB and more that is written to a service for sessions or artifacts.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self::above(service, ABOVE)

@@ -58,8 +58,8 @@ const VERSION: &str = "1";
 pub type WithEncryption<S> = Coded<S, Encryption>;
 
 impl<S> Coded<S, Encryption> {
-    /// Encrypts what is written to a service, for sessions or artifacts. Data that was stored unencrypted before
-    /// stays readable.
+    /// Encrypts the data that is written to a service for sessions or artifacts. Data that was stored unencrypted
+    /// before stays readable.
     #[must_use]
     pub fn new(service: S, keys: Keyring) -> Self {
         Self::around(service, Encryption { keys, plain: PlainValues::default() })

@@ -106,7 +106,7 @@ pub struct MySql {
     /// The maximum size of a command, in bytes.
     max_packet: usize,
     limits: Limits,
-    /// Its clock decides which sessions have expired.
+    /// The clock that decides which sessions have expired, and the source of ids.
     environment: Arc<dyn Environment>,
     /// The id of the database, after it was first read.
     id: OnceCell<String>,

@@ -87,7 +87,7 @@ pub struct LlmRequest {
 pub struct FunctionDeclaration {
     /// The tool's name.
     pub name: String,
-    /// What the tool does, written for the model.
+    /// The description of the tool for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters_json_schema: Value,

@@ -140,7 +140,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// No errors of its own.
+    /// Only the errors that any call of the store can return.
     async fn delete_session(&self, key: &SessionKey) -> Result<()>;
 
     /// Appends an event. One commit contains the event, its number, its changes in all scopes, the update time and, if
@@ -149,14 +149,14 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// A partial event is returned unchanged and not stored. If an event has no id or no timestamp, this call sets it.
     ///
     /// The operations in its delta are applied to the values found in the commit; the event that is stored and returned
-    /// contains their results, as values and removals. `temp:` keys, with operations and guards on them, are dropped
-    /// first. A retry is recognized by the event as it was sent, and is answered before anything is checked. So its
-    /// operations are not applied again.
+    /// contains their results, as values and removals. Before that, changes of `temp:` keys are dropped, including
+    /// operations and guards on such keys. A retry is recognized by the event as it was sent, and is answered before
+    /// anything is checked. So its operations are not applied again.
     ///
     /// # Errors
     ///
     /// - `NotFound` if the session does not exist;
-    /// - `AlreadyExists` for an id in use with different content;
+    /// - `AlreadyExists` if another event of the session has this id;
     /// - `Conflict` for a failed guard or a conflict under [`AppendOptions::conflict`], with the keys in
     ///   [`Error::conflicts`](crate::error::Error::conflicts);
     /// - `FailedPrecondition` for an operation that does not fit the stored value or overflows 64 bits;
@@ -249,7 +249,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only the errors that any call of the store can return.
     async fn prune(&self, what: Prune, limit: usize) -> Result<u64>;
 
     /// Lists all owners of data: each app, followed by each of its users, in byte order; at most `limit` of them, after
@@ -266,7 +266,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only the errors that any call of the store can return.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()>;
 
     /// Checks whether the store accepts writes, by making a write and undoing it. This takes as long as a small write,
@@ -282,7 +282,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only the errors that any call of the store can return.
     async fn close(&self) -> Result<()>;
 }
 

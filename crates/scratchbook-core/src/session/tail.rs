@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::notices::NoticeTime;
 use super::{FeedCursor, FeedEntry};
 
-/// The limits on what is kept for slow watches: pages, and entries in them.
+/// The maximum numbers of pages and of entries that are kept for slow watches.
 const PAGES: usize = 32;
 const ENTRIES: usize = 400;
 

@@ -229,7 +229,7 @@ impl Text {
         let (most, is_small) = (self.answer_bytes, is_small(&sessions));
         let instead = self.instead;
         let push = move |out: &mut Vec<u8>| {
-            // Often the shared state alone is too large. That can be computed without writing it.
+            // Often the shared state alone is too large. Its size can be computed without writing it.
             if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
                 return Err(too_large(most, instead));
             }

@@ -82,7 +82,7 @@ impl Counted {
     }
 }
 
-/// The memory, in bytes, that an event and its stored form take besides the event's values.
+/// The memory, in bytes, that an event and its stored form take in addition to the event's values.
 const EVENT_MEMORY: u64 = 2 << 10;
 
 /// Refuses a body with too many items of one kind, and returns how much memory the counted items take in addition to

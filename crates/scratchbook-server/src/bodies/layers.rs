@@ -99,7 +99,7 @@ async fn pass_by(mut body: Limited<Body>) {
     drop(timeout(PASSING_BY, rest).await);
 }
 
-/// Reads a body of at most `most` bytes. `declared` is the least length that its headers announce.
+/// Reads a body of at most `most` bytes. `declared` is the minimum length according to its headers.
 async fn read(
     body: &mut Limited<Body>,
     most: usize,

@@ -43,7 +43,7 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Places<L> {
     most: usize,
-    /// The most connections of one network on which nobody has logged in.
+    /// The maximum number of connections of one network on which nobody has logged in.
     most_strangers: usize,
     is_closed: bool,
     next: u64,

@@ -167,12 +167,12 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Answers if `/v1` has no such route.
+/// The error for a path that is not a route of `/v1`.
 pub(super) async fn no_route() -> ApiError {
     ApiError::from(Error::not_found("there is no such route; see /docs"))
 }
 
-/// Answers if a route of `/v1` has no such method.
+/// The error for a method that a route of `/v1` does not support.
 pub(super) async fn no_method() -> ApiError {
     let error = Error::new(ErrorKind::Unsupported, "the route has no such method; see /docs");
     ApiError::with_status(StatusCode::METHOD_NOT_ALLOWED, &error)

@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the state at the chosen event, or the current state, with what has changed.
+    /// Returns the state at the chosen event, or the current state, with the changes.
     ///
     /// # Errors
     ///
