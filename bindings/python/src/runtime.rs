@@ -47,7 +47,7 @@ pub(crate) fn after_fork(_py: Python<'_>) {
     INHERITED_FILES.fetch_add(FILES.swap(0, Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Refuses what was opened by another process: a parent, before a fork.
+/// Refuses a store that another process has opened, which is a parent before a fork.
 pub(crate) fn check_process(opened_by: u32) -> PyResult<()> {
     if opened_by == process::id() {
         return Ok(());

@@ -1,5 +1,5 @@
 //! Finds and removes the secrets of credentials in ADK's JSON. Spans of runs never contain these secrets. A server
-//! removes them from all answers on ADK's API. On the other surfaces, it removes them from answers to callers that are
+//! removes them from all answers on ADK's API. On its other APIs, it removes them from answers to callers that are
 //! restricted to a user.
 
 use std::borrow::Cow;
@@ -60,9 +60,10 @@ const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
 const CREDENTIALS: [&str; 4] =
     ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
 
-/// Removes the secrets from JSON text that we wrote. Returns `None` if the text has no marks of a credential.
+/// Removes the secrets from JSON text that we wrote. Returns `None` if the text has no marks of a credential, as nearly
+/// all texts.
 ///
-/// Such text, which is nearly all text, is not parsed.
+/// Such texts are not parsed.
 ///
 /// # Errors
 ///
@@ -76,7 +77,7 @@ pub fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
     serde_json::to_vec(&value).map(Some)
 }
 
-/// Removes the secrets from JSON text that we wrote, also from keys whose name and value are separate fields, as on
+/// Removes the secrets from JSON text that we wrote. Also handles keys whose name and value are separate fields, as on
 /// `/v1`.
 ///
 /// # Errors

@@ -191,7 +191,7 @@ impl Placeholder {
     }
 }
 
-/// Parses the text in one pass. Opening braces stay on a stack until their partner is found.
+/// Parses the text in one pass. Opening braces stay on a stack until their closing brace is found.
 struct Parser<'a> {
     text: &'a str,
     at: usize,

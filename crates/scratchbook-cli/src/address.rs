@@ -11,8 +11,8 @@ use crate::owners::{apps, newest};
 /// The length of an id that a store generates.
 const MADE: usize = 36;
 
-/// The least number of characters of an id that `chat` accepts as the beginning of one. For a shorter text, it creates
-/// a session.
+/// The minimum number of characters that `chat` accepts as the beginning of an id. For a shorter text, it creates a
+/// session.
 const SHORTEST: usize = 8;
 
 /// How many sessions are read at once to find the beginning of an id.

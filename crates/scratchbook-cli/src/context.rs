@@ -55,7 +55,7 @@ impl Context {
         self.options.database.as_deref().unwrap_or(default)
     }
 
-    /// Applies the deadline to a call that has none of its own.
+    /// Applies the deadline to a call without its own deadline.
     pub(crate) async fn within<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(deadline) = self.options.deadline else { return call.await };
         tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {

@@ -70,7 +70,7 @@ async fn unless_deleted(sealed: &EncryptedSessions, key: &SessionKey) -> Result<
     }
 }
 
-/// The counts of what was encrypted again.
+/// The numbers of owners, sessions and values that were encrypted again.
 #[derive(Debug, Default)]
 struct ResealReport {
     values: u64,

@@ -10,21 +10,21 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Arguments that are not looked at.
+/// Arguments that the command ignores.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _arguments: Vec<OsString>,
 }
 
-/// Arguments that are not looked at.
+/// Arguments that the command ignores.
 #[derive(Debug, Args)]
 pub(crate) struct NewTokenArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     _arguments: Vec<OsString>,
 }
 
-/// Arguments that are not looked at.
+/// Arguments that the command ignores.
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]

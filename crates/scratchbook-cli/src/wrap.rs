@@ -136,7 +136,7 @@ impl StreamWrap {
         ready
     }
 
-    /// Returns what is held back at the end of a text.
+    /// Returns the text that is still held back at the end.
     pub(crate) fn finish(&mut self, width: Option<usize>) -> String {
         let mut ready = String::new();
         self.complete(width.unwrap_or(usize::MAX), &mut ready);

@@ -1,4 +1,4 @@
-//! Appending events: what is committed, in which order, and which events are refused.
+//! Appending events: the contents and the order of commits, and refused events.
 
 use serde_json::json;
 

@@ -14,7 +14,7 @@ use scratchbook_core::store::Store;
 const WRITERS: usize = 8;
 const ROUNDS: usize = 25;
 
-/// Runs each writer on a task of its own, and waits for all.
+/// Runs each writer in a separate task, and waits for all.
 async fn write<F: Future<Output = ()> + Send + 'static>(writers: impl IntoIterator<Item = F>) {
     let mut tasks = JoinSet::new();
     writers.into_iter().for_each(|writer| drop(tasks.spawn(writer)));

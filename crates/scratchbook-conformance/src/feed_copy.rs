@@ -20,7 +20,7 @@ use scratchbook_core::store::Store;
 const USERS: [&str; 2] = ["alice", "bob"];
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 
-/// Random writes, the same for each seed.
+/// Random writes; the same seed gives the same writes.
 pub(super) struct Script(u64);
 
 impl Script {

@@ -12,7 +12,7 @@ use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, GetSessionConfig, Outcome, SessionServiceExt};
 use scratchbook_core::store::Store;
 
-/// Starts the calls together, each on a task of its own, and returns their results.
+/// Starts the calls together, each in a separate task, and returns their results.
 pub(super) async fn race<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     calls: impl IntoIterator<Item = F>,
 ) -> Vec<T> {

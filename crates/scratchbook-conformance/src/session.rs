@@ -167,7 +167,8 @@ pub async fn a_part_moves_like_the_whole(store: &Store) {
     assert_eq!((state(&part), seqs(&part), part.seq()), (json!({"a": 1, "c": 1}), vec![2], 2));
 }
 
-/// `refresh` reads unseen events and keeps the others: a snapshot read without events only gets the new ones.
+/// `refresh` adds unseen events to those of the snapshot. A snapshot that was read without events gets only the new
+/// ones.
 pub async fn refresh_reads_what_is_new(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();

@@ -96,7 +96,7 @@ pub async fn an_append_commits_its_update_with_its_event(store: &Store) {
 }
 
 /// An append commits both its event and the update of its session, or neither. Neither is committed if the update is
-/// refused, or if the event is refused for its content or for what is stored.
+/// refused, or if the event is refused because of its content or of stored data.
 pub async fn an_append_commits_its_update_with_its_event_or_neither(store: &Store) {
     let test = TestApp::new(store);
     let stale = made(&test).await;

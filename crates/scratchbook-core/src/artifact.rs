@@ -23,8 +23,8 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// - `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one
-    ///   with `..` or `versions` in it;
+    /// - - `InvalidArgument` for an empty name, a name over 512 bytes or with control characters, an absolute path, or
+    ///   a path that contains `..` or `versions`;
     /// - `InvalidArgument` for a part without text, data or a file's URI, and for one that is nested too deeply;
     /// - `PayloadTooLarge` if the artifact exceeds
     ///   [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
@@ -43,11 +43,11 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     /// `DataCorrupted` names the artifact that cannot be read.
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>>;
 
-    /// Lists the names of all artifacts that the session sees, its own and its user's, in byte order.
+    /// Lists the names of all artifacts of the session and of its user, in byte order.
     ///
     /// # Errors
     ///
-    /// No errors of its own.
+    /// Only the errors that any call of the store can return.
     async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>>;
 
     /// Lists the versions of a name, oldest first; empty if there are none.
@@ -61,7 +61,7 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// No errors of its own.
+    /// Only the errors that any call of the store can return.
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()>;
 }
 
@@ -106,7 +106,7 @@ impl ArtifactVersion {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a name that some store could not hold.
+/// `InvalidArgument` for a name that not every store can hold.
 pub fn check_filename(filename: &str) -> Result<bool> {
     check_id("artifact name", filename)?;
     let user = filename.strip_prefix("user:");

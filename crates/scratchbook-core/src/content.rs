@@ -70,8 +70,8 @@ impl Content {
         self.parts().iter().filter_map(|part| part.function_response.as_deref())
     }
 
-    /// Refuses fields unknown to this version. This is for content that people write by hand: there an unknown name is
-    /// a mistake.
+    /// Refuses fields unknown to this version. Use this for content that people write by hand, in which an unknown name
+    /// is a mistake.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ pub struct Part {
         deserialize_with = "crate::json::optional_object"
     )]
     pub file_data: Option<Box<FileData>>,
-    /// A tool the model wants called.
+    /// A call that the model requests.
     #[serde(
         default,
         alias = "function_call",
@@ -281,7 +281,7 @@ impl Part {
     }
 }
 
-/// A tool the model wants called, with its arguments.
+/// A call of a tool that the model requests, with its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionCall {

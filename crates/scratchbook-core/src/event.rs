@@ -100,7 +100,7 @@ pub struct Event {
     /// Log probabilities, token by token.
     #[serde(default, alias = "logprobs_result", skip_serializing_if = "Option::is_none")]
     pub logprobs_result: Option<Box<Value>>,
-    /// What the context cache did.
+    /// How the context cache was used.
     #[serde(default, alias = "cache_metadata", skip_serializing_if = "Option::is_none")]
     pub cache_metadata: Option<Box<Value>>,
     /// The cited sources.
@@ -211,7 +211,7 @@ impl Event {
         &self.extra
     }
 
-    /// Returns the same fields, mutable: for a service that keeps its own fields among them.
+    /// Returns the same fields, mutable, for a service that stores its own fields among them.
     pub fn extra_mut(&mut self) -> &mut ExtraFields {
         &mut self.extra
     }
@@ -234,8 +234,8 @@ impl Event {
         Cow::Owned(known)
     }
 
-    /// Refuses unknown fields inside the actions and the content. This is for events that people write by hand: there
-    /// an unknown name is a mistake, and would silently drop a change.
+    /// Refuses unknown fields inside the actions and the content. Use this for events that people write by hand, in
+    /// which an unknown name is a mistake and would silently drop a change.
     ///
     /// ```
     /// use scratchbook::Event;
@@ -252,13 +252,13 @@ impl Event {
         check_known(self.extras())
     }
 
-    /// Whether it has unknown fields anywhere.
+    /// Whether the event has unknown fields anywhere.
     fn has_extras(&self) -> bool {
         let own = [&self.extra, &self.node_info.extra];
         own.into_iter().chain(self.extras().map(|(_, fields)| fields)).any(|extra| !extra.is_empty())
     }
 
-    /// Refuses unknown fields that have the name of a known field. Only a program can create such fields; the event's
+    /// Refuses unknown fields that have the name of a known field. Only a program can create such fields. The event's
     /// text would be read back differently or not at all.
     pub(crate) fn check_extras(&self, text: &str) -> Result<()> {
         if self.has_extras() && !serde_json::from_str::<Self>(text).is_ok_and(|read| read == *self) {
@@ -305,7 +305,7 @@ impl Event {
         self.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(RESTORED))
     }
 
-    /// Whether this event is the answer shown to the user, which ends its agent's turn.
+    /// Whether this event is the agent's final answer, which is shown to the user and ends the agent's turn.
     #[must_use]
     pub fn is_final_response(&self) -> bool {
         let long_running = self.long_running_tool_ids.as_ref().is_some_and(|ids| !ids.is_empty());
@@ -457,7 +457,7 @@ pub struct NodeInfo {
     /// The node's path; empty for the user's events.
     #[serde(default)]
     pub path: String,
-    /// The nodes for which this is the output.
+    /// The nodes whose output this event is.
     #[serde(default, alias = "output_for", skip_serializing_if = "Option::is_none")]
     pub output_for: Option<Vec<String>>,
     /// Whether the message is the node's output.

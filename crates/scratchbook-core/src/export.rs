@@ -60,8 +60,8 @@ pub enum ExportLine<'a> {
         /// The user's keys.
         state: &'a Map<String, Value>,
     },
-    /// A change to the state of the last owner that is in no event of the file: it was made outside of sessions, when a
-    /// session was created, or by an event of a session that was deleted.
+    /// A change to the state of the last app or user that is not part of an event in the file. It was made outside of
+    /// sessions, by the creation of a session, or by an event of a deleted session.
     Put {
         /// Who made the change.
         author: &'a str,
@@ -88,7 +88,7 @@ pub enum ExportLine<'a> {
         labels: &'a BTreeMap<String, String>,
         /// The session's own keys before its first event.
         state: &'a Map<String, Value>,
-        /// How many events follow.
+        /// The number of events that follow.
         events: u64,
     },
     /// An event of the last session.

@@ -53,7 +53,7 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     Ok(parsed)
 }
 
-/// Describes what is wrong with JSON, and where, without the value at that place, which may be a secret.
+/// Describes an error in JSON and its place, without the value at that place, which may be a secret.
 #[doc(hidden)]
 pub fn describe(error: &serde_json::Error) -> String {
     let text = error.to_string();

@@ -27,17 +27,17 @@ use scratchbook_core::session::{
     SessionKey, StateChange, StateOwner, StatePage,
 };
 
-/// A database: its statements, its connections, and what its errors mean.
+/// A database: its statements, its connections, and the meaning of its errors.
 ///
 /// This is the sum of the traits below. A database implements each of them in the file with its statements.
 ///
 /// Every method is one commit or one snapshot. A method cancels a statement after the statement timeout, and waits for
-/// a lock for at most [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT). Its failure says what is known about the commit. A method
-/// that has failed may be called again, even if the failed call was committed.
+/// a lock for at most [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT). If the method fails, its failure says what is known about
+/// the commit. A method that has failed may be called again, even if the failed call was committed.
 ///
 /// A commit that would leave more keys in a scope than its [`Limits`] allow is refused as a whole. If this happens to
-/// one append of a batch, nothing of the batch is written, and `CommitFate::NeverApplied` makes the caller try the
-/// appends one by one.
+/// one append of a batch, nothing of the batch is written, and because of `CommitFate::NeverApplied` the caller tries
+/// the appends one by one.
 ///
 /// All methods treat a session that has expired, by the clock of `options.environment`, as missing, and a new session
 /// can be created under its key.
@@ -152,7 +152,7 @@ pub trait History {
     /// Reads the state from which the fold of a session's events begins.
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
 
-    /// Reads what is needed to fold the state of a session at one of its events, all in one snapshot. Requests that
+    /// Reads the data from which the state of a session at one of its events is folded, in one snapshot. Requests that
     /// cannot be answered are refused with the errors of `check_event_number`, `log_pruned` and `no_session`.
     async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past>;
 

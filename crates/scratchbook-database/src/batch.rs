@@ -29,7 +29,7 @@ impl<W, A> Job<W, A> {
     }
 }
 
-/// A bounded queue of writes, and the task that takes them from it in batches, in order.
+/// A bounded queue of writes, and the task that takes the writes from the queue in batches, in order.
 pub(super) struct Batches<W, A> {
     jobs: mpsc::Sender<Job<W, A>>,
     timeout: Duration,
@@ -114,7 +114,7 @@ mod tests {
     use super::Batches;
     use scratchbook_core::error::ErrorKind;
 
-    /// Records the size of each batch that is committed, as soon as there is a permit for it.
+    /// Records the size of each batch that is committed, as soon as there is a permit for the batch.
     fn summing(capacity: usize, permits: &Arc<Semaphore>) -> (Batches<usize, usize>, Arc<Mutex<Vec<usize>>>) {
         let (sizes, permits) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(permits));
         let seen = Arc::clone(&sizes);

@@ -1,4 +1,4 @@
-//! Appends: they are written in batches, and each one is answered by itself.
+//! Appends, which are written in batches and answered one by one.
 //!
 //! One append must not delay the others. A batch waits for locks only for a moment. If another writer holds a lock for
 //! longer, the appends of the batch are tried one by one. Appends that still have to wait are set aside, with all later
@@ -173,7 +173,7 @@ impl<D: Backend> AppendWriter<D> {
         rest
     }
 
-    /// While the database is down, fails the appends that have already waited for the whole retry timeout.
+    /// While the database is down, lets the appends fail that have already waited for the whole retry timeout.
     fn without_those_given_up(&self, batch: Vec<Queued>) -> Vec<Queued> {
         if !self.is_down.load(Ordering::Relaxed) {
             return batch;

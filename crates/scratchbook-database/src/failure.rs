@@ -7,7 +7,7 @@ use backon::{ExponentialBuilder, Retryable};
 
 use scratchbook_core::error::{Error, Result};
 
-/// A failure, and what is known about whether the statement was applied.
+/// A failure, and whether the statement was applied, as far as this is known.
 #[derive(Debug)]
 pub struct Failure {
     #[doc(hidden)]

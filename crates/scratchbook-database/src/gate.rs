@@ -1,4 +1,4 @@
-//! Closing a service: later calls are refused, and running calls are waited for.
+//! Closes a service: refuses later calls, and waits for running calls.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -20,7 +20,7 @@
 //! - `resolve.rs`: writes that read first, and the permits that limit how many of them run.
 //! - `past.rs`: point-in-time state, and the checkpoints that make it cheaper to compute.
 //! - `after.rs`: notices of commits, in this process and to others.
-//! - `failure.rs`: what is known about a failed statement, and when it is retried.
+//! - `failure.rs`: the facts about a failed statement, and when it is retried.
 //! - `sessions.rs`, `artifacts.rs`: the two services; `usage.rs`: how much is stored, for quotas.
 //! - `page.rs`: pages with a limit in bytes. `gate.rs`: closing. `uri.rs`, `options.rs`: the address and the options.
 
@@ -186,8 +186,8 @@ impl<D: Backend> DatabaseSessionService<D> {
         retry(self.options.retry_timeout, Idempotency::Idempotent, attempt).await.map_err(|failure| failure.error)
     }
 
-    /// Runs a write in a task of its own, so that dropping the call does not cancel it. Each attempt is one call of the
-    /// backend with these arguments. A commit notifies the followers of `scope`.
+    /// Runs a write in a separate task, so that dropping the call does not cancel the write. Each attempt is one call
+    /// of the backend with these arguments. A commit notifies the followers of `scope`.
     async fn write<A: Send + Sync + 'static, T: Send + 'static>(
         &self,
         scope: CommitScope,

@@ -31,7 +31,7 @@ impl RowRoom {
         }
     }
 
-    /// Removes the limit if only one item is requested: one commit wrote it, and the limits of a commit bound its size.
+    /// Removes the limit if only one item is requested: the limits of a commit restrict the size of a single item.
     pub(super) fn or_one(self, limit: usize) -> Self {
         if limit > 1 { self } else { Self::ANY }
     }

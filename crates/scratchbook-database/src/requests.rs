@@ -1,4 +1,4 @@
-//! Requests to a database and its answers, as far as the plans of the core do not have them.
+//! Requests to a database and its answers, in addition to the plans of the core.
 
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::commit::Prepared;
@@ -14,7 +14,7 @@ pub struct NewAppend {
     pub event: NewEvent,
 }
 
-/// An event whose operations, guards or update of the session depend on what is stored.
+/// An event whose operations, guards or update of the session depend on stored data.
 #[derive(Debug)]
 pub struct Unresolved {
     #[doc(hidden)]

@@ -1,5 +1,5 @@
-//! Writes that depend on what is stored. Each of them uses a connection of its own and holds locks from its reads to
-//! its writes. A semaphore therefore limits how many of them run and leaves connections for the other calls.
+//! Writes that depend on stored data. Each of them uses its own connection and holds locks from its reads to its
+//! writes. A semaphore therefore limits how many of them run and leaves connections for the other calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
 use scratchbook_core::plan::quota::{Charge, Reservation};
 use scratchbook_core::session::{CommitScope, Committed, Outcome, StateOwner};
 
-/// Limits how many writes that read first run at the same time.
+/// Limits the number of concurrent writes that read before they write.
 #[derive(Clone, Debug)]
 pub(super) struct ResolvePermits {
     free: Arc<Semaphore>,
@@ -97,7 +97,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let permits = self.resolve_permits.clone();
-        // Each attempt takes a permit of its own, so that a write that pauses between two attempts does not hold one.
+        // Each attempt takes a new permit, so that a write does not hold a permit while it pauses between two attempts.
         self.write_charged(scope, idempotency, charge, args, move |backend, args| {
             Box::pin(permits.clone().take(attempt(backend, args)))
         })

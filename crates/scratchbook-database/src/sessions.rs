@@ -273,7 +273,7 @@ impl<D: Backend> DatabaseSessionService<D> {
     }
 }
 
-/// Writes that do not depend on what is stored.
+/// Writes that do not depend on stored data.
 impl<D: Backend> DatabaseSessionService<D> {
     async fn create(&self, new: NewSession, held: Reservation) -> Result<bool> {
         let scope = CommitScope::session(&new.key);

@@ -5,21 +5,21 @@ use scratchbook_core::error::{Error, Result};
 
 /// The default size from which JSON is compressed, in bytes.
 const ABOVE: usize = 4 << 10;
-/// Fast, and almost as small as possible.
+/// The compression level: fast, with almost the smallest possible result.
 const LEVEL: i32 = 3;
 /// The largest decompressed size that is accepted. No limit allows this layer to write more.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A layer that compresses values, events and artifacts from 4 KiB on with zstd, if that makes them smaller.
 ///
-/// Smaller data is stored unchanged, and existing data stays readable. Operations are carried out in this layer and not
-/// in the store: a write with operations reads first, and is retried if another writer was faster. The limits of the
-/// store apply to compressed data, and those of [`with_limits`](Self::with_limits) to the original.
+/// Smaller data is stored unchanged, and existing data stays readable. This layer executes operations itself: a write
+/// with operations reads first, and is retried if another writer was faster. The limits of the store apply to
+/// compressed data, and those of [`with_limits`](Self::with_limits) to the original.
 ///
-/// To combine it with encryption, compress on the outside: `WithCompression::new(WithEncryption::new(store,
-/// keys))`. The length of encrypted data reveals a little about its contents. The length of data that was compressed
-/// before reveals a little more. Do not compress if somebody who can see the sizes in the database can also choose a
-/// part of the encrypted data.
+/// To combine compression with encryption, let compression wrap encryption:
+/// `WithCompression::new(WithEncryption::new(store, keys))`. The length of encrypted data reveals a little about its
+/// contents. The length of data that was compressed before reveals a little more. Do not compress if somebody who can
+/// see the sizes in the database can also choose a part of the encrypted data.
 ///
 /// ```
 /// use scratchbook::prelude::*;
@@ -39,7 +39,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub type WithCompression<S> = Coded<S, Compression>;
 
 impl<S> Coded<S, Compression> {
-    /// Compresses what is written to a service, for sessions or artifacts, from 4 KiB on.
+    /// Compresses data of 4 KiB and more that is written to a service for sessions or artifacts.
     #[must_use]
     pub fn new(service: S) -> Self {
         Self::above(service, ABOVE)

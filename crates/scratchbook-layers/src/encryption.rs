@@ -28,13 +28,12 @@ const VERSION: &str = "1";
 ///
 /// The layer sets the time of an event that has none. Equal contents look different in every event and session.
 ///
-/// Operations are carried out in this layer and not in the store: a write with operations reads first, and is retried
-/// if another writer was faster. Encrypted values are about a third longer, plus some hundred bytes: see
-/// [`sealed_limits`].
+/// This layer executes operations itself: a write with operations reads first, and is retried if another writer was
+/// faster. Encrypted values are about a third longer, plus some hundred bytes: see [`sealed_limits`].
 ///
 /// The layer also searches for titles and labels: it reads sessions from the store page by page and decrypts them,
-/// so a page may have fewer sessions than requested. Encrypted titles and labels have to keep to the store's
-/// limits, which leaves about 1,400 bytes for a title and 300 for a label's value.
+/// so a page may have fewer sessions than requested. The store's limits apply to encrypted titles and labels, so a
+/// title can have about 1,400 bytes, and the value of a label about 300.
 ///
 /// Put this layer inside `WithCompression`, because encrypted data cannot be compressed.
 ///
@@ -59,8 +58,8 @@ const VERSION: &str = "1";
 pub type WithEncryption<S> = Coded<S, Encryption>;
 
 impl<S> Coded<S, Encryption> {
-    /// Encrypts what is written to a service, for sessions or artifacts. Data that was stored unencrypted before
-    /// stays readable.
+    /// Encrypts the data that is written to a service for sessions or artifacts. Data that was stored unencrypted
+    /// before stays readable.
     #[must_use]
     pub fn new(service: S, keys: Keyring) -> Self {
         Self::around(service, Encryption { keys, plain: PlainValues::default() })

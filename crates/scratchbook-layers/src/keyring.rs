@@ -24,7 +24,7 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 /// Encryption keys by id. New data is encrypted with the current key; data encrypted with an old key stays
 /// readable.
 ///
-/// Clones share their keys, which are wiped from memory with the last clone. `Debug` shows ids alone.
+/// Clones share their keys, which are wiped from memory when the last clone is dropped. `Debug` shows only ids.
 ///
 /// ```
 /// use scratchbook::layer::Keyring;

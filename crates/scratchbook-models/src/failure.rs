@@ -163,7 +163,7 @@ fn message(body: &Value) -> Option<&str> {
     (!said.trim().is_empty()).then_some(said)
 }
 
-/// Returns the pause from a header, in seconds or, with OpenAI, milliseconds. A date is ignored.
+/// Returns the pause that a header asks for, in seconds, or in milliseconds with OpenAI. A date is ignored.
 fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;

@@ -7,7 +7,7 @@ use backon::{ExponentialBuilder, Retryable};
 
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// The longest pause between two attempts. If the provider asks for more, the error is returned at once.
+/// The maximum pause between two attempts. If the provider asks for more, the error is returned at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A failed attempt, and whether it can be retried.
@@ -37,7 +37,7 @@ impl From<Error> for Failure {
 /// The timeout and number of retries of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryPolicy {
-    /// The longest wait for an answer to begin, and for each piece of it.
+    /// The maximum wait for an answer to begin, and for each piece of it.
     pub(super) timeout: Duration,
     /// How many attempts may follow the first.
     pub(super) max_retries: usize,

@@ -212,7 +212,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     Failure::new(fate, Error::new(kind, format!("{place}: {what}")))
 }
 
-/// Returns whether an error that is not listed comes from the statement or its values, and so occurred before any
+/// Returns whether an error that is not listed was caused by the statement or its values, and so occurred before any
 /// commit.
 fn is_surely_refused(error: &ServerError) -> bool {
     // Most errors have the state HY000. These are the ones among them about values, character sets, JSON and missing

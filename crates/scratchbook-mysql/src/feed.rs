@@ -168,8 +168,7 @@ impl MySql {
              ON DUPLICATE KEY UPDATE position = `{prefix}feeds`.position",
         );
         lease.rows(&lock, vec![of_app.clone()]).await?;
-        // One row more of each kind is read than is numbered, so that rows that are not read come last at their
-        // position.
+        // One more row of each kind is read than is numbered, so that unread rows come last at their position.
         let limit = sql_limit(AT_ONCE + 1);
         let sql = self.sql(&format!(
             "SELECT 0 AS kind, position AS app_position, 0 AS user_position, NULL AS user_id, NULL AS id, NULL AS scope,

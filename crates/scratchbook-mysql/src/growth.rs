@@ -1,4 +1,5 @@
-//! The limit on the number of keys. The keys are counted if the procedure reports that the limit may be exceeded.
+//! The limit on the number of keys. The keys are counted only if the procedure reports that a write may exceed the
+//! limit.
 
 use super::procedure::Answer;
 use scratchbook_core::plan::growth::Growth;

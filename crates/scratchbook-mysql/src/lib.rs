@@ -13,11 +13,11 @@
 //! # Layout
 //!
 //! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
-//! - `lease.rs`: what a call can do on a connection; `row.rs`: reading the columns of a row.
+//! - `lease.rs`: the operations of a call on a connection; `row.rs`: reading the columns of a row.
 //! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
 //!   one call.
 //! - `batch.rs`: the arguments of that procedure; `procedure.rs`: calling it, and its answers.
-//! - `events.rs`: appending events, and which events a read picks. `read.rs`: reading a session.
+//! - `events.rs`: appending events, and selecting the events of a read. `read.rs`: reading a session.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
 //! - `sessions.rs`: title, labels and lists of sessions, and finding one by its id alone; `unique_ids.rs`: ids that are
@@ -106,7 +106,7 @@ pub struct MySql {
     /// The maximum size of a command, in bytes.
     max_packet: usize,
     limits: Limits,
-    /// Its clock decides which sessions have expired.
+    /// The clock that decides which sessions have expired, and the source of ids.
     environment: Arc<dyn Environment>,
     /// The id of the database, after it was first read.
     id: OnceCell<String>,

@@ -30,7 +30,7 @@ const SESSIONS: Duration = Duration::from_secs(1);
 /// All callers are woken after this time in any case.
 const AT_LEAST: Duration = Duration::from_secs(30);
 
-/// How many commits of each kind are read to find out whose they are.
+/// The number of commits of each kind that are read to find out to whom they belong.
 const COMMITS: usize = 500;
 
 /// How many sessions one statement checks.

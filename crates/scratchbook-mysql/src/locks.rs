@@ -166,7 +166,7 @@ impl<'a> Target<'a> {
         Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
     }
 
-    /// Returns what was read under the locks, or `None` if nothing was locked.
+    /// Returns the values that were read under the locks, or `None` if nothing was locked.
     pub(super) fn found(&self, reads: &[(Scope, &str)], answers: &[Answer]) -> Result<Option<(u64, Found)>> {
         let seq = answers.iter().find_map(|answer| match answer {
             Answer::Locked { seq } => Some(*seq),

@@ -1,4 +1,4 @@
-//! Writes that depend on what is stored: one call locks and reads, another writes and commits.
+//! Writes that depend on stored data: one call locks and reads, and another writes and commits.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashSet};

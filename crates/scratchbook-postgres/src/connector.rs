@@ -20,7 +20,7 @@ use super::{tls, uri};
 use scratchbook_core::error::Result;
 use scratchbook_database::DatabaseOptions;
 
-/// What has been learnt while connections were made.
+/// The facts that earlier connections have found out.
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
     /// Whether the schema is known, so that the search path is not needed to find the tables. The search path then

@@ -16,7 +16,7 @@ use scratchbook_core::plan::sql::text::TextMetadata;
 use scratchbook_core::session::{IdScope, Session, SessionKey, micros_of_seconds, no_session};
 pub(crate) use scratchbook_database::{Attempt, Forks, NewFork, PastScopes, RowRoom};
 
-/// The state of the source session while it is locked.
+/// The properties of the source session while it is locked.
 struct Source {
     last: i64,
     position: i64,

@@ -14,8 +14,8 @@
 //!
 //! - `migrations/`, `sql/`: every statement that is longer than a line or two.
 //! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
-//! - `lease.rs`, `params.rs`: what a call can do on a connection, and which parts of it appear in logs.
-//! - `schema.rs`: whether the tables are ours, and bringing them up to date.
+//! - `lease.rs`, `params.rs`: the operations of a call on a connection, and parameters that do not appear in logs.
+//! - `schema.rs`: checks that the tables are ours, and brings them up to date.
 //! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
 //! - `events.rs`, `changes.rs`: a batch of appends as arrays. `creations.rs`: creating sessions. `read.rs`: reading one.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.

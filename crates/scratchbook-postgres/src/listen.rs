@@ -1,8 +1,8 @@
 //! Notices of commits between processes.
 //!
 //! `NOTIFY` takes a lock on the whole database when it commits, so it is not part of an append. The process that has
-//! committed sends the notice from a task some time later, and only if another process listens. Each write reads along
-//! with its own result whether one does.
+//! committed sends the notice from a task some time later, and only if another process listens. The result of each
+//! write also says whether another process listens.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,8 +30,8 @@ const SAY: Duration = Duration::from_secs(10);
 /// If this many notices are pending, they are replaced by one that wakes the watchers of all owners.
 const MOST: usize = 1000;
 
-/// How long a process relies on what it last read about listeners. After that, it reads this again when it has a commit
-/// to announce.
+/// How long a process relies on its last information about listeners. Later, it reads the information again before it
+/// announces a commit.
 const KNOWN: Duration = Duration::from_secs(1);
 
 /// The content of a notice that is sent only to find out whether notices arrive.
@@ -81,8 +81,8 @@ impl ListenerState {
         *self.lock() = Some((heard, Instant::now()));
     }
 
-    /// Returns whether another process may be listening. Not every write reads this. If the answer is unknown or old,
-    /// it is yes.
+    /// Returns whether another process may be listening. Not every write reads this. If the information is missing or
+    /// old, the result is `true`.
     fn may_exist(&self) -> bool {
         self.lock().is_none_or(|(heard, at)| heard || at.elapsed() >= KNOWN)
     }

@@ -1,4 +1,4 @@
-//! Writes that depend on what is stored: they lock and read first, in the transaction that writes.
+//! Writes that depend on stored data: they lock and read first, in the transaction that writes.
 //!
 //! One round trip locks and reads, another writes and commits. The locks are those of the write, in the same order, so
 //! that the values that were read do not change until the commit. The reads follow all locks, so they see the commits

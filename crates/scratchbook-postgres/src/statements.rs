@@ -107,7 +107,7 @@ statements! {
         state_changes: Statement = fill.statement(include_str!("sql/state_changes.sql"), LOG),
         artifact: Artifacts = Artifacts::new(fill),
         usage: Usages = Usages::new(fill),
-        /// Indexed by which events and which keys they read.
+        /// The statements that read a session, indexed by the events and the keys that they read.
         sessions: [[Statement; 2]; 5] =
             EVENTS.map(|events| [ALL_KEYS, SOME_KEYS].map(|keys| fill.session(keys, events))),
     }
@@ -318,7 +318,7 @@ statements! {
         /// Records the removal of the session $3 or, without a session, of the user: the kind, the count and the time.
         record: Statement =
             fill.statement(include_str!("sql/record_removal.sql"), &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER]),
-        /// Whether a user has anything besides sessions.
+        /// Returns whether a user has data other than sessions.
         has_more: Statement = fill.statement(
             "(SELECT 1 FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 LIMIT 1)
              UNION ALL (

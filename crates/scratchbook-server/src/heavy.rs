@@ -59,7 +59,7 @@ impl Heavy {
         Ok(WorkerPermit { heavy: self.clone(), permit: Arc::new(Mutex::new(Some(permit))) })
     }
 
-    /// Runs a computation on a thread of its own when there is a place for it.
+    /// Runs a computation on a separate thread when there is a place for it.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl WorkerPermit {
         done.await.map_err(ended)
     }
 
-    /// Runs a future on a thread of its own, including the computations between its waits.
+    /// Runs a future on a separate thread, including the computations between its waits.
     ///
     /// # Errors
     ///

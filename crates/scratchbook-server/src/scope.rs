@@ -158,8 +158,8 @@ where
     }
 }
 
-/// A right that a handler needs besides the right of its scope. It is checked before the body is read. `R` is the form
-/// of refusals.
+/// A right that a handler needs in addition to the right of its scope. It is checked before the body is read. `R` is
+/// the form of refusals.
 #[derive(Debug)]
 pub(crate) struct Needs<N, R>(PhantomData<(N, R)>);
 

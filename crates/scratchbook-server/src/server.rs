@@ -153,9 +153,9 @@ impl ServerBuilder {
         self
     }
 
-    /// Sets how many runs may go on at a time; the default is 1,000. Further runs are refused. A caller is a login
-    /// together with the user that it acts for. A caller may have as many runs as it leaves free: half of them while it
-    /// is alone, so that others find room. A run that waits for another run of its session does not count.
+    /// Sets how many runs may be active at a time; the default is 1,000. Further runs are refused. A caller, which is a
+    /// login together with the user for whom it acts, may have as many runs as remain free: half of them while it is
+    /// alone. A run that waits for another run of its session does not count.
     #[must_use]
     pub fn max_runs(mut self, max_runs: usize) -> Self {
         self.max_runs = max_runs;
@@ -185,8 +185,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Serves only these surfaces; by default all. Paths of the other surfaces answer 404. `/health`, `/health/ready`
-    /// and `/metrics` belong to no surface.
+    /// Serves only these surfaces; by default, all are served. Paths of the other surfaces answer 404. `/health`,
+    /// `/health/ready` and `/metrics` belong to no surface.
     #[must_use]
     pub fn surfaces(mut self, surfaces: impl IntoIterator<Item = Surface>) -> Self {
         self.surfaces = surfaces.into_iter().collect();
@@ -306,7 +306,7 @@ impl Server {
         self.router_at(self.host.clone())
     }
 
-    /// Serves a listener until `shutdown` is ready, then finishes what was begun.
+    /// Serves a listener until `shutdown` is ready, then finishes the requests and runs in progress.
     ///
     /// After `shutdown` is ready, no more connections are accepted. Requests and runs under way have
     /// [`shutdown_time`](ServerLimits::shutdown_time) to finish; streams of commits end after the runs. The store stays

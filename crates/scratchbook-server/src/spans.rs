@@ -14,7 +14,7 @@ use scratchbook::{Result, SessionKey, SessionService};
 const BYTES: usize = 32 << 20;
 const SESSION_BYTES: usize = 4 << 20;
 const SECONDS: f64 = 3600.0;
-/// About how many bytes a span takes besides its values.
+/// About how many bytes a span takes in addition to its values.
 const SPAN_BYTES: usize = 1 << 10;
 
 /// The spans that were kept.

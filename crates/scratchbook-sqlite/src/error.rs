@@ -52,7 +52,7 @@ impl Failure {
     }
 }
 
-/// Returns the kind of an SQLite error, and what to do about it.
+/// Returns the kind of an SQLite error, and a hint how to fix it.
 pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
     use rusqlite::Error as E;
     let Some(code) = error.sqlite_error_code() else {

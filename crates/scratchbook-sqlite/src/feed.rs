@@ -1,4 +1,4 @@
-//! The change feed. Positions are in commit order, so a page is simply what follows a position.
+//! The change feed. Positions are in commit order, so a page consists of the entries after a position.
 
 use std::sync::Arc;
 

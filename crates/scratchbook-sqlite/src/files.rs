@@ -207,7 +207,7 @@ impl Extent {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExpectedFile(Identity);
 
-/// Creates the database file if it is missing, readable by its owner alone. Refuses a file that has a second name.
+/// Creates the database file if it is missing, readable only by its owner. Refuses a file that has a second name.
 pub(super) fn find_or_make(path: &Path) -> Result<ExpectedFile> {
     {
         let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -267,7 +267,7 @@ fn is_place(place: &str, path: &str) -> bool {
     place == escaped.iter().fold(path.to_owned(), |path, (c, code)| path.replace(*c, code))
 }
 
-/// Returns options that create a file for its owner alone.
+/// Returns options that create a file that only its owner can access.
 pub(super) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no modes"))]
     let mut options = File::options();

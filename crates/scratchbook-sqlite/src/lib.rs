@@ -145,7 +145,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// Accepts no more work. The threads finish what was accepted and end.
+    /// Accepts no more work. The threads finish the accepted work and end.
     fn close(&self) {
         self.writes.close();
         self.reads.close();

@@ -27,9 +27,10 @@ pub enum SqliteMode {
     /// Read and write the file, which must exist.
     Existing,
     /// Read the file, which must exist and have the newest tables. Every write fails with `PermissionDenied`.
-    /// SQLite may still create its own files beside it; without these, other processes could not write at the same
-    /// time. In a folder where nothing can be created, such as on a read-only file system, the file is read without
-    /// them: it must have no log with commits beside it, and a read fails with `Unavailable` if others write.
+    /// SQLite may still create its own files beside the database file, so that other processes can write at the same
+    /// time. In a folder where no file can be created, such as on a read-only file system, only the database file is
+    /// read. Then there must be no log with commits beside it, and a read fails with `Unavailable` if another process
+    /// writes to the file.
     ReadOnly,
 }
 

@@ -129,7 +129,7 @@ impl<T> Drop for QueueReceiver<T> {
 /// When to wake a waiting task, and how.
 type TimerRequest = (Instant, oneshot::Sender<()>);
 
-/// A timeout that works on any executor. It sleeps on a thread of its own, which the first wait starts.
+/// A timeout that works on any executor. It sleeps on a separate thread, which the first wait starts.
 #[derive(Debug)]
 pub(super) struct Timer {
     timeout: Duration,

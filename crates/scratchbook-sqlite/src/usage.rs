@@ -59,7 +59,7 @@ pub(super) fn count(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
     Ok(())
 }
 
-/// Subtracts the size of the events up to `until` before they are pruned, and adds that of the state with which the
+/// Subtracts the size of the events up to `until` before they are pruned, and adds the size of the state with which the
 /// fold begins afterwards.
 pub(super) fn take_off(tx: &Tx<'_>, key: &SessionKey, until: i64, state: &str) -> Fallible<()> {
     let begins = if state == "{}" { 0 } else { sql_number(state.len() as u64) };

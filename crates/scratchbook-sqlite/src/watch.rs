@@ -85,7 +85,7 @@ impl Commits {
 }
 
 impl OtherProcesses {
-    /// Returns the owners of what other processes have committed since the last look.
+    /// Returns the owners of the data that other processes have committed since the last look.
     fn look(&mut self, connection: &Connection) -> Fallible<Vec<CommitScope>> {
         let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;

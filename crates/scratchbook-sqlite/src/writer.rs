@@ -187,8 +187,8 @@ impl Committer {
         }
     }
 
-    /// Begins a transaction and holds our lock, for a write that has waited since `since`. A write whose time is up
-    /// succeeds only if both locks are free at once.
+    /// Begins a transaction and holds our lock, for a write that has waited since `since`. If the write has already
+    /// waited for its whole timeout, it succeeds only if both locks are free at once.
     ///
     /// A program that does not know our lock may hold SQLite's lock. Between attempts our lock is released, so that
     /// other processes waiting for it can time out on their own.

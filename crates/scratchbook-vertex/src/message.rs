@@ -27,8 +27,8 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the value is not an object, has a field twice, or has an unknown field and those are
-    /// refused.
+    /// `InvalidArgument` if the value is not an object, has a field twice, or has an unknown field although unknown
+    /// fields are refused.
     pub(super) fn new(value: Value, place: &'static str, known: &[&str], unknown: Unknown) -> Result<Self> {
         let Value::Object(sent) = value else {
             return Err(Error::invalid(format!("{place} is no JSON object; send one")));

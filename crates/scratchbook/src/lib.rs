@@ -1,5 +1,5 @@
-//! Durable sessions and scoped state for AI agents: the sessions of Google's Agent Development Kit (ADK), with
-//! its words and its wire format, and without its lost updates.
+//! Durable sessions and scoped state for AI agents: the sessions of Google's Agent Development Kit (ADK), with its
+//! terms and its wire format, and without its lost updates.
 //!
 //! A **session** is a conversation: a log of [`Event`]s and a **state**, a map from keys to values. The prefix of a key
 //! is its [`Scope`]: no prefix for this session, `user:` for all sessions of one user, `app:` for the whole

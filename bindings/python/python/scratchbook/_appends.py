@@ -29,7 +29,8 @@ class Appends(Base[S, E]):
     """Methods that append events, and update the caller's copy of the session."""
 
     _unknown: ClassVar[Literal["kept", "refused"]] = "kept"
-    """How unknown fields in actions and content are treated. In models, only a newer google-adk can have added them."""
+    """The treatment of unknown fields in actions and content. In models, only a newer google-adk can have added such
+    fields."""
 
     async def append_event(self, session: S, event: E) -> E:
         """Appends an event. The event, its changes in all scopes and the session's update time are one commit.
@@ -173,8 +174,8 @@ class Appends(Base[S, E]):
         return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations, self._unknown)
 
     async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
-        """How much a copy without a mark, such as one made from JSON, has seen of its session. google-adk's own rule
-        decides, together with the copy's values, which show whether a key to be written has changed in the meantime.
+        """The writes that a copy without a mark, such as a copy made from JSON, includes. This is decided by
+        google-adk's rule and by the copy's values, which show whether a key to be written has changed in the meantime.
 
         Raises:
             StaleSessionError: an event after the copy's last one has updated the session, or a key to be written has
@@ -209,7 +210,7 @@ def own_id(event_id: str) -> str:
 
 
 def with_own_ids(events: Iterable[dict[str, Any]], name: str = "id") -> None:
-    """Gives events, or entries that refer to events, the ids that their writers gave them."""
+    """Restores the ids that writers gave to events, in events or in entries that refer to events."""
     for event in events:
         if name in event:
             event[name] = own_id(event[name])

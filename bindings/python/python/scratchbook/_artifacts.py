@@ -24,7 +24,7 @@ _NO_SESSION = "user"
 """The session id in addresses of a user's artifacts, which a store ignores."""
 
 _UNKNOWN = "application/octet-stream"
-"""The MIME type of data that has none."""
+"""The MIME type of data without a MIME type."""
 
 _MOST_REFERENCES = 5
 """The maximum number of references that are followed, as in google-adk."""
@@ -79,7 +79,8 @@ class ScratchbookArtifactService(BaseArtifactService):
         return f"{type(self).__name__}({self._url!r})"
 
     async def open(self) -> None:
-        """Opens the store now instead of at the first call, so a wrong URL or a missing database is reported now."""
+        """Opens the store now instead of at the first call, so that a wrong URL or a missing database is reported
+        now."""
         if self._owned is not None:
             await self._owned.open()
 

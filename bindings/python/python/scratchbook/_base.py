@@ -36,9 +36,10 @@ class Place(NamedTuple):
     """The place of an event in the copy with which it was appended."""
 
     seen: str | None
-    """How much the copy has seen at that time; `None` for a copy that does not record it."""
+    """The writes that the copy includes at that time; `None` for a copy that does not record them."""
     later: int | None
-    """How many of the copy's events come after this one: concurrent appends end in any order. `None`: it has it."""
+    """How many of the copy's events come after this one, because concurrent appends end in any order. `None` if the
+    copy already contains this event."""
     is_last: bool
     """Whether the copy has no later event."""
     changes: dict[str, Any]
@@ -51,7 +52,7 @@ class Flight:
     def __init__(self) -> None:
         self.threads: list[int] = []
         self.seen = '{"seq":0}'
-        """Used to order the events if the copy has no mark of its own."""
+        """Used to order the events if the copy has no mark."""
 
 
 class UnderWay:
@@ -78,8 +79,8 @@ class UnderWay:
                     self._flights.pop(id(session), None)
 
     def any(self, session: object, stands_still: bool) -> bool:
-        """Whether an append with this copy is running that can end. If this thread's event loop is blocked
-        (`stands_still`), its own appends cannot end."""
+        """Whether an append with this copy is running and can end. If this thread's event loop is blocked
+        (`stands_still`), appends of this loop cannot end."""
         with self.lock:
             flight = self._flights.get(id(session))
             mine = threading.get_ident() if stands_still else None
@@ -95,7 +96,7 @@ class Base(Generic[S, E]):
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
                 `mysql://USER:PASSWORD@HOST/DB`, with or without a SQLAlchemy driver; or an `sqlalchemy.URL`.
-            conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
+            conflict: When an append is refused. `merge`: never; deltas are merged, and for each key the later one wins.
                 `by_key`: if one of its keys was written since the session was read. `strict`: if the session has any
                 event that this copy has not seen, as google-adk's database services do.
             keep_repeated_ids: Keep an event whose id is in the session already with other content, as google-adk's

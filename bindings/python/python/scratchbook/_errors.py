@@ -15,7 +15,7 @@ class ScratchbookError(Exception):
     """A call was refused or failed. Nothing has changed."""
 
     kind: str = "internal"
-    """The class of the error as a word, which is the same in every programming language."""
+    """The kind of the error as a word, which is the same in every programming language."""
 
     conflicts: list[KeyConflict]
     """The keys that caused a write to be refused, each with the values `read` and `found` and its last `writer`."""
@@ -44,7 +44,7 @@ class NotFoundError(ScratchbookError, ValueError):
 
 
 class SessionNotFoundError(NotFoundError):
-    """There is no such session. A class of its own, since a program may create the session and continue."""
+    """There is no such session. This is a separate class, because a program may create the session and continue."""
 
 
 class AlreadyExistsError(ScratchbookError):
@@ -71,7 +71,8 @@ class StaleSessionError(ScratchbookError, ValueError):
 
 
 class FailedPreconditionError(ScratchbookError, RuntimeError):
-    """Not possible now: the store is closed, data was pruned, or an operation does not fit the stored value."""
+    """The call cannot succeed now: the store is closed, data was pruned, or an operation does not fit the stored
+    value."""
 
     kind = "failed_precondition"
 

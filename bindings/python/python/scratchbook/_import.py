@@ -146,8 +146,8 @@ async def _create(core: Store, record: dict[str, Any]) -> None:
 
 
 async def _leave_out(record: dict[str, Any], limits: str) -> list[dict[str, str]]:
-    """Removes from a session the keys of its state and the events that no store with these limits can hold; returns
-    which, and why."""
+    """Removes from a session the keys of its state and the events that no store with these limits can hold. Returns
+    them with the reasons."""
     with tempfile.TemporaryDirectory() as folder:
         # Each of them is tried on a temporary store. Only the URL of a database has limits.
         apart = Store(f"sqlite://{folder}/apart.db?synchronous=normal&{limits}" if limits else "memory:")
@@ -175,7 +175,7 @@ async def _try_each(apart: Store, record: dict[str, Any]) -> list[dict[str, str]
 
 
 async def _why_not(store: Store, config: dict[str, Any]) -> str | None:
-    """Why a session cannot be created this way; `None` if it can."""
+    """The reason why a session cannot be created in this way; `None` if it can."""
     try:
         await store.create("app", "user", dumps(config))
     except ScratchbookError as error:

@@ -18,7 +18,7 @@ from ._errors import InvalidArgumentError
 from ._json import check_finite
 
 DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "aiomysql"}
-"""The driver for a URL that names none."""
+"""The driver for a URL that names no driver."""
 
 
 async def records(

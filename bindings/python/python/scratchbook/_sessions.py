@@ -60,7 +60,7 @@ class Sessions(Base[S, E]):
         await self._core.open()
 
     async def prepare_tables(self) -> None:
-        """Same as `open`; google-adk's `DatabaseSessionService` has this name for it."""
+        """The same as `open`, under the name that google-adk's `DatabaseSessionService` uses."""
         await self.open()
 
     async def flush(self) -> None:

@@ -95,7 +95,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
                 `mysql://USER:PASSWORD@HOST/DB`, with or without a SQLAlchemy driver; or an `sqlalchemy.URL`.
-            conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
+            conflict: When an append is refused. `merge`: never; deltas are merged, and for each key the later one wins.
                 `by_key`: if one of its keys was written since the session was read. `strict`: if the session has any
                 event that this copy has not seen, as google-adk's database services do.
             keep_repeated_ids: Keep an event whose id is in the session already with other content, as google-adk's

@@ -23,8 +23,8 @@ pub(super) struct AgentTurn {
 }
 
 /// Runs a turn. If the agent hands over the conversation, the same loop runs the next agent's turn. The turns are not
-/// nested, so endless handovers do not exhaust the stack. The callbacks after a turn run once all turns that follow it
-/// are over. A resumed run continues with the agent that had the conversation.
+/// nested, so endless handovers do not exhaust the stack. The callbacks after a turn run when all turns that follow it
+/// have ended. A resumed run continues with the agent that had the conversation.
 pub(super) fn drive(first: AgentTurn) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let mut finished = Vec::new();

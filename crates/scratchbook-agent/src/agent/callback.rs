@@ -47,7 +47,8 @@ pub(crate) struct AgentCallbacks {
     after: Vec<AgentCallback>,
 }
 
-/// Builder methods that add callbacks around an agent's turn to one of the builder's fields.
+/// Generates the builder methods that add callbacks before and after an agent's turn; they store the callbacks in a
+/// field of the builder.
 macro_rules! agent_callback_methods {
     ($($field:ident).+) => {
         /// Adds a callback that runs before the agent's turn. If the callback returns content, this is the agent's

@@ -79,7 +79,7 @@ impl InvocationContext {
         Self { agent_name: agent_name.into(), ..self.clone() }
     }
 
-    /// Returns the same run for another agent on a branch of its own, `[outer.]PARALLEL.CHILD`.
+    /// Returns the same run for another agent on its own branch, `[outer.]PARALLEL.CHILD`.
     #[must_use]
     pub fn for_branch(&self, agent_name: &str) -> Self {
         let outer = self.branch.as_ref().map(|outer| format!("{outer}.")).unwrap_or_default();
@@ -208,7 +208,7 @@ impl InvocationContext {
         self.span.as_deref()
     }
 
-    /// Returns the same run, with a span that contains all spans of what runs next.
+    /// Returns the same run, with a span that contains all spans that begin from now on.
     pub(crate) fn within(&self, span: &OpenSpan) -> Self {
         Self { span: Some(Arc::new(span.as_parent())), ..self.clone() }
     }

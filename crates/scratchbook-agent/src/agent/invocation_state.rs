@@ -1,6 +1,6 @@
 //! The state of one invocation: the committed state, and changes that are committed with a later event.
 //!
-//! Every callback and every tool call writes to a layer of its own. A callback's layer is visible to all readers at
+//! Every callback and every tool call writes to its own layer. A callback's layer is visible to all readers at
 //! once. A tool call's layer becomes visible when the call has succeeded. When the event that carries a layer is
 //! committed, the layer is removed and its changes are part of the committed state. If the event is never committed,
 //! the changes are lost.

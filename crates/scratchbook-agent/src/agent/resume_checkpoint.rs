@@ -15,7 +15,8 @@ impl InvocationContext {
         self.for_agent(agent_name).with_past(past)
     }
 
-    /// Returns the same run, which continues from earlier events if there are any, and else starts from the beginning.
+    /// Returns the same run. It continues from earlier events if there are any, and otherwise starts from the
+    /// beginning.
     pub(crate) fn with_past(&self, past: Option<Arc<PastEvents>>) -> Self {
         let mut context = self.clone();
         context.past = past;

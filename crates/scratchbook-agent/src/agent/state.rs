@@ -179,7 +179,7 @@ impl ContextState {
     ///
     /// # Errors
     ///
-    /// None in practice: the changes were checked when they were written.
+    /// Does not fail in practice, because the changes were checked when they were written.
     pub fn delta(&self) -> Result<StateDelta> {
         self.invocation.state.delta(self.layer)
     }

@@ -86,7 +86,7 @@ struct CallResult<'a> {
     span: OpenSpan,
 }
 
-/// Runs calls concurrently, each with a layer of its own.
+/// Runs calls concurrently, each with its own layer.
 async fn run_calls<'a>(
     agent: &LlmAgentDefinition,
     tools: &[Arc<dyn Tool>],
@@ -175,8 +175,8 @@ fn changes_without_response(
 ) -> Result<Vec<(Option<PendingEvent>, Event)>> {
     let mut events = Vec::new();
     for layer in &responses.unanswered {
-        // Changes to `temp:` keys alone need no event of their own. If there is an event with responses, it carries
-        // these changes, in the order of the calls.
+        // Changes that concern only `temp:` keys need no separate event. If there is an event with responses, it
+        // carries these changes, in the order of the calls.
         if *layer.actions() == EventActions::default() && context.invocation_state().is_temp_alone(layer.id) {
             if responses.is_empty() {
                 context.invocation_state().keep_temp(layer.id)?;

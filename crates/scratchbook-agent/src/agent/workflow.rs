@@ -134,7 +134,7 @@ workflow_agent! {
 }
 
 workflow_agent! {
-    /// Runs its sub-agents concurrently, each on a branch of its own, `[outer.]PARALLEL.CHILD`.
+    /// Runs its sub-agents concurrently, each on its own branch, `[outer.]PARALLEL.CHILD`.
     ///
     /// After each event, a sub-agent waits until the event is committed and the run's reader has taken it. If a
     /// sub-agent escalates, the others are stopped: their uncommitted changes are dropped, and their `after_agent`

@@ -1,4 +1,4 @@
-//! The models, tools and agents from code that configuration files may name.
+//! The models, tools and agents that are written in code and that configuration files may name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,7 +49,8 @@ impl AgentCatalog {
         self
     }
 
-    /// Sets the model of agents for which neither their own file nor the file of an agent above names one.
+    /// Sets the model of agents for which no model is named, neither in their own file nor in the file of an agent
+    /// above.
     #[must_use]
     pub fn default_model(mut self, name: impl Into<String>) -> Self {
         self.default_model = Some(name.into());

@@ -36,7 +36,7 @@ pub(super) enum AgentClass {
     Loop,
 }
 
-/// A reference to an agent below another.
+/// A reference to a sub-agent.
 #[derive(Debug)]
 pub(super) enum Reference {
     /// The agent is in a file, relative to the file that names it.

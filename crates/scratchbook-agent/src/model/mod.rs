@@ -42,7 +42,7 @@ pub struct LlmCapabilities {
     /// Whether a request may have both a schema for the answer and tools. If not, an agent with both receives its
     /// answer through a call of the tool `set_model_response`, as in ADK.
     pub output_schema_and_tools: bool,
-    /// Whether the model matches responses with calls by id. If so, ids that were generated here are sent as well.
+    /// Whether the model matches responses with calls by id. If so, ids that this crate has generated are sent as well.
     pub call_ids: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct LlmRequest {
 pub struct FunctionDeclaration {
     /// The tool's name.
     pub name: String,
-    /// What the tool does, written for the model.
+    /// The description of the tool for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters_json_schema: Value,

@@ -240,9 +240,9 @@ impl Runner {
     /// the tool may still be running in another process. If no process runs the tool any more, a run without a message
     /// runs it again.
     ///
-    /// A run waits for the previous run of its session. Code inside a run therefore waits for ever if it starts another
-    /// run of the same session in its own task and awaits it. The same happens to code that waits for the next run
-    /// while it holds a stream that it does not read. Use [`WhenBusy::Refuse`] in such code.
+    /// A run waits for the previous run of its session. So code inside a run waits for ever if it starts another run of
+    /// the same session in its own task and awaits it. Code that holds an unread stream of a run and waits for the next
+    /// run also waits for ever. Use [`WhenBusy::Refuse`] in such code.
     #[must_use]
     pub fn run(&self, user_id: &str, session_id: &str, request: impl Into<RunRequest>) -> EventStream {
         let inner = Arc::clone(&self.inner);

@@ -16,7 +16,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::SessionKey;
 
 tokio::task_local! {
-    /// The innermost run whose code is being polled.
+    /// The innermost run whose code currently runs.
     static CURRENT: Arc<RunPermit>;
 }
 

@@ -111,9 +111,9 @@ impl FunctionTool {
     }
 
     /// Marks the tool as long-running: its final answer comes later, as a function response in another message. The
-    /// function itself returns a first answer, such as `{"status": "pending"}`. If it returns `()` or any other `null`,
-    /// there is no first answer. The tool's description gets a note in ADK's words that asks the model not to call the
-    /// tool again in the meantime.
+    /// function itself returns a first answer, such as `{"status": "pending"}`. If it returns `()` or another value
+    /// that serializes to `null`, there is no first answer. The tool's description gets a note in ADK's words that asks
+    /// the model not to call the tool again in the meantime.
     #[must_use]
     pub fn long_running(mut self) -> Self {
         self.long_running = true;

@@ -39,8 +39,8 @@ impl SetModelResponseTool {
     }
 }
 
-/// Returns the name of the argument for an answer that is not an object; the name is ADK's. An object needs none,
-/// because a tool's arguments are an object.
+/// Returns the name of the argument for an answer that is not an object; the name is ADK's. An answer that is an object
+/// is passed as the tool's arguments.
 fn argument(schema: &Value) -> Option<&'static str> {
     match schema["type"].as_str() {
         Some("object") => None,

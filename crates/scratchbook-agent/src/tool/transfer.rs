@@ -27,7 +27,7 @@ impl TransferTool {
     pub(crate) fn new(targets: Vec<String>) -> Self {
         let declaration = FunctionDeclaration {
             name: Self::NAME.to_owned(),
-            // The wording is ADK's, which models are used to.
+            // The wording is ADK's, to which models are accustomed.
             description:
                 "Transfer the query to another agent.\n\nUse this tool to hand off control to another agent that is \
                           more suitable to\nanswer the user's query according to the agent's description.\n\nArgs:\n  \

@@ -250,7 +250,7 @@ impl OpenSpan {
     }
 }
 
-/// Runs an agent's turn within a span of its own.
+/// Runs an agent's turn within a separate span.
 pub(crate) fn run(agent: &Arc<dyn Agent>, context: &InvocationContext) -> EventStream {
     let mut span = OpenSpan::of_agent(agent.as_ref(), context);
     let events = agent.run(context.within(&span));

@@ -14,11 +14,11 @@ pub(crate) struct AddressArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// The session: APP/USER/SESSION, its id, or the beginning of its id. If both --app and --user are given, write the
-    /// whole id
+    /// The session: APP/USER/SESSION, its id, or the beginning of its id. With both --app and --user, the id must be
+    /// complete
     #[arg(long, short, value_parser = named)]
     pub(crate) session: Option<String>,
-    /// Use the most recently updated session. If --app or --user is given, only the sessions of that app or user count
+    /// Use the most recently updated session of --app and --user, or of all apps and users without these options
     #[arg(long, conflicts_with = "session")]
     pub(crate) last: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) enum Address {
     Last(Within),
 }
 
-/// The app and the user whose sessions are searched; all, if they are not given.
+/// The app and the user whose sessions are searched; without them, all sessions are searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Within {
     pub(crate) app: Option<String>,
@@ -71,8 +71,8 @@ impl AddressArgs {
         })
     }
 
-    /// Parses the name of a session. With an app and a user it is the whole id, so that a script never finds another
-    /// session whose id only begins with it.
+    /// Parses the name of a session. With an app and a user, the text is the whole id, so that a script never finds
+    /// another session whose id only begins with the text.
     pub(crate) fn parse(&self, text: &str) -> Result<Address> {
         if let (Some(app), Some(user)) = (&self.app, &self.user) {
             return SessionKey::new(app, user, text).map(Address::Whole);

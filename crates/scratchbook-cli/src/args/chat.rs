@@ -24,24 +24,24 @@ const ROOT: &str = "root_agent.yaml";
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// Talk to the agent in this file, which is an ADK Agent Config. The app has the name of the file, or of its folder
-    /// if the file is called root_agent.yaml
+    /// Talk to the agent in this file, an ADK Agent Config. The app is named after the file, or after its folder if the
+    /// file is called root_agent.yaml
     #[arg(long, value_name = "FILE", conflicts_with_all = ["app", "agents"])]
     pub(crate) agent: Option<PathBuf>,
-    /// The app: demo or story, or with --agents an app in that folder [default: demo; with --agents, the only app in
-    /// the folder]
+    /// The app: demo or story, or an app in the folder of --agents [default: demo; with --agents, the only app in the
+    /// folder]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Talk to an agent from this folder. The folder has one subfolder for each app, with an ADK Agent Config in
-    /// root_agent.yaml. Or it is itself the folder of one app
+    /// Talk to an agent in this folder. The folder contains either one root_agent.yaml, an ADK Agent Config, or one
+    /// subfolder for each app with such a file
     #[arg(long, value_name = "DIR")]
     pub(crate) agents: Option<PathBuf>,
     /// Use this model for every agent, such as gemini-2.5-flash, openai::NAME or ollama::NAME [default: the model that
     /// the agent's file names; for demo and story, gemini-3.5-flash if its API key is set, or else a script]
     #[arg(long, short, value_parser = named)]
     pub(crate) model: Option<String>,
-    /// Continue the session with this id, or create it if it does not exist. You can also write APP/USER/SESSION. If
-    /// scratchbook generated the id, its first 8 characters are enough [default: a new session]
+    /// Continue this session, or create it if it does not exist: its id or APP/USER/SESSION. The first 8 characters of
+    /// a generated id are enough [default: a new session]
     #[arg(long, short, value_name = "SESSION", value_parser = named)]
     pub(crate) session: Option<String>,
     /// Continue the user's most recently updated session
@@ -50,8 +50,8 @@ pub(crate) struct ChatArgs {
     /// The user [default: user]
     #[arg(long, short, value_name = "ID", value_parser = named)]
     pub(crate) user: Option<String>,
-    /// Hide the values of keys that begin with this prefix, such as user:pin; can be repeated. An instruction that uses
-    /// such a key is refused
+    /// Hide the values of keys that begin with this prefix, such as user:pin; can be repeated. Instructions of agents
+    /// cannot use these keys
     #[arg(long, value_name = "PREFIX", value_parser = named)]
     pub(crate) secret: Vec<String>,
 }

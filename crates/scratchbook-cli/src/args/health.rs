@@ -12,15 +12,14 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct HealthArgs {
-    /// The URL of the server, such as https://shop.example:8000 [default: the server that `scratchbook serve` starts
-    /// with the same environment and configuration file, which is http://127.0.0.1:8000 if they set nothing else]
+    /// The URL of the server, such as https://shop.example:8000 [default: the server on this machine, at the address
+    /// that the environment and --config set, or else at http://127.0.0.1:8000]
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
     /// The configuration file of the server on this machine [default: $SCRATCHBOOK_CONFIG, or else no file]
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub(crate) config: Option<PathBuf>,
-    /// Trust the certificate authorities in this PEM file, and no others [default: the certificate authorities of the
-    /// system]
+    /// Trust only the certificate authorities in this PEM file [default: the certificate authorities of the system]
     #[arg(long, value_name = "FILE", requires = "url")]
     pub(crate) ca: Option<PathBuf>,
 }

@@ -36,8 +36,8 @@ Examples:
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) address: AddressArgs,
-    /// Show only changes of keys that begin with this text. It includes the prefix of the scope: user:cart, app:, or
-    /// step for a session's own keys
+    /// Show only changes of keys that begin with this text. Keys of users and apps begin with user: and app:, such as
+    /// user:cart
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     /// Where to start: beginning, now, or a cursor that watch has printed
@@ -46,8 +46,7 @@ pub(crate) struct WatchArgs {
     /// End after this many lines [default: no limit]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
-    /// End when nothing has been committed for this time, such as 30s. Without SPAN, the time is 1s [default: do not
-    /// end]
+    /// End after this time without a new commit, such as 30s. Without SPAN, the time is 1s [default: do not end]
     #[arg(long, value_name = "SPAN", num_args = 0..=1, require_equals = true, default_missing_value = "1s",
         value_parser = values::span)]
     pub(crate) until_idle: Option<Span>,
@@ -64,21 +63,21 @@ pub(crate) struct PruneArgs {
     /// Delete all expired sessions of the database
     #[arg(long, conflicts_with = "app")]
     pub(crate) expired: bool,
-    /// Prune events that are older than this, such as 30d, 12h or "1 week". Each session keeps its first newer event
-    /// and all events after that one
+    /// Prune events that are older than this, such as 30d, 12h or "1 week". In each session, pruning stops before the
+    /// first newer event
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) older_than: Option<Span>,
-    /// Keep at least this many of the last events of each session. Without --older-than, all other events are pruned
+    /// Keep at least this many of the last events in each session. Without --older-than, all other events are pruned
     #[arg(long, value_name = "N")]
     pub(crate) keep_last: Option<u64>,
-    /// In the state logs of users and apps, prune changes that are older than this and have been overwritten since
+    /// In the state logs of users and apps, prune changes that are older than this and that a later change has replaced
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) log_older_than: Option<Span>,
     /// Only count what would be pruned
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask for confirmation. Without a terminal, this option is required, unless --dry-run or only --expired is
-    /// given
+    /// Do not ask for confirmation. If standard input is not a terminal, the option is required, except with --dry-run,
+    /// or with --expired as the only thing to prune
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -87,11 +86,11 @@ pub(crate) struct PruneArgs {
 pub(crate) enum SchemaCommand {
     /// Check a schema file and, with --app, the state in the database
     ///
-    /// The schema file is a JSON object. Its field `version` is a whole number. Its fields `session`, `user` and `app`
-    /// are JSON Schemas: each describes the state of one scope as an object, in which keys have no prefix. Its field
-    /// `keys` is an object with JSON Schemas for single keys, in which keys have their prefix.
+    /// The schema file is a JSON object. The field `version` is a whole number. The fields `session`, `user` and `app`
+    /// are JSON Schemas, one for the state of each scope. In these fields, keys have no prefix. The field `keys` is an
+    /// object with a JSON Schema for each single key. In this field, keys have their prefix.
     ///
-    /// The exit code is 1 if the state violates the schema. To check the writes of other commands, give them --schema
+    /// The exit code is 1 if the state violates the schema. Other commands check their writes if you give them --schema
     /// FILE.
     #[command(after_help = "\
 Examples:

@@ -56,12 +56,12 @@ const GLOBAL: &str = "Global options";
 
 /// Durable sessions and scoped state for AI agents.
 ///
-/// The sessions and the state are in a database. The command serves the database over HTTP, talks to agents, and reads
-/// and changes sessions and state.
+/// scratchbook keeps sessions and state in a database. With this command you serve the database over HTTP, talk to
+/// agents, and read and change sessions and state.
 ///
-/// You can name a session in four ways: as APP/USER/SESSION; by its id, or the beginning of its id; with --last, for
-/// the most recently updated session; or with --app, --user and --session, and then --session is the whole id. --app
-/// and --user together name a user, and --app alone names an app.
+/// You can name a session as APP/USER/SESSION, by its id, or by the beginning of its id. --last names the most recently
+/// updated session. --app, --user and --session together also name a session; --session is then the complete id. --app
+/// and --user without --session name a user, and --app alone names an app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -80,23 +80,23 @@ pub(crate) struct GlobalOptions {
     #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "DATABASE",
         value_parser = database_uri)]
     pub(crate) database: Option<String>,
-    /// Print output and errors as JSON instead of text
+    /// Print output and errors as JSON
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// The time limit for each call to the database, in seconds. For health, it is the time limit for the server's
-    /// response [default: no limit; for serve, $SCRATCHBOOK_DEADLINE, or else no limit; for health, 4]
+    /// The time limit for each call to the database, or for the server's response with the command health, in seconds
+    /// [default: no limit; for serve, $SCRATCHBOOK_DEADLINE, or else no limit; for health, 4]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
-    /// Refuse writes that violate the schema in this JSON file. The option is for the commands sessions, state and
-    /// chat, and the command line must name the app. `scratchbook schema check --help` describes the file
+    /// Refuse writes that violate the schema in this JSON file. Use the option with sessions, state or chat, and name
+    /// the app. `scratchbook schema check --help` describes the file
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
-    /// Encrypt and decrypt with the keys in this file. Other users of the machine should not be able to read it
-    /// [default: $SCRATCHBOOK_KEYRING, or else no encryption; for demo, no encryption]
+    /// Encrypt and decrypt with the keys in this file, which only you should be able to read [default:
+    /// $SCRATCHBOOK_KEYRING, or else no encryption; for demo, no encryption]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) keyring: Option<PathBuf>,
-    /// How to treat values that are stored unencrypted, if there is a keyring [default: $SCRATCHBOOK_PLAIN_VALUES, or
-    /// else read]
+    /// Whether to accept values that are stored unencrypted, if there is a keyring [default: $SCRATCHBOOK_PLAIN_VALUES,
+    /// or else read]
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "WHAT")]
     pub(crate) plain_values: Option<Plain>,
 }
@@ -104,9 +104,9 @@ pub(crate) struct GlobalOptions {
 /// How values that are stored unencrypted are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Plain {
-    /// Read them. They may have been written before there was a keyring
+    /// Read unencrypted values, such as those that were written before there was a keyring
     Read,
-    /// Fail. This is for a database in which everything was encrypted from the beginning
+    /// Fail on an unencrypted value. Use this if everything in the database is encrypted
     Refused,
 }
 
@@ -114,42 +114,42 @@ pub(crate) enum Plain {
 pub(crate) enum Command {
     /// Serve sessions, state and agents over HTTP, with ADK's API, /v1 and Vertex AI's sessions API
     ///
-    /// The server creates the database if it does not exist, prints its address, and runs until Ctrl-C or SIGTERM. Then
-    /// it finishes the requests that have begun. A second signal ends it at once.
+    /// The server creates the database if it does not exist, prints its address, and runs until Ctrl-C or SIGTERM. It
+    /// then finishes the requests in progress. A second signal stops it immediately.
     #[command(after_help = serve::SERVE_HELP)]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Serve(Box<ServeArgs>),
     /// Check whether a server is ready, for containers and monitoring
     ///
-    /// The exit code is 0 if the server is ready. It is 10 if the server is not ready, or if it does not respond within
-    /// 4 seconds; --deadline sets another time limit. Without a URL, the command checks the server on this machine and
-    /// accepts any certificate. With a URL, the server's certificate must be trusted.
+    /// The exit code is 0 if the server is ready. The exit code is 10 if the server is not ready or does not respond
+    /// within 4 seconds, or within the time that --deadline sets. Without a URL, the command checks the server on this
+    /// machine and accepts any certificate. With a URL, the server's certificate must be trusted.
     #[command(after_help = health::HEALTH_EXAMPLES)]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Health(HealthArgs),
     /// Talk to an agent in the terminal
     ///
-    /// The agent's answers are shown while they are generated, together with its tool calls and the changes to the
-    /// state. Each conversation is a session, and --session or --last continues an earlier one. Ctrl-C stops the
+    /// The terminal shows the agent's answers while they are generated, its tool calls, and the changes to the state.
+    /// Each conversation is a session, and --session or --last continues an earlier one. Ctrl-C stops the
     /// current answer and keeps the session. Ctrl-C twice, or Ctrl-D, ends the conversation.
     ///
-    /// If the input is piped, each line is a message, and the exit code tells whether the last answer failed. With
-    /// --json, each event is printed as one line.
+    /// If standard input is not a terminal, each line of it is a message, and the exit code is that of the last answer.
+    /// With --json, each event is printed as one line.
     #[command(after_help = chat::CHAT_EXAMPLES)]
     Chat(ChatArgs),
     /// Create a folder with a new agent, for chat and serve
     ///
-    /// The folder contains root_agent.yaml, which is an ADK Agent Config, README.md, and .env.example with environment
-    /// variables for models. The command never overwrites a file.
+    /// The folder contains README.md, an ADK Agent Config in root_agent.yaml, and a list of environment variables for
+    /// models in .env.example. The command never overwrites a file.
     #[command(after_help = setup::NEW_EXAMPLES)]
     New(NewArgs),
-    /// Run example scenarios offline with real agents, and check the state they produce
+    /// Run example scenarios with agents, offline, and check the resulting state
     ///
-    /// For each event, the command shows the keys that it changes, by scope, and the state after it. Then it compares
-    /// values of the state with the expected ones. The exit code is 1 if a value differs.
+    /// After each event, the command shows the changed keys, by scope, and the resulting state. At the end of a
+    /// scenario, it compares the state with the expected values. The exit code is 1 if a value differs.
     ///
-    /// Each run creates new sessions. If --database names a file, the values of users and apps stay in it, and the next
-    /// run continues from them.
+    /// Each run creates new sessions. If --database names a file, the file keeps the state of users and apps, so the
+    /// next run starts with that state.
     Demo(DemoArgs),
     /// Create, list, show, label, fork, rewind, expire and delete sessions
     Sessions {
@@ -180,35 +180,35 @@ pub(crate) enum Command {
     },
     /// Follow the change feed of a session, or of all sessions and keys of a user or an app
     ///
-    /// The command prints one line for each event, for each session that is created with state, for each change of
-    /// state outside of events, and for each removal. With --json, each line is a JSON object with a `cursor`. The last
-    /// line has the type `end`, and its cursor is the one to continue from. The exit code after Ctrl-C is 0.
+    /// The command prints one line for each event, each session that is created with state, each change of user or app
+    /// state outside of a session, and each removal. With --json, each line is a JSON object with a `cursor`. The last
+    /// line has the type `end`; to continue later, pass its cursor to --from. The exit code after Ctrl-C is 0.
     #[command(after_help = maintenance::WATCH_EXAMPLES)]
     Watch(WatchArgs),
     /// Recompute all state from events and logs, and compare it with the stored state
     ///
-    /// Without options, the command verifies the whole database. It prints each difference and continues. Others can
-    /// write in the meantime. The exit code is 12 if there is a difference.
+    /// Without options, the command verifies the whole database. It prints every difference, and the exit code is then
+    /// 12. Other programs can write to the database in the meantime.
     #[command(after_help = maintenance::VERIFY_EXAMPLES)]
     Verify(AddressArgs),
     /// Delete expired sessions, old events and old entries of state logs
     ///
-    /// The command works in small commits, so that others can write in the meantime. The current state and the numbers
-    /// of the remaining events do not change.
+    /// The command works in small commits, so other programs can write to the database in the meantime. The current
+    /// state and the numbers of the remaining events do not change.
     ///
-    /// Pruning cannot be undone: afterwards you can no longer read the pruned events, the state at each of them, or who
-    /// wrote it. Therefore the command asks for confirmation. It does not ask if only --expired is given, because
-    /// expired sessions cannot be read any more.
+    /// Pruning cannot be undone. You can no longer read the pruned events, the state at those events, or the authors of
+    /// those changes. The command therefore asks for confirmation, unless --expired is the only thing to prune: nobody
+    /// can read expired sessions.
     #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
     /// Encrypt the current values of the state again, with the keyring's current key
     ///
-    /// Before you run the command, add the new key to the keyring of every process that uses the database. Others can
-    /// read and write in the meantime. If the command is interrupted, run it again. Without options, it encrypts the
-    /// state of the whole database.
+    /// Before you run the command, add the new key to the keyring of every process that uses the database. Other
+    /// programs can use the database in the meantime. If the command is interrupted, run it again. Without options, it
+    /// encrypts the state of the whole database.
     ///
-    /// Everything else stays encrypted with its old key: events, initial states, logs, artifacts, titles and labels. So
-    /// keep the old keys in the keyring, or export everything and import it into a new database.
+    /// Events, initial states, logs, artifacts, titles and labels stay encrypted with their old keys. Keep these keys
+    /// in the keyring, or export everything and import it into a new database.
     #[command(after_help = maintenance::RESEAL_EXAMPLES)]
     Reseal(AddressArgs),
     /// Check schemas for state
@@ -218,24 +218,24 @@ pub(crate) enum Command {
     },
     /// Create or upgrade the tables of the database
     ///
-    /// Every command that opens a database does this, too, unless the URI has migrate=check or migrate=off. With
-    /// --dry-run, the command only prints the SQL, so that another database user can run it.
+    /// Every command that opens a database also does this, unless the URI contains migrate=check or migrate=off. With
+    /// --dry-run, the command only prints the SQL, which another database user can then run.
     Migrate(MigrateArgs),
     /// Copy a SQLite database to a new file while it is in use
     Backup(BackupArgs),
     /// Import sessions and state from a google-adk database, or from a file written by export
     ///
-    /// Sessions keep their ids, times and state, and their events in the same order. Artifacts are imported from a file
-    /// written by export; a google-adk database contains none. The source is not changed.
+    /// Sessions keep their ids, times, state and the order of their events. Artifacts are imported only from a file
+    /// written by export, because a google-adk database contains none. The source is not changed.
     ///
-    /// What the database already contains is skipped, so you can run an interrupted import again. Invalid rows are
-    /// reported and skipped, and then the exit code is 1. During the import, nobody else should write to the imported
-    /// users and apps.
+    /// The command skips everything that the database already contains, so you can repeat an interrupted import. It
+    /// reports and skips invalid rows; the exit code is then 1. During the import, no other program should write to the
+    /// imported users and apps.
     Import(ImportArgs),
     /// Export sessions, state and artifacts as JSON Lines, to a file or to standard output
     ///
-    /// `scratchbook import --from jsonl` imports the result. A session that changes during the export may be missing
-    /// from it. To copy a SQLite file while it is in use, use backup.
+    /// `scratchbook import --from jsonl` imports the exported file. A session that changes during the export may be
+    /// missing from the file. To copy a SQLite database that is in use, use `scratchbook backup`.
     Export(ExportArgs),
     /// Print a shell script for the completion of commands and options
     #[command(after_help = setup::COMPLETIONS_EXAMPLES)]
@@ -249,8 +249,8 @@ pub(crate) struct ImportArgs {
     /// The kind of source
     #[arg(long, value_enum, value_name = "KIND")]
     pub(crate) from: ImportFormat,
-    /// The source: the path of a file, or the URL of a database as google-adk writes it (postgresql://...,
-    /// sqlite:///PATH). With --from jsonl, - reads standard input
+    /// The path of a file, or the URL of a database in google-adk's form, such as postgresql://... or sqlite:///PATH.
+    /// With --from jsonl, a - stands for standard input
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
 }
@@ -260,7 +260,7 @@ pub(crate) struct ImportArgs {
 pub(crate) enum ImportFormat {
     /// A file written by google-adk's SqliteSessionService
     AdkSqlite,
-    /// A database written by google-adk's DatabaseSessionService: SQLite or PostgreSQL, schema version 1
+    /// A SQLite or PostgreSQL database written by google-adk's DatabaseSessionService, with schema version 1
     AdkDatabase,
     /// A file written by `scratchbook export`
     Jsonl,
@@ -271,7 +271,7 @@ pub(crate) struct ExportArgs {
     /// Export only this app [default: all apps]
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,
-    /// Export only this user of the app, without the app's own state [default: all users]
+    /// Export only this user of the app, without the state of the app [default: all users]
     #[arg(long, short, value_parser = named, requires = "app")]
     pub(crate) user: Option<String>,
     /// The file to create, which must not exist [default: standard output]
@@ -293,7 +293,7 @@ pub(crate) struct DemoArgs {
 pub(crate) enum UsersCommand {
     /// List the users of an app, or of all apps, with the time of their newest event
     List(ListUsersArgs),
-    /// Erase all data of a user: sessions, events, state, log and artifacts. This cannot be undone
+    /// Erase all data of a user, which cannot be undone: sessions, events, state, log and artifacts
     Erase(EraseArgs),
 }
 
@@ -305,7 +305,7 @@ pub(crate) struct ListUsersArgs {
     /// The maximum number of users to list
     #[arg(long, short, value_name = "N", default_value_t = 100, value_parser = values::at_least_one::<usize>)]
     pub(crate) limit: usize,
-    /// List the next page. TOKEN is the token that the previous page printed
+    /// List the next page, with the TOKEN that the previous page printed
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }
@@ -318,7 +318,7 @@ pub(crate) struct EraseArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
-    /// Do not ask for confirmation. Without a terminal, this option is required
+    /// Do not ask for confirmation. The option is required if standard input is not a terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -349,7 +349,7 @@ impl Command {
     }
 }
 
-/// Parses a name. It must not be empty, which hints at an unset shell variable.
+/// Parses a name. Refuses an empty name, which is probably an unset shell variable.
 fn named(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("it is empty; is a variable of the shell not set?".to_owned());

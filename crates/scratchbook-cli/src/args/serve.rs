@@ -12,11 +12,11 @@ use super::seconds;
 use super::values::at_least_one;
 
 pub(super) const SERVE_HELP: &str = "\
-The help of most options names an environment variable, as [env: NAME=] or as $NAME. The variable \
-sets the option, too. The TOML file that --config names can set every option except --config, \
---print-config and --json. In the file, an option has its name without the leading --, such as \
-log-format = \"json\". It can also be in a table: [log], and below it format = \"json\". The \
-command line takes precedence over the environment, and the environment over the file.
+Most options can also be set by an environment variable, which the help shows as [env: NAME=] or \
+as $NAME, or in the TOML file that --config names. The file cannot set --config, --print-config and \
+--json. In the file, write an option without the leading --, such as log-format = \"json\". You can \
+also split the name and use a table: format = \"json\" in the table [log]. The command line takes \
+precedence over the environment, and the environment over the file.
 
 Examples:
   scratchbook serve
@@ -25,18 +25,18 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The address to listen on
+    /// The address on which the server listens
     #[arg(long, env = "SCRATCHBOOK_HOST", value_name = "HOST", default_value = "127.0.0.1")]
     pub(crate) host: String,
-    /// The port to listen on. With 0, the server takes a free port and prints it
+    /// The port on which the server listens. With 0, the server chooses a free port and prints it
     #[arg(long, env = "SCRATCHBOOK_PORT", value_name = "PORT", default_value_t = 8000)]
     pub(crate) port: u16,
     /// Serve ADK's web interface for development at /dev-ui/. DIR is the folder google/adk/cli/browser of the installed
     /// Python package google-adk
     #[arg(long, env = "SCRATCHBOOK_ADK_UI", value_name = "DIR")]
     pub(crate) adk_ui: Option<PathBuf>,
-    /// Host the agents in this folder instead of the built-in ones. The folder has one subfolder for each app, with an
-    /// ADK Agent Config in root_agent.yaml. Or it is itself the folder of one app
+    /// Host the agents in this folder instead of the built-in agents. The folder contains either one root_agent.yaml,
+    /// an ADK Agent Config, or one subfolder for each app with such a file
     #[arg(long, env = "SCRATCHBOOK_AGENTS", value_name = "DIR")]
     pub(crate) agents: Option<PathBuf>,
     /// Do not host the built-in agents
@@ -51,7 +51,7 @@ pub(crate) struct ServeArgs {
     /// Do not serve the API of Vertex AI Agent Engine Sessions
     #[arg(long, env = "SCRATCHBOOK_NO_VERTEX", value_parser = FalseyValueParser::new())]
     pub(crate) no_vertex: bool,
-    /// Do not serve the inspector, the pages that show sessions and their state in a browser
+    /// Do not serve the inspector, which shows sessions and their state in a browser
     #[arg(long, env = "SCRATCHBOOK_NO_INSPECTOR", value_parser = FalseyValueParser::new())]
     pub(crate) no_inspector: bool,
     /// Use this model for every agent, such as gemini-2.5-flash, openai::NAME or ollama::NAME [default: the model that
@@ -68,23 +68,23 @@ pub(crate) struct ServeArgs {
     /// The lowest level that is logged. At the level info, the server logs one line for each request
     #[arg(long, env = "SCRATCHBOOK_LOG_LEVEL", value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
     pub(crate) log_level: LogLevel,
-    /// Send traces to the OpenTelemetry collector at this URL, with OTLP over HTTP: http://localhost:4318 [default: no
-    /// traces are sent]
+    /// Send traces to the OpenTelemetry collector at this URL, such as http://localhost:4318, with OTLP over HTTP
+    /// [default: no traces are sent]
     #[cfg(feature = "otel")]
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     pub(crate) otlp_endpoint: Option<String>,
-    /// Include the ids of sessions in the traces that are sent
+    /// Include session ids in the traces
     #[cfg(feature = "otel")]
     #[arg(long, env = "SCRATCHBOOK_TRACE_SESSION_IDS")]
     pub(crate) trace_session_ids: bool,
-    /// Include the texts that models receive and generate in the traces that are sent
+    /// Include the texts that models receive and generate in the traces
     #[cfg(feature = "otel")]
     #[arg(long, env = "SCRATCHBOOK_TRACE_TEXTS")]
     pub(crate) trace_texts: bool,
-    /// The TOML configuration file, which sets these options
+    /// Read options from this TOML file
     #[arg(long, env = "SCRATCHBOOK_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Print all settings without passwords, and where each of them comes from, and exit
+    /// Print all options, without passwords, and the source of each, and exit
     #[arg(long)]
     pub(crate) print_config: bool,
 }
@@ -102,17 +102,17 @@ pub(crate) struct AccessArgs {
     #[arg(long, env = "SCRATCHBOOK_TOKENS", value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// If no other login is configured, require a login with a token that the server creates at its first start. The
-    /// token is in the file DIR/token, which only the file's owner can read
+    /// server writes the token to the file DIR/token, which only the file's owner can read
     #[arg(long, env = "SCRATCHBOOK_MAKE_TOKEN", value_name = "DIR")]
     pub(crate) make_token: Option<PathBuf>,
-    /// Require a login, and accept JWTs that are signed with a key in this JWKS file, by EdDSA or RS256
+    /// Require a login, and accept JWTs signed by a key in this JWKS file, with EdDSA or RS256
     #[arg(long, env = "SCRATCHBOOK_JWKS", value_name = "FILE")]
     pub(crate) jwks: Option<PathBuf>,
-    /// Require a login, and accept JWTs that are signed with the secret in this file, by HS256. The secret has at least
-    /// 32 bytes
+    /// Require a login, and accept JWTs signed by the secret in this file, with HS256. The secret must have at least 32
+    /// bytes
     #[arg(long, env = "SCRATCHBOOK_JWT_SECRET_FILE", value_name = "FILE")]
     pub(crate) jwt_secret_file: Option<PathBuf>,
-    /// The issuer (iss) that JWTs must have [default: any issuer, or none]
+    /// The issuer (iss) that JWTs must have [default: the issuer is not checked]
     #[arg(long, env = "SCRATCHBOOK_JWT_ISSUER", value_name = "ISSUER")]
     pub(crate) jwt_issuer: Option<String>,
     /// The audience (aud) that JWTs must have [default: JWTs with an audience are refused]
@@ -176,12 +176,12 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS_BEFORE_LOGIN", value_name = "N", default_value = "64",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_connections_before_login: NonZeroUsize,
-    /// The address or the network of a proxy, whose connections serve many clients: 10.0.0.7 or 10.0.0.0/8; can be
-    /// repeated. --max-connections-before-login does not count its connections
+    /// The address or the network of a proxy, such as 10.0.0.7 or 10.0.0.0/8; can be repeated.
+    /// --max-connections-before-login does not count connections from the proxy
     #[arg(long, env = "SCRATCHBOOK_TRUSTED_PROXY", value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) trusted_proxy: Vec<Network>,
-    /// The maximum number of open streams of one login for one user. Further streams get the status 429. If the server
-    /// requires no login, there is no such limit
+    /// The maximum number of streams that one login can have open for one user. Further streams get the status 429. If
+    /// the server requires no login, the number is not limited
     #[arg(long, env = "SCRATCHBOOK_MAX_STREAMS", value_name = "N", default_value = "256",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_streams: NonZeroUsize,
@@ -213,10 +213,10 @@ pub(crate) struct LimitArgs {
         value_parser = at_least_one::<NonZeroU32>)]
     pub(crate) max_requests_per_second: Option<NonZeroU32>,
     /// The time within which a response must begin, in seconds. Otherwise the request gets the status 503. Requests
-    /// that start runs have no such limit
+    /// that start runs are not limited
     #[arg(long, env = "SCRATCHBOOK_ANSWER_SECONDS", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(crate) answer_seconds: Duration,
-    /// The time that requests and runs in progress have to finish at shutdown, in seconds
+    /// How long requests and runs in progress can continue at shutdown, in seconds
     #[arg(long, env = "SCRATCHBOOK_SHUTDOWN_SECONDS", value_name = "SECONDS", default_value = "30",
         value_parser = seconds)]
     pub(crate) shutdown_seconds: Duration,

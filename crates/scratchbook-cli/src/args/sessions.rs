@@ -10,7 +10,7 @@ use super::{Address, AddressArgs, Assignments, DASHES, SessionArgs, named, parts
 pub(crate) enum SessionsCommand {
     /// Create a session, and the database file if it does not exist
     ///
-    /// Each KEY=VALUE sets a key of the initial state. Keys that begin with user: or app: are set for the user or the
+    /// Each KEY=VALUE sets a key in the initial state. A key that begins with user: or app: belongs to the user or the
     /// app.
     #[command(after_help = DASHES)]
     Create(CreateArgs),
@@ -21,17 +21,17 @@ Examples:
   scratchbook sessions list --app shop --user alice
   scratchbook sessions list --app shop --title parcel --label status=open")]
     List(ListArgs),
-    /// Show a session: its state by scope and its last events, with their invocations
+    /// Show the state of a session, by scope, and its last events, by invocation
     #[command(after_help = "\
 Examples:
   scratchbook sessions show shop/alice/s1
   scratchbook sessions show 019aa3b2 --events 50
   scratchbook sessions show --last")]
     Show(ShowArgs),
-    /// Delete sessions with their events and their own state; the state of the user and the app stays
+    /// Delete sessions, their events and their own state, but not the state of the user and the app
     ///
-    /// The command asks for confirmation unless --yes is given. With --yes, you must write whole ids, because in a
-    /// script that runs again, the beginning of an id could match another session.
+    /// The command asks for confirmation unless --yes is given. With --yes, the ids must be complete: if a script runs
+    /// a second time, the beginning of an id could match another session.
     #[command(after_help = "\
 Examples:
   scratchbook sessions delete shop/alice/s1 shop/alice/s2
@@ -39,10 +39,10 @@ Examples:
     Delete(DeleteArgs),
     /// Rewind a session to its state before an invocation, by appending an event
     ///
-    /// An invocation is one run of an agent; `scratchbook sessions show` prints the ids of the invocations. The
-    /// session's own keys get their earlier values again, and keys that did not exist then are removed. Artifacts that
-    /// have changed get a new version with their earlier content. The keys of the user and the app do not change, and
-    /// no events are deleted.
+    /// An invocation is one run of an agent. `scratchbook sessions show` prints the ids of invocations. The command
+    /// restores the earlier values of the session's own keys, and removes keys that did not exist then. For each
+    /// artifact that has changed, it saves the earlier content as a new version. The keys of the user and the app do
+    /// not change, and no event is deleted.
     #[command(
         override_usage = "scratchbook sessions rewind [OPTIONS] [SESSION] <INVOCATION>",
         after_help = "\
@@ -51,24 +51,25 @@ Examples:
   scratchbook sessions rewind --last e-0d8f2c"
     )]
     Rewind(RewindArgs),
-    /// Fork a session: create a new session of the same user with its events and state
+    /// Fork a session: create a new session of the same user with the same events and state
     ///
-    /// The artifacts of the session are copied, too, with all their versions. The keys of the user and the app are not
-    /// copied, because both sessions share them.
+    /// The new session also has a copy of the artifacts with all their versions. Both sessions share the keys of the
+    /// user and the app.
     #[command(after_help = "\
 Examples:
   scratchbook sessions fork shop/alice/s1
   scratchbook sessions fork shop/alice/s1 --at 12 --id what-if")]
     Fork(ForkArgs),
-    /// Change the title and the labels of a session; its update time does not change
+    /// Change the title and the labels of a session, but not its update time
     #[command(after_help = "\
 Examples:
   scratchbook sessions update shop/alice/s1 --title 'Lost parcel' --label status=open
   scratchbook sessions update shop/alice/s1 --title '' --remove-label status")]
     Update(UpdateArgs),
-    /// Set when a session expires; from then on, it behaves as if it were deleted
+    /// Set when a session expires
     ///
-    /// `scratchbook prune --expired` frees the space of expired sessions.
+    /// A session behaves as if it were deleted from the moment it expires. `scratchbook prune --expired` frees the
+    /// space of expired sessions.
     #[command(after_help = "\
 Examples:
   scratchbook sessions expire shop/alice/s1 --in 30d
@@ -140,7 +141,7 @@ pub(crate) struct ListArgs {
     /// The maximum number of sessions to list, from 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// List the next page. TOKEN is the token that the previous page printed. This requires --app
+    /// List the next page, with the TOKEN that the previous page printed. The option requires --app
     #[arg(long, value_name = "TOKEN", requires = "app")]
     pub(crate) page_token: Option<String>,
 }
@@ -165,15 +166,13 @@ pub(crate) struct DeleteArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// A session to delete, named in the same ways; can be repeated. If both --app and --user are given, write the
-    /// whole id
+    /// A session to delete, in the same forms; can be repeated. With both --app and --user, the id must be complete
     #[arg(long = "session", short, value_name = "SESSION", value_parser = named)]
     pub(crate) sessions: Vec<String>,
-    /// Delete the most recently updated session. If --app or --user is given, only the sessions of that app or user
-    /// count
+    /// Delete the most recently updated session of --app and --user, or of all apps and users without these options
     #[arg(long, conflicts_with_all = ["named", "sessions"])]
     pub(crate) last: bool,
-    /// Do not ask for confirmation. Without a terminal, this option is required
+    /// Do not ask for confirmation. The option is required if standard input is not a terminal
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
@@ -182,14 +181,14 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct RewindArgs {
     #[command(flatten)]
     pub(crate) address: AddressArgs,
-    /// The session, and the id of the first invocation to undo. If options name the session, write only the id of the
-    /// invocation
+    /// The session and the id of the first invocation to undo. If the options name the session, write only the id of
+    /// the invocation
     #[arg(value_name = "INVOCATION", value_parser = named, num_args = 1..=2, required = true)]
     pub(crate) words: Vec<String>,
 }
 
 impl DeleteArgs {
-    /// Returns the sessions, each with what the command line calls it.
+    /// Returns the sessions, each with its name on the command line.
     pub(crate) fn addresses(&self) -> Result<Vec<(String, Address)>> {
         let (app, user) = (self.app.clone(), self.user.clone());
         let options = AddressArgs { app, user, session: None, last: self.last };
@@ -220,7 +219,7 @@ impl RewindArgs {
 pub(crate) struct ForkArgs {
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-    /// The number of the last event to copy. With 0, no event is copied [default: all events are copied]
+    /// The number of the last event to copy; 0 copies no event [default: the number of the last event]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
     /// The new session's id [default: a generated id]

@@ -23,8 +23,8 @@ pub(crate) struct NewArgs {
     /// The folder to create. Its name becomes the name of the app
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// The agent's model, such as gemini-2.5-flash, openai::NAME or ollama::NAME. The model shop is a script that works
-    /// offline
+    /// The agent's model, such as gemini-2.5-flash, openai::NAME or ollama::NAME. The default, shop, is a script that
+    /// works offline
     #[arg(long, short, default_value = "shop", value_parser = named)]
     pub(crate) model: String,
 }
@@ -38,7 +38,7 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The folder to write the pages to. It is created if it does not exist
+    /// The folder for the pages. The command creates it if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
 }

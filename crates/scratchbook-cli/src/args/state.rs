@@ -13,9 +13,9 @@ pub(crate) enum StateCommand {
     Get(GetArgs),
     /// Set keys in the state of a session, a user or an app
     ///
-    /// A write to a session appends an event to it. A VALUE is read as JSON, such as 3, true, null or '["a"]'. If it is
-    /// not valid JSON, such as hello, it is a string. A VALUE that begins with [, { or a double quote must be valid
-    /// JSON, unless --string is given.
+    /// Setting keys of a session appends an event to the session. A VALUE is JSON, such as 3, true, null or '["a"]'. A
+    /// VALUE that is not valid JSON, such as hello, is a string. But a VALUE that begins with [, { or a double quote
+    /// must be valid JSON, unless --string is given.
     #[command(after_help = DASHES)]
     Set(SetArgs),
     /// Add to numbers atomically; a missing key counts as 0
@@ -25,19 +25,19 @@ pub(crate) enum StateCommand {
     Increment(IncrementArgs),
     /// Append values to lists; a missing key counts as an empty list
     ///
-    /// A VALUE is read as in `scratchbook state set`. You can append several values to one key, by repeating the key.
+    /// A VALUE is JSON or a string, as in `scratchbook state set`. To append several values to one key, repeat the key.
     #[command(after_help = DASHES)]
     Append(AppendArgs),
     /// Merge JSON objects into values with JSON Merge Patch (RFC 7386); null removes a member
     ///
-    /// If a key is missing or its value is not an object, it counts as an empty object. A PATCH that is not an object
+    /// A missing key, or a value that is not an object, counts as an empty object. A PATCH that is not an object
     /// replaces the value.
     #[command(after_help = DASHES)]
     Merge(MergeArgs),
     /// Remove keys; missing keys are reported
     #[command(after_help = DASHES)]
     Unset(UnsetArgs),
-    /// List keys with their values page by page, in the byte order of the keys
+    /// List keys and their values in pages, in the byte order of the keys
     #[command(after_help = "\
 Examples:
   scratchbook state list --app shop --user alice --prefix cart
@@ -48,7 +48,7 @@ Examples:
 Example:
   scratchbook state at --session shop/alice/s1 12")]
     At(AtArgs),
-    /// Print how the state of a session differs between two events
+    /// Print the differences between the states of a session at two events
     #[command(after_help = "\
 Example:
   scratchbook state diff --session shop/alice/s1 0 12")]
@@ -59,7 +59,7 @@ Examples:
   scratchbook state history --session shop/alice/s1 step
   scratchbook state history --app shop --user alice theme --limit 5")]
     History(HistoryArgs),
-    /// Print who wrote each key of a session's state last
+    /// Print the last writer of each key in the state of a session
     #[command(after_help = "\
 Example:
   scratchbook state blame --last")]
@@ -89,11 +89,11 @@ impl StateCommand {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The keys to print, which must exist. If you name a session, write keys of its user or app with their prefix,
-    /// such as user:theme [default: all keys]
+    /// The keys to print, which must exist. If you name a session, the keys of its user and app need their prefix, such
+    /// as user:theme [default: all keys]
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// Print only the value, for scripts. A string is printed without quotes. This requires exactly one KEY
+    /// Print only the value of exactly one KEY, for scripts; a string without quotes
     #[arg(long, conflicts_with = "json", requires = "keys")]
     pub(crate) raw: bool,
 }
@@ -161,15 +161,15 @@ pub(crate) struct WriteOptions {
 /// Keys and their values.
 #[derive(Debug, Args)]
 pub(crate) struct Assignments {
-    /// The key and the value to set. The key ends at the first '='. Write keys of a session's user or app with their
-    /// prefix, such as user:theme=dark
+    /// The key and the value to set, separated by the first '='. If you name a session, the keys of its user and app
+    /// need their prefix, such as user:theme=dark
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) assignments: Vec<String>,
     /// Read every VALUE as a string and not as JSON
     #[arg(long)]
     pub(crate) string: bool,
-    /// A JSON object with more keys and values to set, for programs and for keys that contain '='. With -, the object
-    /// is read from standard input
+    /// A JSON object with more keys and values to set, for programs and for keys that contain '='. A - stands for
+    /// standard input
     #[arg(long, value_name = "JSON")]
     pub(crate) delta: Option<String>,
 }
@@ -178,7 +178,7 @@ pub(crate) struct Assignments {
 pub(crate) struct UnsetArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The keys to remove. If you name a session, write keys of its user or app with their prefix, such as user:theme
+    /// The keys to remove. If you name a session, the keys of its user and app need their prefix, such as user:theme
     #[arg(value_name = "KEY", required = true)]
     pub(crate) keys: Vec<String>,
     /// The name that is stored as the author of the write
@@ -190,14 +190,14 @@ pub(crate) struct UnsetArgs {
 pub(crate) struct ListStateArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// List only keys that begin with this text. If you name a session, write keys of its user or app with their
+    /// List only keys that begin with this text. If you name a session, the keys of its user and app begin with their
     /// prefix, such as user:cart
     #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     /// The maximum number of keys to list, from 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// List the next page. TOKEN is the token that the previous page printed
+    /// List the next page, with the TOKEN that the previous page printed
     #[arg(long, value_name = "TOKEN")]
     pub(crate) page_token: Option<String>,
 }
@@ -227,7 +227,7 @@ pub(crate) struct DiffArgs {
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) owner: AddressArgs,
-    /// The key. If you name a session, write a key of its user or app with its prefix, such as user:theme
+    /// The key. If you name a session, the keys of its user and app need their prefix, such as user:theme
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     /// The maximum number of writes to print

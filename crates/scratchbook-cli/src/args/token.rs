@@ -18,9 +18,9 @@ Examples:
 pub(crate) enum TokenCommand {
     /// Create a token for a client
     ///
-    /// The command prints the token, and an entry with the hash of the token. The token itself is not stored anywhere,
-    /// so keep it. Add the entry to the file that `scratchbook serve --tokens FILE` reads. To revoke the token, remove
-    /// the entry from the file. The server reads the changed file without a restart.
+    /// The command prints the token and an entry for a token file. Keep the token: it is not stored anywhere, and the
+    /// entry contains only its hash. Add the entry to the file that `scratchbook serve --tokens FILE` reads. To revoke
+    /// the token, remove the entry. The server reads a changed file without a restart.
     #[command(after_help = NEW_EXAMPLES)]
     New(NewTokenArgs),
 }
@@ -36,12 +36,12 @@ pub(crate) struct NewTokenArgs {
     /// Restrict the token to this user [default: all users]
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// The rights of the token, separated by commas: read, write, app (to write keys of the app), admin (for operations
-    /// on all users)
+    /// The rights of the token, separated by commas: read, write, app (writes keys of the app), admin (operates on all
+    /// users)
     #[arg(long, value_name = "RIGHT,...", value_delimiter = ',', default_value = "read,write",
         value_parser = Right::from_str)]
     pub(crate) rights: Vec<Right>,
-    /// The time at which the token expires, such as 2027-01-01; a time without an offset is in UTC [default: never]
+    /// The time at which the token expires, such as 2027-01-01. A time without an offset is in UTC [default: never]
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
     pub(crate) expires: Option<PointInTime>,
 }

@@ -38,7 +38,7 @@ pub(super) struct Conversation<'a> {
     asked: bool,
     /// Whether the session exists already.
     exists: bool,
-    /// How the last answer failed, if it did.
+    /// The kind of error of the last answer, if it failed.
     failed: Option<ErrorKind>,
     /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,

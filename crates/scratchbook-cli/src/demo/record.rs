@@ -1,4 +1,4 @@
-//! The record of a scenario: a store that records what is created and appended through it, and the checks in between.
+//! The record of a scenario: a store that records all creations and appends, and the checks in between.
 
 use std::collections::HashMap;
 use std::io;

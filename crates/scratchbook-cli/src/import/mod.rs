@@ -2,7 +2,7 @@
 //!
 //! - `session.rs` writes a session, or the missing rest of one. `owner_state.rs` restores the state of a user or an app.
 //! - `adk/` reads google-adk's databases, `jsonl/` reads exports, `source.rs` has what both share.
-//! - `report.rs` counts what was written, and lists what was refused.
+//! - `report.rs` counts the written items, and lists the refused ones.
 
 mod adk;
 mod jsonl;

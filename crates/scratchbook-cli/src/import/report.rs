@@ -1,4 +1,4 @@
-//! The report of an import: what it wrote, what existed already, and what it refused.
+//! The report of an import: written, existing and refused items.
 
 use scratchbook::Error;
 use serde_json::{Value, json};

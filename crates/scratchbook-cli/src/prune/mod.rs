@@ -40,7 +40,7 @@ enum PruneMode {
     Dry,
 }
 
-/// The counts of what was pruned, or would be in a dry run.
+/// The numbers of pruned items. In a dry run, the numbers of items that would be pruned.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pruned {
     expired: u64,

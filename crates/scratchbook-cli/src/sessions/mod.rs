@@ -121,7 +121,7 @@ fn summary_json(session: &Session) -> Result<Value, Failure> {
     Ok(shown)
 }
 
-/// Returns a session as JSON. It has these fields beside the summary's: how many events there are, the number of each
+/// Returns a session as JSON. In addition to the fields of the summary, it has the number of events, the number of each
 /// event, whether only the last events are included, and the expiry.
 fn full_json(session: &Session) -> Result<Value, Failure> {
     let mut shown = summary_json(session)?;

@@ -15,12 +15,12 @@ pub struct KeyConflict {
     pub key: String,
     /// The kind of conflict.
     pub cause: ConflictCause,
-    /// The value that the writer expected: that of a guard, or that of the writer's snapshot of the session. `None` if
-    /// the key was absent there, or if the store was not given a snapshot.
+    /// The value that the writer expected: the value of a guard, or the value in the writer's snapshot of the session.
+    /// `None` if the writer expected no value, or if the store did not receive a snapshot.
     pub read: Option<Value>,
     /// The stored value; `None` if the key is absent.
     pub found: Option<Value>,
-    /// The writer of the stored value; `None` if nobody wrote the key, or if the writer is not known any more.
+    /// The writer of the stored value; `None` if nobody wrote the key, or if the writer is no longer known.
     pub writer: Option<KeyWriter>,
 }
 
@@ -50,9 +50,9 @@ pub struct KeyWriter {
     pub seq: u64,
     /// The event's id; empty if no event wrote the key.
     pub event_id: String,
-    /// The author; empty if it is not known any more.
+    /// The author; empty if it is no longer known.
     pub author: String,
-    /// The invocation of the event; empty if the event has none or no longer exists.
+    /// The invocation of the event; empty if the event has no invocation or no longer exists.
     pub invocation_id: String,
     /// The time, in seconds since 1970: the event's timestamp; 0 if it is unknown.
     pub time: f64,

@@ -24,9 +24,10 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The write was refused because of a concurrent write.
     Conflict,
-    /// The system is in a state in which the call cannot work: closed, a newer schema, not a scratchbook database.
+    /// The call cannot work in the present state: the service is closed, the schema is newer, or the database is not
+    /// scratchbook's.
     FailedPrecondition,
-    /// A resource is exhausted but may be available again later: disk space, a queue, a quota.
+    /// A resource is used up but may be available again later: disk space, a queue, a quota.
     ResourceExhausted,
     /// A value, event, delta, artifact, request body or response exceeds a limit in bytes; a retry does not help.
     PayloadTooLarge,

@@ -10,8 +10,7 @@ const ALLOCATION: u64 = 32;
 const ARRAY: u64 = 3 * VALUE + ALLOCATION;
 /// A non-empty object: its table, and room for three entries.
 const OBJECT: u64 = 512;
-/// An empty object. As a value it needs no more than any other value, but parsed as a part of a message it needs this
-/// much.
+/// An empty object that is parsed as a part of a message. As a plain value, it needs no more than any other value.
 const EMPTY_OBJECT: u64 = 256;
 /// A name with its entry in an object, without the value.
 const NAME: u64 = 32 + ALLOCATION;
@@ -19,8 +18,9 @@ const VALUE: u64 = size_of::<Value>() as u64;
 
 /// The number of values in JSON text, their depth, and about how much memory they take once parsed.
 ///
-/// It takes one pass over the bytes and allocates nothing. It does not validate. For valid JSON the counts are exact;
-/// for any other text they are at least the counts of what a parser has built when it finds the error.
+/// The estimate takes one pass over the bytes, allocates nothing, and does not validate the text. For valid JSON the
+/// counts are exact. For other text, they are not lower than the counts of the values that a parser has built before it
+/// finds the error.
 ///
 /// ```
 /// use scratchbook::json::Weight;
@@ -37,7 +37,7 @@ pub struct Weight {
     pub values: u64,
     /// The maximum nesting of arrays and objects.
     pub depth: u64,
-    /// About how many bytes of memory it takes as a [`Value`], or parsed as events and their parts.
+    /// About how many bytes of memory the text takes as a [`Value`], or parsed as events and their parts.
     pub memory: u64,
 }
 

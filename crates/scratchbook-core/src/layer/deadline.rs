@@ -7,7 +7,7 @@ use crate::artifact::{ArtifactService, forward_artifacts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{SessionService, forward_sessions};
 
-/// A service whose calls all end in time: with their result, or as `Unavailable`.
+/// A service with a time limit for every call. A call that exceeds the limit fails with `Unavailable`.
 ///
 /// A write that exceeds its deadline is not rolled back: its outcome is unknown, and a retry with the same ids is safe.
 /// This needs a Tokio runtime with a timer, such as that of `#[tokio::main]`. Wrap a shared service for one call, or

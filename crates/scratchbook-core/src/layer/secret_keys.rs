@@ -8,8 +8,8 @@ use crate::session::{
     SecretKeys, Session, SessionKey, SessionService, StateOwner, forward_sessions,
 };
 
-/// A service with secret keys. Calls that read or write the session or the state use the values of these keys like any
-/// others. The values are hidden from readers that did not ask for them:
+/// A service with secret keys. Calls that read or write the session or the state treat these keys like any others. In
+/// other places, the values are hidden:
 ///
 /// - feeds and watchers name the key, with the string `[secret]` instead of its value, unless the keys are
 ///   [`shown_in_feeds`](SecretKeys::shown_in_feeds);

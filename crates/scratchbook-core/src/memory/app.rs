@@ -18,8 +18,7 @@ use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use super::feed::Item;
 use super::removal::Removed;
 
-/// The number of events after which the state of a session is kept. Keeping it costs next to nothing with persistent
-/// maps.
+/// The state of a session is kept after this number of events. With persistent maps, this costs next to nothing.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 
 #[derive(Debug, Default)]

@@ -28,9 +28,9 @@ pub struct PreparedArtifact {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a name that [`check_filename`] refuses, or that has a meaning as a path: an absolute one, one
-/// with `..`, or one with `versions`, which is used in the addresses of versions. Also for a part without text, data or
-/// a file's URI, and for one that is nested too deeply. `PayloadTooLarge` for an artifact above the limits.
+/// `InvalidArgument` for a name that [`check_filename`] refuses, for an absolute path, and for a path that contains
+/// `..` or `versions`, which the addresses of versions use. Also for a part without text, data or a file's URI, and for
+/// a part that is nested too deeply. `PayloadTooLarge` for an artifact above the limits.
 pub fn prepare_artifact(
     filename: &str,
     artifact: Part,

@@ -177,7 +177,7 @@ pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
 pub struct PreparedSession {
     /// Its address, with a generated id if none was given.
     pub key: SessionKey,
-    /// Among which sessions its id has to be unique.
+    /// The sessions among which the id has to be unique.
     pub id_scope: IdScope,
     /// The session's own initial keys, from which its fold starts.
     pub initial: Map<String, Value>,

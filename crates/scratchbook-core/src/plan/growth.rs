@@ -7,7 +7,7 @@ use super::sql::text::TextChange;
 use crate::error::Result;
 use crate::state::Scope;
 
-/// How many keys each scope has, and which of the keys to write are among them.
+/// The number of keys in each scope, and which of the keys to be written exist already.
 #[derive(Debug, Default)]
 pub struct Growth<'a> {
     counts: HashMap<Scope, u64>,

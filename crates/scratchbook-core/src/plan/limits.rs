@@ -96,7 +96,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Creates limits that limit nothing.
+    /// Creates limits that never refuse a write.
     #[must_use]
     pub fn unlimited() -> Self {
         UNLIMITED

@@ -19,11 +19,11 @@ use crate::session::{GetSessionConfig, SessionKey, SessionService, StateOwner};
 /// The minimum time for which a total is valid.
 const LIFE: Duration = Duration::from_secs(5);
 
-/// A total is valid for this many times as long as it took to read, so that an app with a million sessions is not
-/// summed up all the time.
+/// A total stays valid for this multiple of the time that it took to read, so that an app with a million sessions is
+/// not summed up all the time.
 const LIFE_OF_READS: u32 = 50;
 
-/// A total read this recently may refuse a write without another read.
+/// If a total was read this recently, it may refuse a write without being read again.
 const NEWLY: Duration = Duration::from_millis(200);
 
 /// How many expired sessions to delete before checking again whether there is room.
@@ -87,7 +87,7 @@ struct State {
     cached: Option<CachedUsage>,
     /// Writes in progress.
     reserved: Usage,
-    /// All writes ever made by this process: a total may lack those that finished while it was read.
+    /// The sum of all writes by this process. A total may lack the writes that finished while it was read.
     kept: Usage,
 }
 
@@ -108,8 +108,8 @@ pub struct Reservation {
     usage: Usage,
 }
 
-/// Room reserved for a write until its outcome is known, with a function that says whether an outcome has stored
-/// something.
+/// Room reserved for a write until its outcome is known, with a function that returns whether an outcome has stored
+/// data.
 #[derive(Debug)]
 pub struct Charge<T> {
     reservation: Reservation,
@@ -136,13 +136,13 @@ impl<T> Charge<T> {
 }
 
 impl Reservation {
-    /// Makes a charge of the reservation, for a write that stores something only with some outcomes.
+    /// Turns the reservation into a charge, for a write that stores data only with some outcomes.
     pub fn kept_if<T>(self, is_stored: fn(&T) -> bool) -> Charge<T> {
         Charge { reservation: self, is_stored }
     }
 
-    /// Keeps the room, because the outcome of the write is unknown. The write counts until the total is read again,
-    /// which happens before a later write is refused.
+    /// Keeps the room, because the outcome of the write is unknown. The write counts until the total is read again.
+    /// That happens before a later write is refused.
     pub fn keep_unsure(self) {
         let totals = self.totals.clone();
         self.keep();

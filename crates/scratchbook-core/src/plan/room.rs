@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::json::bytes_of;
 use crate::state::ScopeMap;
 
-/// The limit on the data that comes with the first item of a bounded page, and so is in every page.
+/// The limit on the data that comes with the first item of a bounded page, and that is therefore in every page.
 pub const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// The room left in a page. It is full when the next item would exceed its bytes; the first item always fits.

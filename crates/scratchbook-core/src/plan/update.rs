@@ -53,8 +53,8 @@ pub fn prepare_append(
 }
 
 impl PreparedUpdate {
-    /// Applies the update to what is stored: the title and labels, and the expiry time in microseconds since 1970.
-    /// Returns what is to be stored.
+    /// Applies the update to the stored title and labels, and to the expiry time in microseconds since 1970. Returns
+    /// the new values.
     ///
     /// # Errors
     ///

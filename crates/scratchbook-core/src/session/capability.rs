@@ -32,7 +32,7 @@ capabilities! {
         Conflicts,
         /// Writes are checked in their commit.
         Checks,
-        /// State of users and apps can be read and written outside of sessions, and has a log.
+        /// The state of users and apps can be read and written outside of sessions, and has a log.
         SharedState,
         /// Point-in-time states, the writers of keys, forks and rewinds.
         History,

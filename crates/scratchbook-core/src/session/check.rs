@@ -15,8 +15,8 @@ use crate::state::Scope;
 /// methods for creations and for user and app state. It runs in the commit, under the store's locks, once for each
 /// event. A retry of a stored event is answered without the check.
 ///
-/// It runs only for writes that depend on stored values. Values that a delta sets can be checked before the call, and a
-/// write of such values still takes one round trip. `WithStateSchema` (feature `schema`) checks both.
+/// The check runs only for writes that depend on stored values. Values that a delta sets can be checked before the
+/// call, so that their write still takes one round trip. `WithStateSchema` (feature `schema`) checks both.
 ///
 /// ```
 /// use std::sync::Arc;

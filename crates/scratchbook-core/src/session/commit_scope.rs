@@ -39,7 +39,7 @@ pub enum CommitScope {
     Nothing,
     /// A session, or the keys of a user or an app.
     One(ScopeHashes),
-    /// Any data of a user or an app, including any of its sessions; it is unknown which.
+    /// Some data of a user or an app, or of one of its sessions; it is not known which data.
     AllOf(ScopeHashes),
     /// Unknown.
     Unknown,

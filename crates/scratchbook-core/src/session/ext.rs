@@ -243,9 +243,9 @@ pub trait SessionServiceExt: SessionService {
         Watch::start(self, what, start).await
     }
 
-    /// Returns a page of what [`watch`](Self::watch) would return, without waiting: it reads about `limit` entries and
-    /// returns those that match. A page without entries is the end of the feed only if its cursor equals the one passed
-    /// in.
+    /// Returns a page of the entries that [`watch`](Self::watch) would return, without waiting: it reads about `limit`
+    /// entries and returns those that match. A page without entries is the end of the feed only if its cursor equals
+    /// the one passed in.
     ///
     /// # Errors
     ///

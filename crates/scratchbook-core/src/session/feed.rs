@@ -135,7 +135,7 @@ pub struct Removal {
     pub session: Option<SessionKey>,
     /// The number of the last removed event; for a user, the number of removed sessions.
     pub count: u64,
-    /// The time, in seconds since 1970, by the clock of the program that removed it.
+    /// The time of the removal, in seconds since 1970, by the clock of the program that made it.
     pub time: f64,
 }
 

@@ -151,7 +151,7 @@ impl StateOwner {
     }
 }
 
-/// Trims a session's id; refuses an empty one, and one that some store could not hold.
+/// Trims a session's id. Refuses an empty id, and an id that not every store can hold.
 #[doc(hidden)]
 pub fn check_session_id(session_id: &str) -> Result<&str> {
     let session_id = session_id.trim();
@@ -162,14 +162,14 @@ pub fn check_session_id(session_id: &str) -> Result<&str> {
     Ok(session_id)
 }
 
-/// Refuses an app name or user id that some store could not hold.
+/// Refuses an app name or user id that not every store can hold.
 #[doc(hidden)]
 pub fn check_owner(app_name: &str, user_id: &str) -> Result<()> {
     check_id("app name", app_name)?;
     check_id("user id", user_id)
 }
 
-/// Refuses a text that some store could not hold or that is too long; the error does not quote it.
+/// Refuses a text that is too long or that not every store can hold. The error does not quote the text.
 pub(super) fn check_text(what: &str, text: &str, most: usize) -> Result<()> {
     if text.len() > most {
         return Err(Error::invalid(format!("{what} has {} bytes; it has at most {most}", text.len())));
@@ -180,7 +180,7 @@ pub(super) fn check_text(what: &str, text: &str, most: usize) -> Result<()> {
     }
 }
 
-/// Refuses an id that some store could not hold; `what` is its name in the message.
+/// Refuses an id that not every store can hold; `what` is its name in the message.
 ///
 /// # Errors
 ///

@@ -113,7 +113,7 @@ pub struct SessionUpdate {
     pub labels: BTreeMap<String, Option<String>>,
     /// How the other labels are treated.
     pub other_labels: OtherLabels,
-    /// The new expiry; `Some(None)` if the session is never to expire, and `None` keeps the present one.
+    /// The new expiry. `Some(None)` means that the session never expires; `None` keeps the present expiry.
     pub expiry: Option<Option<Expiry>>,
 }
 
@@ -162,7 +162,7 @@ impl SessionUpdate {
         self
     }
 
-    /// Sets when the session expires; `None` if it is never to expire. An expired session behaves as if it were
+    /// Sets when the session expires; `None` for never. An expired session behaves as if it were
     /// deleted.
     ///
     /// ```

@@ -288,8 +288,8 @@ impl Session {
         self.seen.seq()
     }
 
-    /// Returns [`seq`](Self::seq), or `None` if the number is unknown: a store such as Vertex AI does not number
-    /// events, and only a part of them was read.
+    /// Returns [`seq`](Self::seq), or `None` if the number is unknown, because the store does not number events (such
+    /// as Vertex AI) and only a part of the events was read.
     #[must_use]
     pub fn known_seq(&self) -> Option<u64> {
         self.is_counted.then(|| self.seq())

@@ -23,8 +23,8 @@ use crate::state::{StateDelta, StateMap};
 /// A service keeps the promises below. The suite in `scratchbook::conformance` (feature `conformance`) tests them, one
 /// function per promise.
 ///
-/// - **Atomic**: a call either does everything it says or returns an error and does nothing. Readers see one snapshot,
-///   never half of a commit. An acknowledged write is as durable as the store.
+/// - **Atomic**: a call either succeeds completely, or returns an error and changes nothing. A reader sees one
+///   snapshot, and never a part of a commit. An acknowledged write is as durable as the store.
 /// - **Ordered by the store**: each event gets the next number of its session, without gaps. Clocks affect only the
 ///   order of lists.
 /// - **No lost updates**: concurrent appends all succeed, from any process; deltas merge key by key, and for each key
@@ -33,7 +33,8 @@ use crate::state::{StateDelta, StateMap};
 /// - **Idempotent appends**: appending an event whose id and content are already in the session returns the stored
 ///   event and changes nothing; with different content it is `AlreadyExists`.
 /// - **`temp:` keys are never stored**, neither in state nor in events.
-/// - **Isolated**: everything is addressed by app, user and session; nothing leaks from one to another.
+/// - **Isolated**: all data is addressed by app, user and session, and no call reads or changes the data of another
+///   address.
 /// - **Cheap**: the cost of a call depends on the data it touches or returns, not on how much else is stored.
 /// - **Dropping the future** of a write does not cancel the write or apply a part of it; its outcome is unknown, and a
 ///   retry with the same ids is safe.
@@ -58,8 +59,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `AlreadyExists` if the user has a session with this id, or, [if
     /// requested](CreateSessionConfig::with_id_unique_in_app), if any user of the app has one; nothing changes then.
     /// `InvalidArgument` for invalid ids, keys or values. `PayloadTooLarge` and `ResourceExhausted` if a
-    /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded. Also the errors of its initial events,
-    /// and those of its [check](CreateSessionConfig::check).
+    /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded. Also the errors of appending its initial
+    /// events, and those of its [check](CreateSessionConfig::check).
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
 
     /// Reads a session, or the requested part of it; `None` if it does not exist.
@@ -119,7 +120,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// can have; `PayloadTooLarge` for a session whose merged state has more than 64 MiB.
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse>;
 
-    /// Finds the session with this id in an app, whichever user owns it; `None` if there is none.
+    /// Finds the session with this id among all users of an app; `None` if there is none.
     ///
     /// This serves clients that address a session by app and id alone. The id is trimmed as at creation. An expired
     /// session is not found. It costs one index lookup, however many sessions and users there are.
@@ -129,7 +130,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` if several users have a session with this id; it then has to be addressed with its user.
+    /// `FailedPrecondition` if several users have a session with this id. Then address the session with its user.
     /// Ids are unique in an app only if its sessions are [created with unique
     /// ids](CreateSessionConfig::with_id_unique_in_app). `InvalidArgument` for ids that no session can have.
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>>;
@@ -139,23 +140,23 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// No errors of its own.
+    /// Only the errors that any call of the store can return.
     async fn delete_session(&self, key: &SessionKey) -> Result<()>;
 
     /// Appends an event. One commit contains the event, its number, its changes in all scopes, the update time and, if
     /// there is one, the [update of the session](AppendOptions::update).
     ///
-    /// A partial event is returned unchanged and not stored. An event without id or timestamp gets them here.
+    /// A partial event is returned unchanged and not stored. If an event has no id or no timestamp, this call sets it.
     ///
     /// The operations in its delta are applied to the values found in the commit; the event that is stored and returned
-    /// contains their results, as values and removals. `temp:` keys, with operations and guards on them, are dropped
-    /// first. A retry is recognized by the event as it was sent, and is answered before anything is checked: its
-    /// operations are not applied again.
+    /// contains their results, as values and removals. Before that, changes of `temp:` keys are dropped, including
+    /// operations and guards on such keys. A retry is recognized by the event as it was sent, and is answered before
+    /// anything is checked. So its operations are not applied again.
     ///
     /// # Errors
     ///
     /// - `NotFound` if the session does not exist;
-    /// - `AlreadyExists` for an id in use with different content;
+    /// - `AlreadyExists` if another event of the session has this id;
     /// - `Conflict` for a failed guard or a conflict under [`AppendOptions::conflict`], with the keys in
     ///   [`Error::conflicts`](crate::error::Error::conflicts);
     /// - `FailedPrecondition` for an operation that does not fit the stored value or overflows 64 bits;
@@ -248,12 +249,12 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only the errors that any call of the store can return.
     async fn prune(&self, what: Prune, limit: usize) -> Result<u64>;
 
     /// Lists all owners of data: each app, followed by each of its users, in byte order; at most `limit` of them, after
-    /// an owner or from the beginning. An owner is listed if it has a session, state with its log, or an artifact; an
-    /// owner whose data were all deleted may still be listed.
+    /// an owner or from the beginning. An owner is listed if it has a session, an artifact, or state with its log. An
+    /// owner whose data was all deleted may still be listed.
     ///
     /// # Errors
     ///
@@ -265,23 +266,23 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only the errors that any call of the store can return.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()>;
 
-    /// Checks whether the store accepts writes, by a write that leaves nothing behind. It takes as long as a small
-    /// write, so callers that ask often should cache the result for a moment.
+    /// Checks whether the store accepts writes, by making a write and undoing it. This takes as long as a small write,
+    /// so frequent callers should cache the result for a moment.
     ///
     /// # Errors
     ///
     /// The errors of a failed write.
     async fn check_writable(&self) -> Result<()>;
 
-    /// Finishes the accepted calls, then refuses every later call with `FailedPrecondition`; methods that the store does
-    /// not support may still be refused as `Unsupported`. Closing twice is allowed.
+    /// Finishes the accepted calls, then refuses every later call with `FailedPrecondition`. Methods that the store
+    /// does not support may still fail with `Unsupported`. Closing twice is allowed.
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only the errors that any call of the store can return.
     async fn close(&self) -> Result<()>;
 }
 

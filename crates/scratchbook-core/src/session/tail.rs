@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use super::notices::NoticeTime;
 use super::{FeedCursor, FeedEntry};
 
-/// The limits on what is kept for slow watches: pages, and entries in them.
+/// The maximum numbers of pages and of entries that are kept for slow watches.
 const PAGES: usize = 32;
 const ENTRIES: usize = 400;
 
-/// How long the end of a feed is taken as the end without another read. Changes caused by time alone, such as an
-/// expired session, send no notice.
+/// How long the end of a feed counts as the end before it is read again. Changes that happen only because time passes,
+/// such as the expiry of a session, send no notice.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The end of a feed, shared by its watches.
@@ -152,7 +152,7 @@ impl TailReader {
         next.is_some()
     }
 
-    /// Returns the next page, if it has been read. If that page is not kept any more, the watch reads for itself again.
+    /// Returns the next page, if it has been read. If that page is no longer kept, the watch reads for itself again.
     pub(super) fn take(&mut self) -> Option<(Arc<[FeedEntry]>, FeedCursor)> {
         let number = self.next?;
         let mut pages = self.tail.pages();

@@ -26,7 +26,7 @@ const EVERY: u64 = 256;
 pub struct Verified {
     /// How many events, or changes in a log, were folded.
     pub events: u64,
-    /// How many keys the fold gave, all equal to the reported ones.
+    /// The number of keys in the result of the fold, all equal to the reported keys.
     pub keys: u64,
 }
 

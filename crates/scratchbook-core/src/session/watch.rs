@@ -260,7 +260,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     }
 }
 
-/// Returns a page of what a [`Watch`] would return, without waiting for more.
+/// Returns a page of the entries that a [`Watch`] would return, without waiting for more.
 pub(super) async fn list<T: SessionService + ?Sized>(
     service: &T,
     what: &Watched,

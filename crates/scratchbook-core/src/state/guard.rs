@@ -1,10 +1,10 @@
-//! Guards: operations that write only if a key has the expected value, and how they fail.
+//! Guards: operations that refuse a write unless a key has the expected value, and the errors of operations.
 
 use serde_json::Value;
 
 use crate::error::{ConflictCause, Error, KeyConflict};
 
-/// Why operations fail on the value found.
+/// The reasons why an operation cannot be applied to the stored value.
 #[derive(Debug)]
 #[doc(hidden)]
 pub enum Refused {

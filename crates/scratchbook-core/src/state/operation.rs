@@ -12,8 +12,8 @@ use crate::json::{check_depth, check_item_depth};
 
 /// One step of a [`Change::Apply`]: the store applies it to the value found in the commit.
 ///
-/// An absent key counts as `0` for an increment, as `[]` for an append and as `{}` for a merge. `null` is a value like
-/// any other, and neither a number nor a list.
+/// An absent key counts as `0` for an increment, as `[]` for an append and as `{}` for a merge. `null` is an ordinary
+/// value, and neither a number nor a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

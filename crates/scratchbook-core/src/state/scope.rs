@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 #[doc(hidden)]
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// What shares a key: one session, all sessions of a user, all sessions of an app, or one invocation.
+/// The sessions that share a key: one session, all sessions of a user, all sessions of an app, or one invocation.
 ///
 /// ```
 /// use scratchbook::Scope;
@@ -76,7 +76,7 @@ impl Scope {
     }
 }
 
-/// Refuses a key that some store could not hold.
+/// Refuses a key that not every store can hold.
 #[doc(hidden)]
 pub fn check_key(key: &str) -> Result<()> {
     if key.len() > MAX_KEY_BYTES {

@@ -1,8 +1,8 @@
 //! The common part of the layers that store values, events and artifacts in an encoded form.
 //!
-//! An encoding turns bytes into other bytes and back ([`Codec`]). Everything else is here: what is encoded, how
-//! encoded values are distinguished from a caller's own, how retries are recognized, and how operations work on
-//! values that the store cannot read.
+//! An encoding turns bytes into other bytes and back ([`Codec`]). This module does everything else: it selects the data
+//! to encode, distinguishes encoded values from a caller's own, recognizes retries, and applies operations to values
+//! that the store cannot read.
 
 mod append;
 mod artifact;

@@ -8,8 +8,8 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 const STRIPES: usize = 64;
 
-/// Locks for keys. A writer holds the permit of each key that it changes with operations. Writers of different
-/// processes are only kept apart by guards.
+/// Locks for keys. A writer holds the permit of each key that it changes with operations. Writers in different
+/// processes do not share these locks; only guards keep them from overwriting each other.
 #[derive(Clone)]
 pub(super) struct WritePermits(Arc<Vec<Arc<Mutex<()>>>>);
 

@@ -1,4 +1,4 @@
-//! One call: its span, and what is recorded when it ends.
+//! A single call: its span, and the records at its end.
 
 use serde::Serialize;
 use tracing::field::Empty;

@@ -70,7 +70,7 @@ fn segments(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// The path as a JSON pointer, and what is required there.
+/// The path as a JSON pointer, and the requirement at this path.
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {

@@ -14,7 +14,8 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 pub(super) enum NotTaken {
     /// The data is an error, so that the user learns that the model does not see it.
     Refused,
-    /// A text names the data in its place. Older data can no longer be changed, and must not end the conversation.
+    /// A text that names the data replaces it. The user can no longer change older data, so it must not end the
+    /// conversation.
     Named,
 }
 
@@ -70,8 +71,8 @@ pub(super) fn block(data: Value) -> ContentPart {
     ContentPart::Custom(CustomPart { model_iden: None, data })
 }
 
-/// Returns media that a tool returned. Media that the provider does not accept is only named: the tool's author may not
-/// know the provider, and such media must not end the conversation.
+/// Returns media that a tool returned. If the provider does not accept the media, a text names it: the tool's author
+/// may not know the provider, and the media must not end the conversation.
 pub(super) fn media(part: &Part, profile: &ProviderProfile) -> Vec<ContentPart> {
     user(std::slice::from_ref(part), profile, NotTaken::Named).unwrap_or_default()
 }

@@ -183,7 +183,7 @@ statements! {
             "SELECT seq FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
             &[TEXT, TEXT, TEXT],
         ),
-        /// Subtracts the size of what is pruned up to the event $4. The fold then begins with a state of $5 bytes.
+        /// Subtracts the size of the pruned data up to the event $4. The fold then begins with a state of $5 bytes.
         take_off: Statement = fill.statement(
             &format!(
                 "INSERT INTO {{schema}}.sessions AS s (app_name, user_id, id, seq, create_time, update_time, token,
@@ -193,7 +193,7 @@ statements! {
             ),
             &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
         ),
-        /// Counts what is stored up to the event $4.
+        /// Counts the stored data up to the event $4.
         count: Statement = fill.statement(
             &format!(
                 "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,

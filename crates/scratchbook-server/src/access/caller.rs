@@ -8,7 +8,7 @@ use scratchbook::{Error, ErrorKind, Result, Scope, StateDelta};
 
 use super::account::{Account, LoginName};
 
-/// What a caller may do within its reach.
+/// An operation that a caller may perform on the data within its reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Right {

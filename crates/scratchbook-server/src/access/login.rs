@@ -89,7 +89,8 @@ impl Login {
 
     /// # Errors
     ///
-    /// The errors of a file that cannot be read or is invalid; `InvalidArgument` if the login accepts nothing.
+    /// The error of a file that cannot be read or is invalid; `InvalidArgument` if the login accepts neither tokens nor
+    /// JWTs.
     pub(crate) fn open(self) -> Result<Gate> {
         let Self { tokens, jwt_secret, jwks, jwt_issuer, jwt_audience } = self;
         let jwt = jwt_secret.is_some() || jwks.is_some();

@@ -1,4 +1,4 @@
-//! Authentication and authorization: who the caller is, and what it may do.
+//! Authentication and authorization: identifies the caller and checks its rights.
 
 mod account;
 mod caller;

@@ -59,7 +59,7 @@ struct Entry {
 impl Tokens {
     /// # Errors
     ///
-    /// The errors of reading the file; `InvalidArgument` names the token and what is wrong with it.
+    /// The errors of reading the file; `InvalidArgument` names the invalid token and the problem.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = reload::read("the tokens", path)?;
         let wrong = |message: String| Error::invalid(format!("the tokens '{}': {message}", path.display()));

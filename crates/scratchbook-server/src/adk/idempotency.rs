@@ -13,7 +13,7 @@ pub(super) const PATCH: &str = "p-";
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The greatest length of an invocation id without the prefix `PATCH`, in bytes.
+/// The maximum length of an invocation id without the prefix `PATCH`, in bytes.
 const MOST_BYTES: usize = 512 - PATCH.len();
 
 /// The id of the event that a request appends, chosen by its client.

@@ -1,6 +1,6 @@
 //! `/run_live`: the WebSocket of live sessions, which this server does not support. As ADK does for a model without
-//! live sessions, the server opens the connection and closes it with a reason. A browser passes the reason of a close
-//! to its page, but nothing about a refused handshake.
+//! live sessions, the server opens the connection and closes it with a reason. A browser tells its page the reason of a
+//! close, but nothing about a refused handshake.
 //!
 //! The server sends only the close, which is a single frame, so it needs no WebSocket library.
 

@@ -155,7 +155,7 @@ fn no_session(error: Error, session_id: &str) -> AdkError {
     }
 }
 
-/// Returns the answer of `/run` to a run that yielded no events. The failure of an agent is reported in an event.
+/// Returns the answer of `/run` to a run that failed without an event. The failure of an agent is reported in an event.
 fn refused(error: &Error) -> AdkError {
     let told = PublicError::of(error);
     AdkError::new(told.status, json!(told.message))

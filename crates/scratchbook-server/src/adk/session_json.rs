@@ -14,7 +14,7 @@ use crate::heavy::{is_small, off_worker};
 /// Prefixes of the ids of sessions that ADK's evaluation creates. ADK's lists leave out these sessions.
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 
-/// How many events the first read takes, and how many events or sessions one read takes at most.
+/// The number of events in the first read, and the maximum number of events or sessions in one read.
 const FIRST_PAGE: usize = 500;
 const PAGE: usize = 1000;
 
@@ -151,8 +151,8 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
         return Text::new(app_state).write_session(first).await.map(Read::Whole);
     }
-    // A session that is far too large is refused without writing it. The limit is a multiple, because the shown text
-    // may be shorter than the stored one.
+    // A session that is far too large is refused without writing it. The limit is a multiple of an answer's limit,
+    // because the shown text may be shorter than the stored text.
     let most = (app_state.limits.answer_bytes as u64).saturating_mul(MUCH_TOO_LARGE);
     if last.is_none() && first.stored_bytes().is_some_and(|bytes| bytes > most) {
         return Err(too_large(app_state.limits.answer_bytes, OF_SESSION));
@@ -229,7 +229,7 @@ impl Text {
         let (most, is_small) = (self.answer_bytes, is_small(&sessions));
         let instead = self.instead;
         let push = move |out: &mut Vec<u8>| {
-            // Often the shared state alone is too large. That can be computed without writing it.
+            // Often the shared state alone is too large. Its size can be computed without writing it.
             if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
                 return Err(too_large(most, instead));
             }

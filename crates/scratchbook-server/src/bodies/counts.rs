@@ -82,11 +82,11 @@ impl Counted {
     }
 }
 
-/// The memory, in bytes, that an event and its stored form take besides the event's values.
+/// The memory, in bytes, that an event and its stored form take in addition to the event's values.
 const EVENT_MEMORY: u64 = 2 << 10;
 
-/// Refuses a body with too many items of one kind, and returns how much memory the counted items take besides their
-/// values. Bodies that are not JSON, or have another shape, are refused later by their reader.
+/// Refuses a body with too many items of one kind, and returns how much memory the counted items take in addition to
+/// their values. The reader of a body later refuses it if it is not JSON or has another shape.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ use crate::browser;
 use crate::limits::{ServerLimits, begins_run};
 use crate::refusal::{Refused, retry_soon};
 
-/// How much more room is taken at a time if the length of the body is not known in advance.
+/// The step in which more room is taken if the length of the body is not known in advance.
 const STEP: usize = 1 << 20;
 
 /// Reads the whole body, within the limits of length and time, before the handler runs.
@@ -99,7 +99,7 @@ async fn pass_by(mut body: Limited<Body>) {
     drop(timeout(PASSING_BY, rest).await);
 }
 
-/// Reads a body of at most `most` bytes. `declared` is the least length that its headers announce.
+/// Reads a body of at most `most` bytes. `declared` is the minimum length according to its headers.
 async fn read(
     body: &mut Limited<Body>,
     most: usize,

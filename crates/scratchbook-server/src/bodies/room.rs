@@ -16,7 +16,7 @@ use crate::access::{Account, Caller};
 use crate::heavy::WorkerPermit;
 use crate::limits::ServerLimits;
 
-/// The most bytes that a small body may take. Larger bodies use the room for large ones.
+/// The maximum size of a small body, in bytes. Larger bodies use the memory for large bodies.
 const SMALL: u64 = 1 << 20;
 
 /// If more accounts than this are remembered, those that hold no room are forgotten.
@@ -31,7 +31,7 @@ pub(crate) struct Room {
     bytes: Pool,
     small: Pool,
     large: Pool,
-    /// The most room that one parsed body may take.
+    /// The maximum memory of one parsed body.
     most: u64,
     wait: Duration,
 }

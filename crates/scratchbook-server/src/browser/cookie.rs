@@ -11,7 +11,8 @@ use crate::guard::OwnPage;
 const PLAIN: &str = "scratchbook-login";
 const SECURE: &str = "__Host-scratchbook-login";
 
-/// The greatest length of a token. Browsers keep cookies of at most 4,096 bytes, including name and attributes.
+/// The maximum length of a token, in bytes. Browsers keep cookies of at most 4,096 bytes, including name and
+/// attributes.
 const MOST: usize = 3_800;
 
 /// The cookie for the pages of this server at their scheme and port.

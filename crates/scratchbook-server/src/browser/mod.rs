@@ -1,6 +1,6 @@
-//! Login with a browser. A browser sends no token by itself, so a form takes the token once and a cookie keeps it.
-//! Scripts cannot read the cookie, pages of other sites cannot send it, and the server uses it only on requests of its
-//! own pages. A token never appears in an address or in a log.
+//! Login with a browser. A browser sends no token by itself. So a person enters the token once in a form, and a cookie
+//! keeps the token. Scripts cannot read the cookie, pages of other sites cannot send it, and the server uses it only on
+//! requests of its own pages. A token never appears in an address or in a log.
 
 mod cookie;
 mod page;

@@ -20,7 +20,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use crate::surface::Surface;
 use crate::{adk, operations, v1, vertex};
 
-/// The text that belongs to no part.
+/// The text of the document that belongs to no part.
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "scratchbook",

@@ -2,9 +2,9 @@
 //! CORS headers.
 //!
 //! Without a login every page that a person opens could call a server on their machine. A browser sends the origin of a
-//! page. If it sends none, as for a picture, it says whether the page is from the same origin, the same site or another
-//! site. A page whose domain was pointed at this machine later (DNS rebinding) has the server's origin, but its
-//! requests name a foreign host.
+//! page. If it sends no origin, as for a picture, it says whether the page is from the same origin, the same site or
+//! another site. With DNS rebinding, an attacker lets the domain of a page resolve to this machine: the page then has
+//! the server's origin, but its requests name a foreign host.
 
 mod cors;
 mod hosts;

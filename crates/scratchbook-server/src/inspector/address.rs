@@ -11,7 +11,7 @@ pub(crate) const ROOT: &str = "/inspector";
 /// The characters that are encoded in addresses: all except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~').remove(b'.');
 
-/// The longest text in an address, in bytes: the same limit as for a key.
+/// The maximum length of a text in an address, in bytes, which is the limit for a key as well.
 const TEXT: usize = 1 << 10;
 
 /// The parameters in the address of a session's page: they say what the page shows.

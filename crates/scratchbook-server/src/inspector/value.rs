@@ -1,5 +1,5 @@
-//! Values, times and sizes as text. Text is cut to the size that fits while it is written, so a large value is never
-//! written as a whole.
+//! Values, times and sizes as text. Writing a text stops when it has reached its maximum size, so a large value is
+//! never written as a whole.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use crate::operations::Gauge;
 
-/// How long an account counts as present after its last request. Between its requests, such an account has moments
-/// without any.
+/// How long an account counts as present after its last request, because it may pause between two requests.
 const PRESENT: Duration = Duration::from_secs(1);
 
 /// The share of all waiting places that one account may take.
@@ -85,8 +84,9 @@ struct Waiter<'a, K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> Lane<K> {
-    /// Creates a lane with this many permits. An account may hold `share` of them while there are others, and all but
-    /// an eighth while it is alone. The eighth is for accounts that arrive then. At most `waiting` requests may wait.
+    /// Creates a lane with this many permits. An account may hold `share` of them while there are other accounts, and
+    /// all but an eighth while it is alone. The eighth is reserved for accounts that arrive in the meantime. At most
+    /// `waiting` requests may wait.
     pub(crate) fn new(permits: usize, share: usize, waiting: usize) -> Self {
         let state = State {
             free: permits.max(1),

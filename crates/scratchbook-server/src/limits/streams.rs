@@ -1,4 +1,5 @@
-//! The streams that callers follow: how many there may be, and which stream ends to make room for another.
+//! The streams that callers follow: their maximum number, and the choice of the stream that ends to make room for
+//! another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use crate::access::{Access, Account, LoginName};
 /// The streams that are open.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// The most streams in all, and for one account.
+    /// The maximum number of streams in all, and for one account.
     most: usize,
     most_of_one: usize,
     table: Mutex<Table>,

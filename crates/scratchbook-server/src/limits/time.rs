@@ -12,15 +12,16 @@ use tokio::time::timeout;
 use super::ServerLimits;
 use crate::refusal::Refused;
 
-/// Returns whether a request begins a run. Then the head of its answer may take as long as an agent: the agent of this
-/// run, or of an earlier run with the same id that has to end first.
+/// Returns whether a request begins a run. Then the head of its answer may take as long as an agent needs, either the
+/// agent of this run, or the agent of an earlier run with the same id that has to end first.
 pub(crate) fn begins_run(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>();
     let last = route.and_then(|route| route.as_str().rsplit('/').next());
     request.method() == Method::POST && matches!(last, Some("run" | "run_sse" | "runs"))
 }
 
-/// Waits for the head of an answer within the time limit. The body of an answer has no such limit, since streams go on.
+/// Waits for the head of an answer within the time limit. The body of an answer has no time limit, because streams may
+/// continue for long.
 pub(crate) async fn answer_in_time(State(limits): State<Arc<ServerLimits>>, request: Request, next: Next) -> Response {
     if begins_run(&request) {
         return next.run(request).await;

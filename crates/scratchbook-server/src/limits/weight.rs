@@ -1,8 +1,8 @@
 //! Estimates which requests are heavy, before they are worked on.
 //!
 //! A request does not say how long a session's history is. A read of a whole history counts as heavy until its answer
-//! was small once; any other read counts as light until its answer was large once. So observed sizes decide, and reads
-//! of large sessions do not delay reads of small ones.
+//! was small once. Any other read counts as light until its answer was large once. So reads of large sessions do not
+//! delay reads of small ones.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -28,7 +28,7 @@ pub(super) enum Weight {
     HeavyWrite,
 }
 
-/// What the route of a request says about its work and its answer.
+/// The work and the answer that the route of a request leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     /// A page, a value, or a small change.

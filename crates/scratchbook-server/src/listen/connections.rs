@@ -110,7 +110,7 @@ impl Connections {
         timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::ConnectionPermit)
     }
 
-    /// Closes the connections that lose least by their end, because the system is short of files or memory.
+    /// Closes the connections whose end does the least harm, because the system is short of files or memory.
     pub(super) fn make_room(&self) {
         let (mut places, now) = (self.lock(), Instant::now());
         let _ = (0..SOME).all(|_| places.make_room(now));

@@ -105,7 +105,7 @@ mod tests {
         Guarded::new(Body::from_stream(stream::iter(parts)), Then::new(line, Phase::Answering))
     }
 
-    /// Returns after how much time a read fails because headers are late; `None` if it waits on.
+    /// Returns the time after which a read fails because headers are late; `None` if the read continues to wait.
     async fn late(server: &mut TimedHeaders<DuplexStream>) -> Option<Duration> {
         let begun = Instant::now();
         let read = timeout(10 * TIME, server.read_u8()).await.ok()?;

@@ -1,7 +1,7 @@
 //! The table of open connections and their phases: which connection gets a place, and which one makes room for it.
 //!
-//! A connection without a request makes room for others that need its place. Once its whole request has arrived, a
-//! connection keeps its place until the request is answered.
+//! A connection without a request has to make room for others that need its place. A connection whose whole request has
+//! arrived keeps its place until the request is answered.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -43,7 +43,7 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Places<L> {
     most: usize,
-    /// The most connections of one network on which nobody has logged in.
+    /// The maximum number of connections of one network on which nobody has logged in.
     most_strangers: usize,
     is_closed: bool,
     next: u64,
@@ -161,8 +161,8 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Records the login of the request under way on a connection. Returns false if the login has more than its share,
-    /// half of all places, while places are scarce: less than an eighth is left.
+    /// Records the login of the request in progress on a connection. Returns false if less than an eighth of the places
+    /// is free and the login has more than its share, which is half of all places.
     pub(super) fn log_in(&mut self, id: u64, login: &L) -> bool {
         let at_work = self.taken - self.quiet[Phase::New as usize].len() - self.quiet[Phase::Idle as usize].len();
         let is_short = at_work > self.most - self.most / 8;

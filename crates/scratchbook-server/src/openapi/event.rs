@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// Keys of state and their values. It has a name of its own, by which generated clients know it.
+/// Keys of state and their values. The schema has a separate name, which generated clients use.
 #[derive(ToSchema)]
 #[schema(example = json!({"cart": {"milk": 2}, "user:language": "en", "app:version": "1.0.0"}))]
 pub(crate) struct StateValues(BTreeMap<String, Value>);

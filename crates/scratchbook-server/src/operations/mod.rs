@@ -10,7 +10,7 @@ mod request_id;
 mod trace_context;
 #[cfg(not(feature = "otel"))]
 mod trace_context {
-    //! Without the feature `otel` each request begins a trace of its own.
+    //! Without the feature `otel`, each request begins a new trace.
 
     pub(super) fn go_on(_: &tracing::Span, _: &axum::http::HeaderMap) {}
 }

@@ -1,7 +1,7 @@
-//! `/health/ready`: whether the server can serve requests, for which it needs the store.
+//! `/health/ready`: whether the server and its store can serve requests.
 //!
-//! Everybody may ask as often as they like. The store is checked at most once a second, and all requests in the
-//! meantime share that check.
+//! The store is checked at most once a second, and all requests in the meantime share this check. So everybody may send
+//! this request as often as they like.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Js
 }
 
 /// Returns the check that is under way, or that began within the last second; otherwise starts a new check. A check is
-/// a task of its own, so that it goes on when the client that asked first has gone.
+/// a separate task, so that it continues if the client that started it disconnects.
 fn last_check(readiness: &Readiness) -> Check {
     let mut last = readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
     let is_recent = |check: &&Check| {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// The header of a request's id, which the answer repeats.
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The longest id of a client that is accepted, in bytes.
+/// The maximum length of an id from a client, in bytes.
 const MOST_BYTES: usize = 128;
 
 /// Makes ids that are unique across requests and servers.

@@ -14,7 +14,7 @@ use crate::access::Account;
 /// The lower bound of the limit on the bytes that runs under way keep: for the runs themselves and their messages as
 /// JSON.
 const BYTES: usize = 128 << 20;
-/// About how many bytes a run keeps besides its message, and how many bytes each place allows.
+/// About how many bytes a run keeps in addition to its message, and how many bytes each place allows.
 const RUN_BYTES: usize = 16 << 10;
 const PLACE_BYTES: usize = 4 * RUN_BYTES;
 

@@ -1,6 +1,6 @@
 //! The events of a run so far, for any number of readers.
 //!
-//! Each reader has a backlog of its own: the run adds events to it and never waits for readers. A fast reader sees
+//! Each reader has its own backlog. The run adds events to the backlogs and never waits for readers. A fast reader sees
 //! every event. A slow reader sees every whole event, but loses pieces when too many wait. A late reader begins with
 //! the whole events, and with the pieces of replies that are still under way.
 

@@ -1,7 +1,7 @@
-//! Runs and their readers. A run goes on to its end whether or not a client follows it.
+//! Runs and their readers. A run continues to its end, whether or not a client follows it.
 //!
-//! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When the run is over, the log
-//! is dropped: the events are in the session. If the end of the process cuts a run off, its events so far are in the
+//! A run is a separate task, which keeps a [log](log) of its events. When the run has ended, the log is dropped,
+//! because the events are in the session. If the end of the process cuts a run off, its events so far are in the
 //! session too. If the app's runner is [resumable](scratchbook::agent::RunnerBuilder::resumable), a request with the id
 //! of such a run and no message resumes it.
 
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use crate::access::Caller;
 
-    /// Returns what is needed for a run that never ends by itself.
+    /// Returns the parts of a run that never ends by itself.
     async fn endless() -> (Runs, Runner, SessionKey) {
         let sessions = connect("memory:").await.unwrap().sessions;
         let session = sessions.create_session("app", "user", CreateSessionConfig::default()).await.unwrap();

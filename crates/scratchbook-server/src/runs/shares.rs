@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Places, and how many of them each account has. An account may have as many places as it leaves free: half of all
-/// places if it is alone, a third if another account has as many. So an account without places gets one as long as any
-/// is free.
+/// Places, and the number of places of each account. An account may have as many places as remain free: half of all
+/// places if it is alone, and a third if another account has as many. So an account without places gets one as long as
+/// any is free.
 #[derive(Debug)]
 pub(super) struct Shares<K> {
     places: usize,
@@ -18,7 +18,7 @@ pub(super) struct Shares<K> {
 pub(super) enum NoShare {
     /// Not enough places are free.
     Full,
-    /// The account has reached its share of the places, as long as others keep theirs.
+    /// The account has reached its share of the places that the other accounts leave.
     Share,
 }
 

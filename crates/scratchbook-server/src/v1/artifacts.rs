@@ -17,7 +17,7 @@ use super::request::{Data as Sent, NoQuery, Paged, PathArtifact, Query, page_siz
 use super::{ARTIFACTS, Answer, ApiError, SessionScope};
 use crate::openapi::path::{ArtifactPath, SessionPath};
 
-/// The content type of data that comes without one.
+/// The content type of data that is sent without a content type.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// Which version is read.

@@ -8,7 +8,7 @@ use super::error::ErrorBody;
 use super::{ARTIFACTS, EVENTS, FEEDS, RUNS, SESSIONS, STATE, TIME, UPKEEP, USERS, api};
 use crate::app_state::AppState;
 
-/// What the routes do not say themselves.
+/// The parts that the routes do not define themselves.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     components(schemas(ErrorBody)),

@@ -109,7 +109,7 @@ impl ApiError {
         Self::new(&error, conflicts.collect())
     }
 
-    /// Like [`Self::told`], for a write to a session: a conflict names the page that shows what is in the way.
+    /// Like [`Self::told`], for a write to a session: a conflict names the page that shows the conflicting key.
     pub(super) fn of_session(error: Error, scope: &SessionScope) -> Self {
         let is_shown = error.kind() == ErrorKind::Conflict && scope.app_state.has_inspector;
         let first = error.conflicts().first().map(|conflict| conflict.key.as_str());
@@ -126,7 +126,7 @@ impl ApiError {
     }
 }
 
-/// An error in a stream. It does not name the writers of a conflict, since the reader may not be allowed to know them.
+/// An error in a stream. It does not name the writers of a conflict, because the reader may not be allowed to see them.
 pub(super) fn shown(error: &Error) -> Problem {
     let told = PublicError::of(error);
     let message = match error.conflicts() {
@@ -167,12 +167,12 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Answers if `/v1` has no such route.
+/// The error for a path that is not a route of `/v1`.
 pub(super) async fn no_route() -> ApiError {
     ApiError::from(Error::not_found("there is no such route; see /docs"))
 }
 
-/// Answers if a route of `/v1` has no such method.
+/// The error for a method that a route of `/v1` does not support.
 pub(super) async fn no_method() -> ApiError {
     let error = Error::new(ErrorKind::Unsupported, "the route has no such method; see /docs");
     ApiError::with_status(StatusCode::METHOD_NOT_ALLOWED, &error)

@@ -1,7 +1,7 @@
 //! Our own surface: the features of sessions, state and runs that ADK's API lacks.
 //!
-//! A route and its part of the document are one: `#[utoipa::path]` stands over each handler, and the router is made of
-//! both. The type that a body is read into defines its fields.
+//! `#[utoipa::path]` before each handler defines the route together with its part of the document. The router is built
+//! from both. The type that a body is read into defines its fields.
 
 mod artifacts;
 mod branch;

@@ -17,7 +17,7 @@ use crate::bodies::{Shape, Unread};
 use crate::scope;
 use crate::wire_names::is_json;
 
-/// A body of JSON. Unknown fields, and numbers that could not be given back as they are, are refused.
+/// A body of JSON. Unknown fields are refused, and so are numbers that could not be returned unchanged.
 #[derive(Debug)]
 pub(super) struct Body<T>(pub(super) T);
 
@@ -177,7 +177,7 @@ pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Option::deserialize(deserializer).map(Some)
 }
 
-/// A page, of all there is.
+/// The page of a list without filters.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -193,7 +193,7 @@ pub(super) struct Paged {
 /// The last event that a client has seen when it resumes a stream. Browsers send it by themselves.
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// [`LAST_EVENT_ID`], for the document.
+/// The header [`LAST_EVENT_ID`], for the document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "the document alone reads it")]

@@ -1,8 +1,9 @@
 //! Runs: starting, following, listing and cancelling them, and resuming a stream that was cut off.
 //!
-//! A stream has these frames: `run` names the invocation; `event` has an event that is stored, with its id; `piece` has
-//! a part of a reply that is not whole yet, without one; `end` says how the run ended. A client that was cut off asks
-//! again with the last id it has seen, forgets the pieces of a reply whose whole it has not seen, and misses nothing.
+//! A stream has these frames: `run` names the invocation. `event` has a stored event and its id. `piece` has a part of
+//! an incomplete reply, and no id. `end` says how the run ended. A client that lost its connection sends the last id
+//! that it has received, and discards the pieces of a reply that it has not received completely. Then it misses
+//! nothing.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::openapi::path::{RunPath, SessionPath};
 use crate::runs::{Follow, Outcome, Run};
 use crate::sse;
 
-/// What a stream looks like.
+/// An example of a stream.
 const EXAMPLE: &str = concat!(
     "event: run\ndata: {\"invocationId\":\"i2\"}\n\n",
     "id: e4\nevent: event\ndata: {\"id\":\"e4\",\"author\":\"assistant\",\"seq\":4}\n\n",

@@ -218,7 +218,7 @@ async fn logged(app_state: &AppState, owner: &StateOwner, position: u64) -> Resu
     for change in
         app_state.store.sessions.list_state_changes(owner, &ChangeQuery::After(position.saturating_sub(1)), 1).await?
     {
-        // If the commit had only guards, the next change is another one's.
+        // If the commit had only guards, the next change belongs to another commit.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
         }

@@ -1,4 +1,4 @@
-//! The state of a session: as it is, as it was, and changed.
+//! The state of a session: reading its present and past values, and changing it.
 
 use axum::Json;
 use axum::response::Response;
@@ -30,7 +30,7 @@ pub(super) struct ReadState {
     key: Vec<String>,
 }
 
-/// When one key of a session is read.
+/// The event at which one key of a session is read.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

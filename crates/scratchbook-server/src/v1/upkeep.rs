@@ -157,7 +157,7 @@ pub(super) async fn prune_user(
     prune_log(&scope.app_state, &scope.owner()?, &body).await
 }
 
-/// Delete the expired sessions of all apps for good.
+/// Permanently delete the expired sessions of all apps.
 ///
 /// The token needs the right `admin`, and it must not be limited to an app or a user.
 #[utoipa::path(

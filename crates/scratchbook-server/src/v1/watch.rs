@@ -25,10 +25,10 @@ use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::operations::Gauge;
 use crate::sse;
 
-/// How long to wait before a store that cannot be reached is asked again.
+/// The pause before the next read of a store that cannot be reached.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The query of a stream: what it follows, and from where.
+/// The query of a stream: its filter and its starting point.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -125,8 +125,8 @@ async fn follow(app_state: &AppState, what: Watched, query: Follow, headers: &He
 fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
-        // A client needs its place also before the first entry. Otherwise it would start again if it were cut off now, with a
-        // gap.
+        // A client needs a cursor even before the first entry. If it lost the connection now, it would otherwise start
+        // at a later commit and miss entries.
         let mut told = watch.cursor().clone();
         yield place("retry: 1000\n", &Cursor::from(&told));
         loop {

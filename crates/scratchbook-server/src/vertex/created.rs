@@ -14,8 +14,8 @@ use crate::app_state::AppState;
 
 /// How many sessions are sorted. If more sessions match, this order is refused.
 const MOST: usize = 10_000;
-/// How many sessions one read of the store takes, and how many reads there are at most, since few of the read sessions
-/// may match.
+/// The number of sessions in one read of the store, and the maximum number of reads, because few of the sessions may
+/// match.
 const LOOK: usize = 1000;
 const MOST_LOOKS: usize = 100;
 

@@ -45,7 +45,7 @@ fn name(item: &mut PathItem, end: &str) {
     }
 }
 
-/// What went wrong, in Google's form.
+/// An error in Google's form.
 #[derive(ToSchema)]
 #[schema(example = json!({"error": {"code": 404, "message": "there is no session s1", "status": "NOT_FOUND"}}))]
 struct GoogleRefusal {
@@ -138,7 +138,7 @@ struct NewId {
     session_id: String,
 }
 
-/// What is changed.
+/// The fields to change.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct Mask {
@@ -147,7 +147,7 @@ struct Mask {
     update_mask: String,
 }
 
-/// A page.
+/// The page of a list.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct Page {

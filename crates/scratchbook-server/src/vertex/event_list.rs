@@ -20,7 +20,7 @@ const MOST_LOOKS: usize = 1000;
 const MOST_EVENTS: usize = 100_000;
 /// How many of the last events are read to find the events after a time: in the first try, and in the second.
 const RECENT: [usize; 2] = [128, LOOK];
-/// The most bytes of the events in a page. A single event may have more.
+/// The maximum size of the events in a page, in bytes. A single event may be larger.
 const PAGE_BYTES: u64 = 4 << 20;
 
 /// The order of events: which events come first.

@@ -1,4 +1,4 @@
-//! Filters in the language of AIP-160. A part of it is supported: conditions that all have to hold.
+//! Filters in the language of AIP-160. Only conditions that are joined by AND are supported.
 
 use std::str::Chars;
 

@@ -1,4 +1,4 @@
-//! Page tokens. Each token names the list that it is from. Other lists refuse it, since they would skip entries.
+//! Page tokens. Each token names its list. Other lists refuse the token, because they would skip entries.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -18,8 +18,8 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
 
-/// The number of events folded in one read, limited because other reads wait. A read ends early only if it has computed
-/// a checkpoint.
+/// The maximum number of events that one read folds, so that other reads do not wait for long. A read ends early only
+/// if it has computed a checkpoint.
 const EVENTS_AT_ONCE: u64 = 16 * CHECKPOINT_EVENTS;
 
 /// A checkpoint that is not stored yet.

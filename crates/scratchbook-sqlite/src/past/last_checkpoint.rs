@@ -15,7 +15,7 @@ use scratchbook_core::plan::sql::rows;
 /// A lower bound on the size of an event.
 const LEAST_EVENT_BYTES: u64 = 100;
 
-/// The checkpoint at the last event, or the reason why it is not made this way.
+/// The checkpoint at the last event, or the reason why it cannot be made from the present state.
 #[derive(Debug)]
 pub(super) enum LastCheckpoint {
     Checkpoint(NewCheckpoint),

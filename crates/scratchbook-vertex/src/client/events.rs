@@ -30,7 +30,7 @@ pub(super) enum Wanted {
 /// The events that were read.
 #[derive(Debug, Default)]
 pub(super) struct EventPage {
-    /// The events as they were sent. Errors in them are reported only to the session's owner.
+    /// The events as they were sent. Errors in the events are reported only to the session's owner.
     events: VecDeque<SessionEvent>,
     /// The number of the first of them, if it is known.
     first: Option<u64>,

@@ -42,9 +42,9 @@ pub use options::{VertexAiCredentials, VertexAiOptions};
 
 /// Keeps sessions in Agent Engine Sessions of Vertex AI, or in another server with the same API.
 ///
-/// The API supports less than this crate's own stores. Unsupported operations fail with `Unsupported`, and
-/// `docs/vertex.md` in the repository lists them. An app is a reasoning engine: its name is the engine's id or its full
-/// name, unless the options name one engine for all apps.
+/// The API supports less than this crate's own stores. Unsupported operations fail with `Unsupported`;
+/// `docs/vertex-store.md` in the repository lists them. An app is a reasoning engine: its name is the engine's id or
+/// its full name, unless the options name one engine for all apps.
 ///
 /// Events have numbers only if a session is read from its beginning, because the API has none. So
 /// [`refresh`](scratchbook_core::session::SessionServiceExt::refresh) reads from the beginning as well.

@@ -1,4 +1,4 @@
-//! Long-running operations: started by one request and polled by others.
+//! Long-running operations, which one request starts and later requests poll.
 
 use google_cloud_gax::error::Error as GaxError;
 use google_cloud_longrunning::model::Operation;

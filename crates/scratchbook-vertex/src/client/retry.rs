@@ -1,9 +1,9 @@
 //! Retries of failed requests.
 //!
 //! A request that changes something is retried only if it was not carried out: it was never sent, or the answer is 429
-//! or 503. The API appends an event as often as it is asked to, so an append with an unknown outcome is not sent again.
-//! A 503 may come from a proxy after the work was done. Reads and creations handle the duplicates that this causes, see
-//! [`events`](super::events).
+//! or 503. The API appends an event each time that it receives it, so an append with an unknown outcome is not sent
+//! again. A 503 may come from a proxy after the work was done. Reads and creations handle the duplicates that this
+//! causes, see [`events`](super::events).
 
 use std::iter::successors;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ pub(super) struct Tries {
     noted: Arc<Noted>,
 }
 
-/// What the last answer has asked for.
+/// The requests of the last answer.
 #[derive(Debug, Default)]
 struct Noted {
     /// The pause that the server asks for.

@@ -47,8 +47,8 @@ pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
 /// Returns how many of the first events can be summarized at most. Each call and each request among these events has to
 /// be answered among them, and `is_clean` has to allow the cut after them. The rule is ADK's.
 ///
-/// A call whose process is gone can never be answered, and would block summaries for ever. Such a call is ignored if
-/// three things hold: its tool is not long-running, it belongs to an earlier invocation than the last, and no event of
+/// A call whose process has ended can never be answered, and would block summaries for ever. A call is therefore
+/// ignored if its tool is not long-running, if it belongs to an earlier invocation than the last, and if no event of
 /// the session answers it.
 pub(super) fn longest_closed(events: &[&Event], all: &[&Arc<Event>], is_clean: impl Fn(usize) -> bool) -> usize {
     let longest = |dead: &HashSet<CallKey<'_>>| {

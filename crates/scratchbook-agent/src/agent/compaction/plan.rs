@@ -116,8 +116,9 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         invocations
     }
 
-    /// Returns the longest prefix of these places that can be summarized. All its events are known and no call in it
-    /// waits. No later event has the same time as its last event, since the summary would cover that event as well.
+    /// Returns the longest prefix of these places that can be summarized. The events of the prefix are known, and none
+    /// of their calls waits. No later event has the same time as the last event of the prefix, because the summary
+    /// would cover that event as well.
     fn closed<'p>(&self, places: &'p [usize]) -> &'p [usize] {
         let is_known = |place: &&usize| self.live[**place].seq.is_none_or(|seq| seq <= self.seen);
         let places = &places[..places.iter().take_while(is_known).count()];

@@ -80,7 +80,7 @@ impl<'a> Entry<'a> {
         self.role
     }
 
-    /// Builds the content. Ids that were generated here are removed unless `client_ids` is set.
+    /// Builds the content. Ids that this crate has generated are removed unless `client_ids` is set.
     pub(super) fn into_content(self, client_ids: bool) -> Content {
         let own = |part: &Part| if client_ids { part.clone() } else { without_client_id(part) };
         let parts = match self.said {

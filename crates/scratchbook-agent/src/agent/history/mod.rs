@@ -32,14 +32,14 @@ pub(crate) use summaries::{covered_from_the_beginning, ends_at_time_of};
 use calls::{author_of_calls, call_ids};
 use visible::Viewer;
 
-/// The prefix of ids that were generated here. Models that do not match responses by id do not receive these ids.
+/// The prefix of ids that this crate has generated. Models that do not match responses by id do not receive these ids.
 pub(super) const CLIENT_ID_PREFIX: &str = "adk-";
 
 /// How a conversation is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HistoryOptions {
     pub(super) include: IncludeContents,
-    /// Whether ids that were generated here are sent as well.
+    /// Whether ids that this crate has generated are sent as well.
     pub(super) client_ids: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Quotes the words and actions of other agents for an agent's model.
 //!
 //! Text of another agent or from a tool could steer the agent that reads it. Quoted text is therefore put between
-//! markers, and the first part says that the text is data and not instructions. The wording is ADK's, which models are
-//! used to.
+//! markers, and the first part says that the text is data and not instructions. The wording is ADK's, to which models
+//! are accustomed.
 
 use std::collections::{BTreeMap, HashMap};
 

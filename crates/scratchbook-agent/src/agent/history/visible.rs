@@ -62,8 +62,8 @@ impl Viewer<'_> {
         }
     }
 
-    /// Returns whether the event is a user's message to another node: a message that names a node of a workflow is for
-    /// that node alone.
+    /// Returns whether the event is a user's message to another node: a message that names a node of a workflow is only
+    /// for that node.
     fn is_for_another_node(&self, event: &Event) -> bool {
         let path = event.node_info.path.as_str();
         event.author == "user"

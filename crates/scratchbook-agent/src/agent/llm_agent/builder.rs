@@ -39,8 +39,8 @@ impl LlmAgentBuilder {
         self.try_model(Ok(model))
     }
 
-    /// Sets the model, or stores the error for [`build`](Self::build) to return. A builder's chain can therefore use
-    /// the result of a function that creates models by name.
+    /// Sets the model from the result of a function that creates models. If the result is an error,
+    /// [`build`](Self::build) returns the error.
     #[must_use]
     pub fn try_model(mut self, model: Result<impl Llm>) -> Self {
         match model {

@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    /// Blocks until it is released, and then passes on what is written to it.
+    /// Blocks until it is released, and then passes on everything that is written to it.
     struct Pipe {
         open: Receiver<()>,
         is_open: bool,

@@ -1,6 +1,6 @@
 //! Sends traces to an OpenTelemetry collector with OTLP over HTTP.
 //!
-//! The SDK collects spans and sends them in batches from a thread of its own. It uses our HTTP client, so the program
+//! The SDK collects spans and sends them in batches from its own thread. It uses our HTTP client, so the program
 //! contains only one TLS library.
 
 mod client;

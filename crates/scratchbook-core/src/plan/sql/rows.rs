@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::session::{Removal, RemovalKind, Session, SessionKey, SessionMetadata, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 
-/// Returns the error for a row with contents that are never written.
+/// Returns the error for a row with contents that scratchbook never writes.
 pub fn damaged(place: impl std::fmt::Display) -> Error {
     Error::corrupted(format!("{place} cannot be read: the row is damaged"))
 }

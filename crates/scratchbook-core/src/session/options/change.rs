@@ -83,7 +83,7 @@ impl StateChange {
         bytes_of(&self.value) + (self.name.len() + self.author.len() + self.event_id.len()) as u64
     }
 
-    /// Returns the writer, as far as the log knows it: the invocation is missing.
+    /// Returns the writer without the invocation, which the log does not contain.
     pub(crate) fn writer(&self) -> KeyWriter {
         let writer = KeyWriter::new(&self.author).with_time(self.time);
         match &self.origin {

@@ -17,7 +17,7 @@ use crate::session::{StateCheck, micros_of_seconds};
 pub struct CreateSessionConfig {
     /// The id; if empty or absent, the service generates one.
     pub session_id: Option<String>,
-    /// Among which sessions the id has to be unique.
+    /// The sessions among which the id has to be unique.
     pub id_scope: IdScope,
     /// The initial state, a JSON object of prefixed keys; `temp:` keys are dropped.
     pub state: Value,
@@ -37,7 +37,7 @@ pub struct CreateSessionConfig {
     pub check: Option<Arc<dyn StateCheck>>,
 }
 
-/// Among which sessions an id has to be unique.
+/// The sessions among which an id has to be unique.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdScope {
     /// Sessions of the same user: another user may have a session with the same id.
@@ -64,7 +64,7 @@ pub enum SharedKeys {
 pub enum Expiry {
     /// At this time, in seconds since 1970.
     At(f64),
-    /// This long after it is set, by the store's clock.
+    /// This long after the expiry is set, by the store's clock.
     After(Duration),
 }
 
@@ -198,8 +198,8 @@ impl CreateSessionConfig {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InitialState {
-    /// The number of the last event folded into it: 0 for the state at creation; higher if events up to that number
-    /// were pruned.
+    /// The number of the last event that is part of this state: 0 for the state at creation; higher if events up to
+    /// that number were pruned.
     pub seq: u64,
     /// The keys and their values.
     pub state: Map<String, Value>,

@@ -1,5 +1,5 @@
-//! Answers as they are received: their blocks, and how they ended. For each wire format, a file parses answers and adds
-//! to them.
+//! Answers as they are received: their blocks, and the reason for their end. Each wire format has a file that parses
+//! answers and adds the results.
 
 pub(super) mod anthropic;
 mod call;

@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use crate::reload;
 
-/// The least length of a secret, in bytes: the length of HS256's output.
+/// The minimum length of a secret, in bytes, which is the length of HS256's output.
 const LEAST_SECRET: usize = 32;
 
-/// The least length of an RSA modulus, in bytes.
+/// The minimum length of an RSA modulus, in bytes.
 const LEAST_MODULUS: usize = 256;
 
 /// The keys of one file.

@@ -1,5 +1,5 @@
-//! JSON Web Tokens (RFC 7519), which are signed with a secret or with keys of a JWKS file, and what their claims mean
-//! to this server.
+//! JSON Web Tokens (RFC 7519), which are signed with a secret or with keys of a JWKS file, and the meaning of their
+//! claims for this server.
 //!
 //! A token is checked in this order: form, signature, claims. The claims are not read before the signature has been
 //! verified.

@@ -143,7 +143,7 @@ impl Problems {
     }
 }
 
-/// Records what is wrong with a value, and converts it to the form of its kind.
+/// Records the problems of a value, and converts the value to the form of its kind.
 pub(crate) fn check(value: &mut Value, kind: Kind, loc: &Loc<'_>, problems: &mut Problems) {
     match kind {
         Kind::Any => {}

@@ -1,4 +1,5 @@
-//! The model of `Event`. Unknown fields of the event are left out; unknown fields of actions and content are refused.
+//! The model of `Event`. Unknown fields of the event are left out, but unknown fields of its actions and content are
+//! refused.
 
 use super::check::Kind::{Any, Bool, Dict, Float, Int, List, Model, Set, Str};
 use super::check::{self, defaulted, optional, required};

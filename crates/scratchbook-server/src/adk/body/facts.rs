@@ -1,4 +1,4 @@
-//! The schemas of what a model reports about its answer: sources, usage and probabilities.
+//! The schemas of the facts that a model reports about its answer: sources, usage and probabilities.
 
 use super::check::Kind::{Bool, Bytes, Float, Int, List, Model, Str};
 use super::check::{self, optional, required};

@@ -66,7 +66,7 @@ impl<T: Body> JsonBody<T> {
     ///
     /// # Errors
     ///
-    /// ADK's error for what is wrong with the body; 413 if the body has too many items of one kind.
+    /// ADK's error for an invalid body; 413 if the body has too many items of one kind.
     pub(crate) async fn read(unread: Unread) -> Result<Self, AdkError> {
         let is_json = unread.is_json();
         unread.read(T::SHAPE, move |bytes| required(is_json, bytes)).await?.map(Self)

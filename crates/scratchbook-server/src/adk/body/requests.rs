@@ -105,7 +105,7 @@ pub(crate) struct RunAgentRequest {
     /// The message of the user, as `google.genai.types.Content`.
     #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) new_message: Option<Content>,
-    /// Whether text is streamed in pieces while the model generates it. This has an effect only at `/run_sse`.
+    /// Whether text is streamed in pieces while the model generates it. Only `/run_sse` uses this field.
     #[serde(default)]
     #[schema(required = false)]
     pub(crate) streaming: bool,

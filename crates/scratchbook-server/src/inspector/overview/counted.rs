@@ -1,4 +1,4 @@
-//! A layer around the store that counts what is written, and keeps the slowest calls.
+//! A layer around the store that counts writes, and keeps the slowest calls.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -87,7 +87,8 @@ fn operation(name: &str, text: &str) -> Result<Operation, String> {
     }
 }
 
-/// Returns a short input as a JSON string, since the person may have meant that, or else an example.
+/// Returns a short input as a JSON string, because the person may have meant a string; for a longer input, returns an
+/// example.
 fn example(text: &str) -> Value {
     let is_plain = text.len() <= 40 && text.chars().all(|c| c.is_alphanumeric() || " _-.".contains(c));
     json!(if is_plain && !text.trim().is_empty() { text.trim() } else { "EUR" })

@@ -1,4 +1,4 @@
-//! One event: who said or did what, and what it changed.
+//! A single event: its author, its message or action, and its changes.
 
 use std::borrow::Cow;
 
@@ -172,7 +172,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Returns what the event does besides saying something and changing state.
+    /// Returns the actions of the event other than its message and its changes of the state.
     fn actions(&self, event: &Event) -> Markup {
         let actions = &event.actions;
         html! {

@@ -1,4 +1,4 @@
-//! The writes to a key: what was written, when, and by whom.
+//! The writes to a key, with their values, times and authors.
 
 use std::sync::Arc;
 

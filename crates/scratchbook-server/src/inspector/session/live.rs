@@ -1,5 +1,5 @@
-//! Streams what is committed to a session from now on: the number of each event and its HTML. A frame without these two
-//! says that the state has changed, since other sessions also write to the user's and the app's keys.
+//! Streams later commits to a session: the number of each event and its HTML. A frame without a number and HTML says
+//! that the state has changed, since other sessions also write to the user's and the app's keys.
 //!
 //! All pages of a session share one reader of the session's feed, and all pages of an app share one reader of the app's
 //! feed.

@@ -1,12 +1,12 @@
 //! One session: its conversation, beside its state at an event.
 //!
-//! - `read.rs`: what is read from the store for a view. `frame.rs`: the page around its parts, and the slider over its
-//!   events.
+//! - `read.rs`: reads the data for a view from the store. `frame.rs`: the page around its parts, and the slider over
+//!   its events.
 //! - `conversation.rs`, `event.rs`: the events as people read them. `state.rs`: the state, and what changed it.
 //! - `talk.rs`: messages to the agent. `change.rs`: changes of a key. `describe.rs`: title and
 //!   labels. `branch.rs`: forks, rewinds, pruning and deletions. `export.rs`: the session as a file.
 //! - `timeline.rs`: a run with its times. `history.rs`: the writes to a key. `raw.rs`: a whole value or event.
-//!   `live.rs`: what is committed from now on.
+//!   `live.rs`: streams later commits.
 
 mod branch;
 mod change;

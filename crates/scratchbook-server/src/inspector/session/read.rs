@@ -1,4 +1,4 @@
-//! Reads what a view of a session needs from the store: never more than one page.
+//! Reads the data for a view of a session from the store, at most one page.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the state at the chosen event, or the current state, with what has changed.
+    /// Returns the state at the chosen event, or the current state, with the changes.
     ///
     /// # Errors
     ///

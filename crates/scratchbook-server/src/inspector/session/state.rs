@@ -1,4 +1,4 @@
-//! The state at an event, grouped by scope, with what has changed.
+//! The state at an event, grouped by scope, with the changes.
 
 use std::collections::BTreeMap;
 

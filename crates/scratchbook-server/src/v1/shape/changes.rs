@@ -64,7 +64,7 @@ impl From<Step> for Operation {
 impl Operations {
     /// These operations together with a delta of values and removals.
     ///
-    /// A key that both name is guarded by the one and written by the other; written by both it is a contradiction.
+    /// If both name a key, one of them may guard the key and the other write it. It is an error if both write the key.
     pub(crate) fn with(self, values: StateDelta) -> Result<StateDelta> {
         let mut delta = StateDelta::new();
         for (key, steps) in self.0 {

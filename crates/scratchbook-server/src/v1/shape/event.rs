@@ -11,7 +11,7 @@ use crate::access::{Caller, Right};
 use crate::adk::hide_internal;
 use crate::openapi::EventSchema;
 
-/// Our field in an event: its number.
+/// The field that this API adds to an event: its number.
 const SEQ: &str = "seq";
 
 /// An event as it is stored, with its number.

@@ -1,4 +1,4 @@
-//! Sessions: ADK's fields, and more.
+//! Sessions, with ADK's fields and further ones.
 
 use std::collections::BTreeMap;
 
@@ -49,13 +49,13 @@ pub(crate) struct SessionBody {
 }
 
 impl SessionBody {
-    /// A session of a list, in which the state that sessions share has a place of its own.
+    /// A session of a list, without the shared state, which the list has in separate fields.
     pub(crate) fn listed(session: Session) -> Self {
         let state = session.state().only(Scope::Session);
         Self { state, ..Self::from(session) }
     }
 
-    /// A session that a caller has written to: a caller that may not read is shown its names and numbers alone.
+    /// A session for the caller that has written to it. A caller that may not read sees only its names and numbers.
     pub(crate) fn told(session: Session, caller: &Caller) -> Self {
         let whole = Self::from(session);
         if caller.may(Right::Read) {

@@ -1,4 +1,4 @@
-//! What a customer can ask the script for: one request in each message.
+//! The requests that a customer can make to the script, one in each message.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +22,11 @@ pub(super) enum Request {
     Unknown,
 }
 
-/// Something to put into the cart or to take out of it.
+/// An item to put into the cart or to take out of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub(super) struct Item {
     pub(super) name: String,
-    /// How many, at least 1. Without it, one is added, and all are removed.
+    /// The quantity, at least 1. Without a quantity, one item is added, or all of them are removed.
     #[schemars(range(min = 1))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) quantity: Option<u32>,
