@@ -47,7 +47,8 @@ pub async fn deleting_a_missing_session_is_silent(store: &Store) {
     assert!(is_there(&test, "alice", "s").await);
 }
 
-/// A session created again with a deleted one's id starts empty: no events, no state of its own, number 1.
+/// A session that is created with the id of a deleted session has no events and no keys of the session, and its first
+/// event gets number 1.
 pub async fn a_session_made_again_begins_empty(store: &Store) {
     let test = TestApp::new(store);
     test.create_as("alice", with_id("s").with_state(json!({"a": 1, "user:b": 2}))).await;

@@ -69,7 +69,7 @@ pub enum Idempotency {
     NotIdempotent,
 }
 
-/// Retries until the attempt succeeds, is refused, or the timeout is over.
+/// Retries until the attempt succeeds, is refused, or the timeout has passed.
 pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
     timeout: Duration,
     idempotency: Idempotency,

@@ -180,7 +180,7 @@ impl<D: Backend> DatabaseSessionService<D> {
         self.options.environment.as_ref()
     }
 
-    /// Runs a read, and retries it until it succeeds or the retry timeout is over.
+    /// Runs a read, and retries it until it succeeds or the retry timeout has passed.
     async fn read<T, F: Future<Output = Attempt<T>>>(&self, attempt: impl FnMut() -> F) -> Result<T> {
         let _pass = self.gate.enter()?;
         retry(self.options.retry_timeout, Idempotency::Idempotent, attempt).await.map_err(|failure| failure.error)

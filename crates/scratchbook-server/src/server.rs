@@ -308,7 +308,7 @@ impl Server {
 
     /// Serves a listener until `shutdown` is ready, then finishes the requests and runs in progress.
     ///
-    /// After `shutdown` is ready, no more connections are accepted. Requests and runs under way have
+    /// After `shutdown` is ready, no more connections are accepted. Requests and runs in progress have
     /// [`shutdown_time`](ServerLimits::shutdown_time) to finish; streams of commits end after the runs. The store stays
     /// open. Closing the store commits the writes that it has accepted.
     ///

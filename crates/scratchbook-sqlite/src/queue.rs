@@ -145,7 +145,7 @@ impl Timer {
         self.timeout
     }
 
-    /// Waits until the timeout is over, or returns at once if no thread can be started.
+    /// Waits until the timeout has passed, or returns at once if no thread can be started.
     pub(super) async fn wait(&self) {
         let Some(until) = Instant::now().checked_add(self.timeout) else {
             return std::future::pending().await;

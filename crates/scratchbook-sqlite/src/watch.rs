@@ -25,7 +25,7 @@ pub(super) struct Commits {
     notifier: CommitNotifier,
 }
 
-/// What the writer knows about other processes' commits. The writer's own commits do not change the counter that its
+/// Tells the writer whether other processes have committed. The writer's own commits do not change the counter that its
 /// connection sees.
 #[derive(Debug, Default)]
 pub(super) struct OtherProcesses {

@@ -141,8 +141,8 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
 }
 
 /// Refuses unknown names in the outer messages, which the API defines. Values that are not such messages are not
-/// checked here, because the whole event may have another value for them. A content or a summary that is equal to that
-/// of the whole event is not checked either: a newer client has sent it twice, and nothing of it is lost.
+/// checked here, because the whole event may have another value for them. A content or a summary with the same value in
+/// the whole event is not checked either, because the whole event keeps all of it.
 fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Result<()> {
     fn compaction_of(event: &Map<String, Value>) -> Option<&Value> {
         event.get("actions")?.get("compaction")

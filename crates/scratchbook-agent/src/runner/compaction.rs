@@ -21,8 +21,8 @@ pub(super) fn is_summary(event: &Event) -> bool {
 }
 
 impl RunnerCore {
-    /// Appends a summary. If this fails, the summary is dropped and the run goes on: the summarized events are still in
-    /// the session.
+    /// Appends a summary. If this fails, the summary is dropped and the run continues: the summarized events are still
+    /// in the session.
     pub(super) async fn commit_summary(
         &self,
         context: &InvocationContext,

@@ -113,7 +113,7 @@ impl RunnerBuilder {
     /// A summary is made before a model call or after the last event of a run. In the latter case, the run's stream
     /// ends only when the summary is stored, but the session's next run may begin before that. A summary is an event of
     /// the session with its text in [`compaction`](scratchbook_core::event::EventActions::compaction); a run does not
-    /// yield it. If no summary can be made, a warning is logged and the run goes on.
+    /// yield it. If no summary can be made, a warning is logged and the run continues.
     ///
     /// With a rule [by tokens](EventsCompactionConfig::by_tokens), a run reads only the events that the last summary
     /// does not cover, and its agents see no others. [`RunConfig::get_session_config`] can set how much is read

@@ -23,9 +23,9 @@ pub(crate) use transfer::TransferTool;
 
 /// A tool that a model can call by name, with arguments.
 ///
-/// If a tool fails, the model receives the error, the tool's changes to the state are dropped, and the run goes on. The
-/// calls of one model answer run concurrently. Each call sees its own changes at once, and another call's changes once
-/// that call has succeeded.
+/// If a tool fails, the model receives the error, the tool's changes to the state are dropped, and the run continues.
+/// The calls of one model answer run concurrently. Each call sees its own changes at once, and another call's changes
+/// once that call has succeeded.
 #[async_trait]
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// Returns the tool's declaration for the model.

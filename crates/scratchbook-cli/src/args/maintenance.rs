@@ -77,7 +77,7 @@ pub(crate) struct PruneArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Do not ask for confirmation. If standard input is not a terminal, the option is required, except with --dry-run,
-    /// or with --expired as the only thing to prune
+    /// or if only --expired is to be pruned
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

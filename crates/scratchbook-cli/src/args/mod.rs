@@ -83,8 +83,8 @@ pub(crate) struct GlobalOptions {
     /// Print output and errors as JSON
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// The time limit for each call to the database, or for the server's response with the command health, in seconds
-    /// [default: no limit; for serve, $SCRATCHBOOK_DEADLINE, or else no limit; for health, 4]
+    /// The time limit in seconds for each call to the database. For the command health, the time limit for the server's
+    /// response [default: no limit; for serve, $SCRATCHBOOK_DEADLINE, or else no limit; for health, 4]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
     /// Refuse writes that violate the schema in this JSON file. Use the option with sessions, state or chat, and name
@@ -197,15 +197,15 @@ pub(crate) enum Command {
     /// state and the numbers of the remaining events do not change.
     ///
     /// Pruning cannot be undone. You can no longer read the pruned events, the state at those events, or the authors of
-    /// those changes. The command therefore asks for confirmation, unless --expired is the only thing to prune: nobody
-    /// can read expired sessions.
+    /// those changes. The command therefore asks for confirmation. It does not ask if it only deletes expired sessions,
+    /// because nobody can read them anyway.
     #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
     /// Encrypt the current values of the state again, with the keyring's current key
     ///
     /// Before you run the command, add the new key to the keyring of every process that uses the database. Other
-    /// programs can use the database in the meantime. If the command is interrupted, run it again. Without options, it
-    /// encrypts the state of the whole database.
+    /// programs can use the database in the meantime. If the command is interrupted, run it again. Without options, the
+    /// command encrypts the state of the whole database.
     ///
     /// Events, initial states, logs, artifacts, titles and labels stay encrypted with their old keys. Keep these keys
     /// in the keyring, or export everything and import it into a new database.

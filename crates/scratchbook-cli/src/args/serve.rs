@@ -151,8 +151,8 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value = "37748736",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_body_bytes: NonZeroUsize,
-    /// The maximum size of a response, in bytes. A page of a list is shortened to fit. In place of any other larger
-    /// response, the server sends the status 413
+    /// The maximum size of a response, in bytes. A page of a list is shortened to fit. If any other response is larger,
+    /// the request gets the status 413
     #[arg(long, env = "SCRATCHBOOK_MAX_ANSWER_BYTES", value_name = "BYTES", default_value = "33554432",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_answer_bytes: NonZeroUsize,
@@ -170,9 +170,8 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value = "8192",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_connections: NonZeroUsize,
-    /// The maximum number of open connections from one address on which nobody has logged in yet. Connections from this
-    /// machine (loopback) and from a --trusted-proxy are not counted. If the server requires no login, there is no such
-    /// limit
+    /// The maximum number of open connections from one address that are not logged in. Connections from this machine
+    /// (loopback) and from a --trusted-proxy are not counted. If the server requires no login, there is no such limit
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS_BEFORE_LOGIN", value_name = "N", default_value = "64",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_connections_before_login: NonZeroUsize,

@@ -66,7 +66,7 @@ Examples:
   scratchbook sessions update shop/alice/s1 --title 'Lost parcel' --label status=open
   scratchbook sessions update shop/alice/s1 --title '' --remove-label status")]
     Update(UpdateArgs),
-    /// Set when a session expires
+    /// Set the time at which a session expires
     ///
     /// A session behaves as if it were deleted from the moment it expires. `scratchbook prune --expired` frees the
     /// space of expired sessions.

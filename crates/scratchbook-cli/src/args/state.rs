@@ -93,7 +93,7 @@ pub(crate) struct GetArgs {
     /// as user:theme [default: all keys]
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
-    /// Print only the value of exactly one KEY, for scripts; a string without quotes
+    /// Print only the value, and print a string without quotes, for scripts. The option requires exactly one KEY
     #[arg(long, conflicts_with = "json", requires = "keys")]
     pub(crate) raw: bool,
 }

@@ -41,7 +41,7 @@ pub(super) enum SessionOutcome {
     Nothing,
 }
 
-/// Counts, and every refusal.
+/// The counts of an import, and every row that was refused.
 #[derive(Debug)]
 pub(super) struct ImportReport {
     pub(super) progress: Progress,

@@ -41,7 +41,7 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     const FIELD: &'static str;
     /// The MIME type of encoded artifacts.
     const MIME_TYPE: &'static str;
-    /// Whether titles and labels are always encoded as well. If they are, the store cannot search for them.
+    /// Whether every title and label is encoded. If so, the store cannot search for them.
     const OF_METADATA: bool;
     /// Whether the encoding detects changes made outside of the layer. Such an encoding covers an event's time, so the
     /// layer, and not the store, sets a missing time.

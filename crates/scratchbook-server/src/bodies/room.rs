@@ -52,7 +52,7 @@ pub(crate) struct Held(Arc<HeldRoom>);
 struct HeldRoom {
     account: Option<Account>,
     permits: Mutex<Vec<OwnedSemaphorePermit>>,
-    /// The place at which the request is worked on off the runtime's workers.
+    /// The permit to work on this request outside of the runtime's workers.
     place: OnceLock<WorkerPermit>,
 }
 

@@ -42,7 +42,7 @@ struct Follower {
 }
 
 /// Ends a stream, between two frames, when its caller could no longer log in, or when the stream has to make room for
-/// another one. A stream beyond the caller's limit is refused, unless its request has started something that goes on
+/// another one. A stream beyond the caller's limit is refused, unless its request has started something that continues
 /// without the stream. A download is broken off when its caller could no longer log in.
 pub(crate) async fn follow_streams(
     State(access): State<Access>,
@@ -76,7 +76,7 @@ pub(crate) async fn follow_streams(
     }
 }
 
-/// Ends a body with an error when `end` is ready, so that no client takes what it has received for the whole.
+/// Ends a body with an error when `end` is ready, so that no client mistakes the received part for the complete body.
 fn broken_off_at(response: Response, end: impl Future<Output = ()> + Send + 'static) -> Response {
     response.map(|body| {
         let mut parts = body.into_data_stream().take_until(Box::pin(end));

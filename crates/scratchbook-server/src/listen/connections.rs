@@ -116,8 +116,8 @@ impl Connections {
         let _ = (0..SOME).all(|_| places.make_room(now));
     }
 
-    /// Accepts no more connections. An open connection ends with the request under way on it, or at once if there is no
-    /// request.
+    /// Accepts no more connections. An open connection ends with the request in progress on it, or at once if there is
+    /// no request.
     pub(super) fn end(&self) {
         self.lock().close(Wish::End);
     }
@@ -166,7 +166,8 @@ impl ConnectionHandle {
         self.begun.load(Relaxed)
     }
 
-    /// Records that the body of the request under way is not read to its end. What arrives next may be the rest of it.
+    /// Records that the body of the request in progress is not read to its end. What arrives next may be the rest of
+    /// it.
     pub(super) fn leave_rest(&self) {
         self.has_rest.store(true, Relaxed);
     }
@@ -177,7 +178,7 @@ impl ConnectionHandle {
         self.is_quiet() && !self.has_rest.swap(false, Relaxed)
     }
 
-    /// Returns whether no request is under way on this connection.
+    /// Returns whether no request is in progress on this connection.
     pub(super) fn is_quiet(&self) -> bool {
         matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Idle))
     }
@@ -189,7 +190,7 @@ impl ConnectionHandle {
         }
     }
 
-    /// Records the login of the request under way. Returns false if that login has more than its share of all
+    /// Records the login of the request in progress. Returns false if that login has more than its share of all
     /// connections while connections are scarce.
     pub(crate) fn log_in(&self, login: &LoginName) -> bool {
         self.connections.lock().log_in(self.id, login)
@@ -197,7 +198,7 @@ impl ConnectionHandle {
 }
 
 impl ConnectionPermit {
-    /// Waits until the connection has to end, with the answer under way or at once.
+    /// Waits until the connection has to end, with the answer in progress or at once.
     pub(super) async fn ends(&self) {
         self.wished(Wish::End).await;
     }

@@ -49,10 +49,10 @@ pub(crate) struct ListenState {
 /// The pause if no connection can be accepted because the system lacks file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long connections have for their last answers once the shutdown time is over.
+/// How long connections have for their last answers once the shutdown time has passed.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Accepts connections until `shutdown` is ready, then finishes the requests and runs under way.
+/// Accepts connections until `shutdown` is ready, then finishes the requests and runs in progress.
 pub(crate) async fn serve(
     state: Arc<ListenState>,
     router: Router,
@@ -94,7 +94,7 @@ async fn serve_late(
     }
 }
 
-/// Shuts down: first requests under way and runs end, then streams, then connections.
+/// Shuts down: first requests in progress and runs end, then streams, then connections.
 async fn end(state: &ListenState, connections: &Connections) {
     tracing::info!(connections = connections.count(), "no more connections are taken; what was begun is finished");
     connections.end();
@@ -103,7 +103,7 @@ async fn end(state: &ListenState, connections: &Connections) {
         state.runs.close(time).await;
         state.closing.close();
     };
-    // Meanwhile each connection ends with the answer under way on it.
+    // Meanwhile each connection ends with the answer in progress on it.
     let finished = async { tokio::join!(runs, connections.gone()) };
     if timeout(time + LAST_ANSWERS, finished).await.is_err() {
         tracing::warn!(connections = connections.count(), "connections are cut off: the time to finish is over");

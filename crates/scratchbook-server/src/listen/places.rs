@@ -33,7 +33,7 @@ pub(super) enum Phase {
 pub(super) enum Wish {
     /// Nothing.
     GoOn,
-    /// The connection should end with the answer under way, or at once without one.
+    /// The connection should end with the answer in progress, or at once without one.
     End,
     /// The connection should end now.
     Cut,
@@ -55,7 +55,7 @@ pub(super) struct Places<L> {
     taken: usize,
     /// For each network, the number of connections on which nobody has logged in.
     strangers: HashMap<Network, usize>,
-    /// How many requests of a login are under way.
+    /// How many requests of a login are in progress.
     under_way: HashMap<L, usize>,
 }
 
@@ -67,7 +67,7 @@ struct Connection<L> {
     since: Instant,
     /// The network in which the connection counts, until somebody logs in on it.
     stranger: Option<Network>,
-    /// The login of the request under way.
+    /// The login of the request in progress.
     login: Option<L>,
     wish: watch::Sender<Wish>,
 }

@@ -36,11 +36,11 @@ impl Readiness {
     }
 }
 
-/// One check, which is under way or over.
+/// One check, which is in progress or has ended.
 #[derive(Clone, Debug)]
 struct Check {
     begun: Instant,
-    /// `None` while the check is under way.
+    /// `None` while the check is in progress.
     answer: watch::Receiver<Option<Answer>>,
 }
 
@@ -55,8 +55,8 @@ pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Js
     (status, Json(body))
 }
 
-/// Returns the check that is under way, or that began within the last second; otherwise starts a new check. A check is
-/// a separate task, so that it continues if the client that started it disconnects.
+/// Returns the check that is in progress, or that began within the last second; otherwise starts a new check. A check
+/// is a separate task, so that it continues if the client that started it disconnects.
 fn last_check(readiness: &Readiness) -> Check {
     let mut last = readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
     let is_recent = |check: &&Check| {

@@ -11,7 +11,7 @@ use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey, json};
 use super::shares::{NoShare, Shares};
 use crate::access::Account;
 
-/// The lower bound of the limit on the bytes that runs under way keep: for the runs themselves and their messages as
+/// The lower bound of the limit on the bytes that runs in progress keep: for the runs themselves and their messages as
 /// JSON.
 const BYTES: usize = 128 << 20;
 /// About how many bytes a run keeps in addition to its message, and how many bytes each place allows.
@@ -147,7 +147,7 @@ impl Admission {
     }
 }
 
-/// Returns about how many bytes a run keeps while it is under way.
+/// Returns about how many bytes a run keeps while it is in progress.
 pub(super) fn bytes_of(request: &RunRequest) -> usize {
     let kept = json::bytes_of(&(&request.message, &request.state_delta, &request.config.custom_metadata));
     usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(RUN_BYTES)

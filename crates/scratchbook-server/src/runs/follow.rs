@@ -107,7 +107,7 @@ impl Follow {
     }
 
     /// Returns the outcome of the run, after its last event. It is `None` if this process does not know the outcome:
-    /// the run was cut off with its process, goes on in another process, or ended too long ago.
+    /// the run was cut off with its process, continues in another process, or ended too long ago.
     pub(crate) fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }

@@ -2,7 +2,7 @@
 //!
 //! Each reader has its own backlog. The run adds events to the backlogs and never waits for readers. A fast reader sees
 //! every event. A slow reader sees every whole event, but loses pieces when too many wait. A late reader begins with
-//! the whole events, and with the pieces of replies that are still under way.
+//! the whole events, and with the pieces of replies that are still in progress.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -117,7 +117,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Waits for the next event. Returns `None` when the run is over. Dropping the future loses no event.
+    /// Waits for the next event. Returns `None` when the run has ended. Dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
             // The mark is set before the backlog is read, so an event that is added in between counts as new.

@@ -37,7 +37,7 @@ const REMEMBERED: usize = 1024;
 /// How long to wait for runs that were cancelled.
 const CANCEL_TIME: Duration = Duration::from_millis(250);
 
-/// The runs under way in this process.
+/// The runs in progress in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Runs {
     inner: Arc<RunsState>,
@@ -55,13 +55,13 @@ struct RunsState {
 struct Table {
     is_closing: bool,
     admission: Admission,
-    /// The runs under way, by session and invocation.
+    /// The runs in progress, by session and invocation.
     under_way: BTreeMap<(SessionKey, String), Arc<Run>>,
     /// The runs that ended last.
     over: VecDeque<Over>,
 }
 
-/// A run that is over.
+/// A run that has ended.
 #[derive(Clone, Debug)]
 struct Over {
     key: SessionKey,
@@ -79,14 +79,14 @@ impl Runs {
     }
 
     /// Starts a run on a session for an account, and returns it with a reader that misses none of its events. If a run
-    /// of the same invocation is under way, the new run waits for its end. As soon as the run is admitted, to run or to
-    /// wait, its bytes are counted with the runs, and the room that its request body took is released.
+    /// of the same invocation is in progress, the new run waits for its end. As soon as the run is admitted, to run or
+    /// to wait, its bytes are counted with the runs, and the room that its request body took is released.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` if the invocation's id is invalid; `NotFound` if the session is missing; `ResourceExhausted`
-    /// if the limit of runs under way is reached, for all accounts or for this one, or the limit of runs that wait for
-    /// the session; `Unavailable` if the server is about to end.
+    /// if the limit of runs in progress is reached, for all accounts or for this one, or the limit of runs that wait
+    /// for the session; `Unavailable` if the server is about to end.
     pub(crate) async fn start(
         &self,
         runner: &Runner,
@@ -132,7 +132,7 @@ impl Runs {
         }
     }
 
-    /// Returns a run, if it is under way.
+    /// Returns a run, if it is in progress.
     pub(crate) fn find(&self, key: &SessionKey, invocation_id: &str) -> Option<Arc<Run>> {
         self.lock().under_way.get(&(key.clone(), invocation_id.to_owned())).cloned()
     }
@@ -144,14 +144,14 @@ impl Runs {
         table.over.iter().rev().find(of_run).map(|over| over.outcome.clone())
     }
 
-    /// Returns the runs of a session that are under way, ordered by their ids.
+    /// Returns the runs of a session that are in progress, ordered by their ids.
     pub(crate) fn list(&self, key: &SessionKey) -> Vec<Arc<Run>> {
         let table = self.lock();
         let of_session = table.under_way.range((key.clone(), String::new())..);
         of_session.take_while(|((of_run, _), _)| of_run == key).map(|(_, run)| Arc::clone(run)).collect()
     }
 
-    /// Accepts no more runs, waits up to `time` for the runs under way, and then cancels the rest.
+    /// Accepts no more runs, waits up to `time` for the runs in progress, and then cancels the rest.
     pub(crate) async fn close(&self, time: Duration) {
         self.lock().is_closing = true;
         if tokio::time::timeout(time, self.idle()).await.is_ok() {
@@ -194,7 +194,7 @@ impl Runs {
         Ok(Entered::New(run))
     }
 
-    /// Forgets a run that is over; its readers keep its log.
+    /// Forgets a run that has ended; its readers keep its log.
     fn end(&self, run: &Run, outcome: &Outcome) {
         let mut table = self.lock();
         table.under_way.remove(&(run.key.clone(), run.invocation_id.clone()));
@@ -217,7 +217,7 @@ impl Runs {
 /// The outcome of admitting a run.
 enum Entered {
     New(Arc<Run>),
-    /// A run of the same invocation is under way, and has to end first.
+    /// A run of the same invocation is in progress, and has to end first.
     Taken(Arc<Run>, Asking),
 }
 

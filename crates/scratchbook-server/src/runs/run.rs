@@ -13,7 +13,7 @@ use tracing::field::Empty;
 use super::Runs;
 use super::log::{Log, Outcome, Reader};
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) key: SessionKey,

@@ -29,7 +29,7 @@ pub(super) struct ReadArtifact {
     version: Option<u64>,
 }
 
-/// Bytes, for the document.
+/// The bytes of an artifact.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary, example = "2 x apples")]
 pub(super) struct Data(#[expect(dead_code, reason = "the document alone reads it")] Vec<u8>);

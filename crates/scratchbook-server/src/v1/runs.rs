@@ -80,7 +80,7 @@ pub(super) struct After {
     after: Option<String>,
 }
 
-/// The runs of a session that are under way.
+/// The runs of a session that are in progress.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"runs": [{"invocationId": "i2", "startTime": 1795194011.59}]}))]
 pub(super) struct RunList {
@@ -88,7 +88,7 @@ pub(super) struct RunList {
     runs: Vec<UnderWay>,
 }
 
-/// A run that is under way.
+/// A run that is in progress.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct UnderWay {
@@ -172,11 +172,11 @@ pub(super) async fn resume(
     Ok(follow(&invocation_id, events))
 }
 
-/// List the runs of a session that are under way.
+/// List the runs of a session that are in progress.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "listRuns", tag = RUNS,
     params(SessionPath),
-    responses((status = 200, description = "The runs that are under way.", body = RunList), Refusals)
+    responses((status = 200, description = "The runs that are in progress.", body = RunList), Refusals)
 )]
 pub(super) async fn list(scope: SessionScope, _: NoQuery) -> Json<RunList> {
     let runs = scope.app_state.runs.list(&scope.key);

@@ -17,8 +17,8 @@ use crate::answers::ready;
 use crate::app_state::AppState;
 use crate::heavy::off_worker;
 
-/// How often the store is read for one page, since few of the read sessions may match. If nothing was found by then,
-/// the page is empty and another page follows.
+/// The maximum number of reads of the store for one page. The limit matters if few of the read sessions match. If no
+/// session is found by then, the page is empty and another page follows.
 const MOST_LOOKS: usize = 100;
 
 pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {

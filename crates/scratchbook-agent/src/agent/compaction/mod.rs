@@ -126,7 +126,7 @@ impl RunCompaction {
         free.then(|| SummaryPermit(&self.busy))
     }
 
-    /// Calls the summarizer. If it returns no summary, the events stay in the requests and the run goes on.
+    /// Calls the summarizer. If it returns no summary, the events stay in the requests and the run continues.
     async fn summary(&self, plan: SummaryPlan, context: &InvocationContext) -> Option<Event> {
         let (last, known) = {
             let session = context.session();

@@ -21,7 +21,7 @@ pub trait EventsSummarizer: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Any error. The run goes on with the events unchanged.
+    /// Any error. The run continues with the events unchanged.
     async fn summarize_events(&self, events: &[Arc<Event>]) -> Result<Option<EventsSummary>>;
 }
 

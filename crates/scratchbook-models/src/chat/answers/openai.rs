@@ -126,7 +126,7 @@ fn finish(reason: &str) -> Finish {
     }
 }
 
-/// Returns the counts in the form of ADK's `LiteLlm`: thinking is included in the candidates.
+/// Returns the token counts as ADK's `LiteLlm` does: the count of the candidates includes the tokens for thinking.
 pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let prompt = usage.get("prompt_tokens")?.as_i64()?;
     let completion = usage.get("completion_tokens").and_then(Value::as_i64).unwrap_or(0);
