@@ -50,7 +50,7 @@ impl Artifacts {
 
 #[pymethods]
 impl Artifacts {
-    /// The artifacts of a store, which is opened once for both.
+    /// Creates the artifacts of a store. They share the store's connection, which the first call of either opens.
     #[new]
     fn new(store: &Store) -> Self {
         Self { opened: store.opened() }

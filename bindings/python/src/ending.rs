@@ -1,10 +1,11 @@
 //! The exit of the interpreter.
 //!
-//! If a thread waits for the interpreter's lock while the interpreter exits, the interpreter unwinds it. If our frames
-//! are on its stack, that aborts the process. So every thread that is in our code and holds that lock, or is about to
-//! take it, has passed a gate: one of our threads that wakes a loop, or a Python thread in a call. Before the exit the
-//! gate is closed, and the exit waits until all are out. A later thread waits at the gate for ever, as in the
-//! interpreter itself from 3.14 on. Only the exiting thread may pass, since `atexit` functions may make calls.
+//! If a thread waits for the interpreter's lock while the interpreter exits, the interpreter unwinds the thread. If our
+//! frames are on the thread's stack, the unwinding aborts the process. So there is a gate. A thread passes it before
+//! our code on that thread takes the lock. This applies to our threads that wake a loop, and to Python threads in a
+//! call. Before the exit the gate is closed, and the exit waits until all threads have left. A later thread waits at
+//! the gate for ever, as in the interpreter itself from 3.14 on. Only the exiting thread may pass, since `atexit`
+//! functions may make calls.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,7 +32,7 @@ pub(crate) fn enter<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     Python::try_attach(work)
 }
 
-/// Runs our work on a Python thread. If another thread runs the interpreter's exit, it never starts.
+/// Runs our work on a Python thread. The work never starts if another thread runs the interpreter's exit.
 pub(crate) fn visited<T>(py: Python<'_>, work: impl FnOnce() -> T) -> T {
     let _inside = Inside::count().unwrap_or_else(|| py.detach(|| stay()));
     work()

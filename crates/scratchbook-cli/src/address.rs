@@ -129,7 +129,7 @@ async fn beginning_with(
     search(database, app, user, |session| session.id().starts_with(id)).await
 }
 
-/// Returns the newest sessions that match. It stops once there are more than an error lists.
+/// Returns the newest sessions that match. The search stops as soon as it has found more sessions than an error lists.
 async fn search(
     database: &Database,
     app: &str,

@@ -71,7 +71,7 @@ use tokio::runtime::{Builder, Runtime};
 #[cfg(not(feature = "serve"))]
 use without_server::{config, health, serve, token};
 
-/// How long a server waits at its end for the reader of standard error.
+/// How long a server that ends waits until its standard error was read.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Runs the command with these arguments, the first of which is the program's name, and returns its exit code.

@@ -45,7 +45,7 @@ pub async fn other_prefixes_are_session_keys(store: &Store) {
     assert_eq!(test.app_state().await, json!({}));
 }
 
-/// One prefix is removed for storage and added again when read, never two.
+/// A store removes exactly one prefix from a key, and adds it again when the key is read.
 pub async fn one_prefix_is_stripped(store: &Store) {
     let test = TestApp::new(store);
     let sent = json!({"user:temp:x": 1, "user:user:x": 2, "user:app:x": 3, "app:user:x": 4, "app:temp:x": 5});

@@ -70,7 +70,7 @@ pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
     }
 }
 
-/// The state at an event or in a session that does not exist is `NotFound`.
+/// The error is `NotFound` if the event or the session does not exist whose state is read.
 pub async fn the_state_at_an_event_that_is_not_there_is_not_found(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({"a": 1})).await.key().clone();

@@ -335,8 +335,8 @@ pub async fn sessions_are_found_by_their_labels(store: &Store) {
     assert_eq!(find(&test, all().with_label("all", "").with_title_containing("ODD")).await.len(), 0);
 }
 
-/// A found session has its state, its labels and no events; sessions of others, expired and deleted ones are never
-/// found.
+/// A found session has its state, its labels and no events. Sessions of other users, expired sessions and deleted
+/// sessions are never found.
 pub async fn what_is_found_is_live_and_ones_own(store: &Store) {
     let (test, elsewhere) = (TestApp::new(store), TestApp::new(store));
     for (test, user, id) in [(&test, "alice", "1"), (&test, "bob", "2"), (&elsewhere, "alice", "3")] {

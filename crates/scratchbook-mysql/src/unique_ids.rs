@@ -22,9 +22,9 @@ pub(super) struct NewKey<'a> {
 
 /// The start of a creation.
 pub(super) enum CreationStart {
-    /// The creation continues, in a transaction that was begun as described.
+    /// The creation continues. The value tells whether its transaction has begun.
     Begun(Begun),
-    /// The creation is finished, with this answer.
+    /// The creation has ended with this answer.
     Answered(Answer),
 }
 

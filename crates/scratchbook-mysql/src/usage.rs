@@ -14,8 +14,8 @@ use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_database::{Attempt, Usages};
 
-/// The stored size of a session up to an event, computed as in the migration that counted it first. The parameters are
-/// the address and the event's number, and the address again.
+/// The stored size of a session up to an event, computed as in the migration that introduced sizes. The parameters are
+/// the session's address, the event's number, and the address again.
 const STORED: &str = "(
         SELECT COALESCE(SUM(LENGTH(event)), 0) FROM `{prefix}events` FORCE INDEX (PRIMARY)
         WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?

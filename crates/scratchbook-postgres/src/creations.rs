@@ -96,8 +96,8 @@ impl Postgres {
         }
     }
 
-    /// Returns whether a session was created by an earlier attempt of the same call. Its row is locked and our own
-    /// commit comes before the answer, so that a synchronous standby has the session by then.
+    /// Returns whether a session was created by an earlier attempt of the same call. The session's row is locked, and
+    /// our own transaction commits before we answer. So a synchronous standby has the session before the answer.
     pub(super) async fn created_before(
         &self,
         lease: &Lease<'_>,

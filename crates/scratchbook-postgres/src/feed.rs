@@ -20,8 +20,7 @@ pub(crate) use scratchbook_database::{Attempt, Feeds, RowRoom};
 /// A snapshot that contains nothing: all transactions have higher numbers.
 const NOTHING: &str = "3:3:";
 
-/// More than the number of rows of one position that an earlier page can have returned. A session's creation has the
-/// most.
+/// A number above the maximum number of rows with the same position. The creation of a session has the most such rows.
 const AT_ONE_PLACE: usize = 4;
 
 /// The rows to read: those after a position that the snapshot `to` shows and `from` does not. Without `to`, the rows

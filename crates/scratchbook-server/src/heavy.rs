@@ -1,5 +1,5 @@
-//! CPU-bound work, such as reading or writing megabytes of JSON. It runs off the runtime's workers, which answer other
-//! requests in the meantime. Only a few such jobs run at a time.
+//! CPU-bound work, such as reading or writing megabytes of JSON. It runs on separate threads, so that the runtime's
+//! workers can answer other requests in the meantime. Only a few such jobs run at a time.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,5 +1,5 @@
-//! Probes of the store that read no existing session. They are for `/health/ready`, and for requests out of their
-//! caller's reach.
+//! Probes of the store that read no existing session. `/health/ready` uses them, and so do requests for data that their
+//! caller may not reach.
 
 use std::sync::Arc;
 

@@ -11,10 +11,11 @@ use scratchbook_core::plan::limits::Limits;
 /// When a commit is written to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// Before it is acknowledged: it survives a power failure.
+    /// The commit is on the disk before it is acknowledged, so it survives a power failure.
     #[default]
     Full,
-    /// Some time later: it survives the end of the process, but not a power failure. The file stays consistent.
+    /// The commit reaches the disk later, so it survives the end of the process, but may not survive a power failure.
+    /// The file stays consistent.
     Normal,
 }
 

@@ -158,7 +158,8 @@ pub(super) fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextC
     Ok(())
 }
 
-/// Does the same as [`write_own`] for a key of a user or, without a user, of an app, and adds an entry to the log.
+/// Does the same as [`write_own`] for a key of a user, or for a key of an app if there is no user. Adds an entry to the
+/// log.
 pub(super) fn write_shared(
     tx: &Tx<'_>,
     app: &str,

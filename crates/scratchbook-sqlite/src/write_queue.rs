@@ -15,7 +15,7 @@ use scratchbook_core::plan::quota::Charge;
 use scratchbook_core::session::CommitScope;
 use scratchbook_core::store::closed;
 
-/// The callers' end of the queue of writes.
+/// The queue of writes, as callers use it.
 #[derive(Debug)]
 pub(super) struct WriteQueue {
     queue: Arc<Queue<QueuedWrite>>,

@@ -126,15 +126,15 @@ impl AgentTree {
         None
     }
 
-    /// Returns the agent `name`, if `from` may hand the conversation to it and if it may also receive the user's next
-    /// message.
+    /// Returns the agent `name`, if `from` may hand the conversation to this agent, and if the agent may also receive
+    /// the user's next message.
     fn target(&self, from: &str, name: &str) -> Option<&Arc<dyn Agent>> {
         let targets = self.transfer_targets(from);
         targets.into_iter().find(|agent| agent.name() == name).filter(|_| self.can_keep(name))
     }
 
-    /// Returns whether an agent can keep the conversation: it and all agents above it can hand the conversation back to
-    /// their parents.
+    /// Returns whether an agent can keep the conversation. It can if it and all agents above it can hand the
+    /// conversation back to their parents.
     fn can_keep(&self, name: &str) -> bool {
         let mut at = Some(name);
         while let Some(node) = at.and_then(|name| self.nodes.get(name)) {

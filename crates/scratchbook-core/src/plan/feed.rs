@@ -90,8 +90,8 @@ impl Feed {
         Ok(place)
     }
 
-    /// Builds a page from the commits above a position, in order and with their positions. The commit at the position
-    /// itself has to be given with all of its entries. The page has at most `limit` entries.
+    /// Builds a page from the commits above a position, in order and with their positions. Pass all entries of the
+    /// commit at the position itself, too. The page has at most `limit` entries.
     pub fn page(
         &self,
         after: FeedPlace,

@@ -15,9 +15,9 @@ pub struct Migration {
 /// Whether migrations are only listed or executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationRun {
-    /// Only lists them: nothing is changed.
+    /// The migrations are only listed, and nothing is changed.
     Dry,
-    /// Executes them.
+    /// The migrations are executed.
     Real,
 }
 

@@ -31,8 +31,8 @@ impl Followed {
 
 /// Wakes the watchers that wait for commits. For store implementations, including your own.
 ///
-/// A store that knows which session, user or app a commit belongs to reports that, and only the followers of these
-/// wake. Otherwise every follower wakes.
+/// If the store knows the session, user or app of a commit, it reports them, and only their followers wake. Otherwise
+/// every follower wakes.
 #[derive(Clone, Debug)]
 pub struct CommitNotifier(Arc<Shared>);
 
@@ -235,7 +235,7 @@ pub(super) struct NoticeTime {
 }
 
 impl NoticeTime {
-    /// Whether all notices up to the other time were also sent up to this time.
+    /// Whether this is the same time as the other time or a later time of the same store.
     pub(super) fn covers(&self, other: &Self) -> bool {
         Weak::ptr_eq(&self.of, &other.of) && self.at >= other.at
     }

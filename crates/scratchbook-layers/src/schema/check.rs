@@ -12,8 +12,9 @@ use scratchbook_core::session::{CheckedWrite, StateCheck};
 use scratchbook_core::state::{Scope, StateDelta};
 
 impl StateSchema {
-    /// Validates the values that a delta sets, as far as this is possible without stored data: against the schemas
-    /// of keys, and those of scopes that validate each key by itself. Keys are named with their prefix.
+    /// Validates the values that a delta sets, as far as this is possible without stored data. These values are checked
+    /// against the schemas of keys, and against the schemas of scopes that validate each key separately. Keys are named
+    /// with their prefix.
     ///
     /// # Errors
     ///

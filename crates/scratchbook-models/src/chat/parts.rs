@@ -12,10 +12,10 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 /// What happens to data that a provider does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// The data is an error, so that the user learns that the model does not see it.
+    /// The data causes an error, so that the user learns that the model does not see the data.
     Refused,
-    /// A text that names the data replaces it. The user can no longer change older data, so it must not end the
-    /// conversation.
+    /// The data is replaced by a text that names it. This applies to older data: the user can no longer change them, so
+    /// they must not end the conversation.
     Named,
 }
 

@@ -42,7 +42,7 @@ statements! {
     }
 }
 
-/// The stored size of a session up to the event $4, computed as in the migration that counted it first.
+/// The stored size of a session up to the event $4, computed as in the migration that introduced sizes.
 pub(super) const STORED: &str = "(
         SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM {schema}.events
         WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4

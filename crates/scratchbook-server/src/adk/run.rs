@@ -161,8 +161,8 @@ fn refused(error: &Error) -> AdkError {
     AdkError::new(told.status, json!(told.message))
 }
 
-/// Whether an event with content and new artifacts is sent as two events, since the dev interface shows artifacts for
-/// each of the two.
+/// Whether an event with content and new artifacts is sent as two events. Otherwise the dev interface would show the
+/// artifacts twice.
 #[derive(Clone, Copy, Debug)]
 enum Frames {
     Split,

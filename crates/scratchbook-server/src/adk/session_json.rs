@@ -209,7 +209,7 @@ impl Text {
         Self { out: Vec::new(), share, answer_bytes, instead: OF_SESSION }
     }
 
-    /// Writes more of the answer, off the runtime's workers.
+    /// Writes more of the answer, on a separate thread and not on a worker of the runtime.
     async fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<()> + Send + 'static) -> Result<Self> {
         let mut out = std::mem::take(&mut self.out);
         self.out = off_worker(move || write(&mut out).map(|()| out)).await??;

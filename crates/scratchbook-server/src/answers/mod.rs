@@ -99,7 +99,7 @@ pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
     response
 }
 
-/// Writes a value that may be large as JSON, off the runtime's workers.
+/// Writes a value that may be large as JSON, on a separate thread and not on a worker of the runtime.
 ///
 /// # Errors
 ///

@@ -61,8 +61,8 @@ pub(crate) async fn read_whole(State(state): State<BodyState>, request: Request,
 /// How long the rest of a refused body is read.
 const PASSING_BY: Duration = Duration::from_secs(2);
 
-/// Answers requests with large bodies off the runtime's workers. For requests that begin runs, only the body is parsed
-/// there, since an agent may take hours.
+/// Answers requests with large bodies on separate threads, and not on the runtime's workers. For requests that begin
+/// runs, only the body is parsed there, since an agent may take hours.
 pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Request, next: Next) -> Response {
     let is_large = request.body().size_hint().lower() > LARGE as u64;
     let held = request.extensions().get::<Held>().cloned();

@@ -1,7 +1,8 @@
 //! Bodies of requests. They are read whole and checked against limits, and get room in memory before they are parsed.
 //!
 //! A parsed body takes up to a hundred times the memory of its bytes. So a body is parsed only after its caller was
-//! authorized, its items were counted, and there is room for it. Large bodies are parsed off the runtime's workers.
+//! authorized, its items were counted, and there is room for it. Large bodies are parsed on separate threads, and not
+//! on the runtime's workers.
 
 mod counts;
 mod layers;
@@ -25,7 +26,7 @@ pub(crate) use counts::{CONTENT, Counted, EVENT, OPERATIONS, PART, SESSION_EVENT
 pub(crate) use layers::{leave_workers, read_whole};
 pub(crate) use room::{Held, Room};
 
-/// Bodies with more bytes than this are worked on off the runtime's workers.
+/// Bodies with more bytes than this are processed on separate threads, and not on the runtime's workers.
 pub(crate) const LARGE: usize = 32 << 10;
 
 /// How many forms of a body are in memory at a time: the parsed one, the prepared one, and its text.
@@ -44,7 +45,7 @@ pub(crate) struct BodyState {
 #[derive(Debug)]
 pub(crate) struct Unread {
     bytes: Bytes,
-    /// Whether the body is worked on off the runtime's workers.
+    /// Whether the body is processed on a separate thread, and not on a worker of the runtime.
     is_large: bool,
     /// Whether its content type is JSON.
     is_json: bool,
@@ -98,7 +99,7 @@ impl Unread {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if too many large bodies are worked on.
+    /// `Unavailable` if too many large bodies are being processed.
     pub(crate) async fn texts<const N: usize>(&self, names: [&'static str; N]) -> Result<Option<[Field<'static>; N]>> {
         if !self.is_json {
             return Ok(None);

@@ -52,7 +52,7 @@ pub(crate) struct Held(Arc<HeldRoom>);
 struct HeldRoom {
     account: Option<Account>,
     permits: Mutex<Vec<OwnedSemaphorePermit>>,
-    /// The permit to work on this request outside of the runtime's workers.
+    /// The permit to process this request on a separate thread, and not on a worker of the runtime.
     place: OnceLock<WorkerPermit>,
 }
 
@@ -162,12 +162,12 @@ impl Held {
         self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Returns the place at which the request is worked on, if that is off the runtime's workers.
+    /// Returns the permit of the request if it is processed on a separate thread, and not on a worker of the runtime.
     pub(crate) fn place(&self) -> Option<&WorkerPermit> {
         self.0.place.get()
     }
 
-    /// Records that the request is worked on off the runtime's workers from now on.
+    /// Records that the request is processed on a separate thread from now on, and not on a worker of the runtime.
     pub(crate) fn leave_workers(&self, place: WorkerPermit) {
         // The place is set only once, because a request leaves the workers only once.
         let _ = self.0.place.set(place);

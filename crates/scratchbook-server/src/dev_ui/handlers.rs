@@ -171,7 +171,7 @@ async fn set_telemetry(headers: HeaderMap) -> Result<Json<Value>, AdkError> {
     Ok(telemetry().await)
 }
 
-/// Returns that there is no logo of the operator, which older versions of the interface request.
+/// Answers the request for the operator's logo, which older versions of the interface send. There is no such logo.
 pub(super) async fn logo() -> Json<Value> {
     Json(json!({"logo_text": null, "logo_image_url": null}))
 }

@@ -20,7 +20,7 @@ use crate::refusal::Refused;
 use crate::scope::user_of_path;
 use crate::sse;
 
-/// The permits that requests need before they are worked on. Heavy requests have a few separate permits, so that light
+/// The permits that requests need before they are processed. Heavy requests have a few separate permits, so that light
 /// requests always find some.
 #[derive(Debug)]
 pub(crate) struct Lanes {

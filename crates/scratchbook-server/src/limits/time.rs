@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use super::ServerLimits;
 use crate::refusal::Refused;
 
-/// Returns whether a request begins a run. Then the head of its answer may take as long as an agent needs, either the
-/// agent of this run, or the agent of an earlier run with the same id that has to end first.
+/// Returns whether a request begins a run. The head of the answer to such a request may take as long as the agent
+/// needs. If an earlier run with the same id has to end first, it may also take the time of that run.
 pub(crate) fn begins_run(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>();
     let last = route.and_then(|route| route.as_str().rsplit('/').next());

@@ -1,4 +1,4 @@
-//! Estimates which requests are heavy, before they are worked on.
+//! Estimates which requests are heavy, before they are processed.
 //!
 //! A request does not say how long a session's history is. A read of a whole history counts as heavy until its answer
 //! was small once. Any other read counts as light until its answer was large once. So reads of large sessions do not

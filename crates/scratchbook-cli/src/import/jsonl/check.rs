@@ -14,7 +14,8 @@ use super::record::Record;
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) counts: Counts,
-    /// Hashes of the events that change user or app state, and of the puts.
+    /// Hashes of the events that change user or app state, and of the changes that were made to such state outside of
+    /// events.
     pub(super) changes: HashSet<u64>,
 }
 

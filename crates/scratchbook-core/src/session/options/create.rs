@@ -194,7 +194,7 @@ impl CreateSessionConfig {
     }
 }
 
-/// The state from which the fold of a session's events starts: the session's own keys only, without prefix.
+/// The state with which the fold of a session's events starts. It contains only the session's own keys, without prefix.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InitialState {

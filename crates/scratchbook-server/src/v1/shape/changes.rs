@@ -1,4 +1,5 @@
-//! Changes to state as they are sent: values, operations and guards, and what their writer has seen.
+//! The form in which changes to state are sent: values, operations, guards, and the positions up to which the writer
+//! has read the session.
 
 use std::collections::BTreeMap;
 
