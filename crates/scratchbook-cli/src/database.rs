@@ -54,7 +54,8 @@ impl Database {
         Ok(Self { sealed_by, ..Self::of(bounded(Store::of(sessions, artifacts), context.options.deadline)) })
     }
 
-    /// Opens an existing database without decryption, and returns its sessions also with the keyring's encryption.
+    /// Opens an existing database, and returns its sessions twice: without decryption, and with the keyring's
+    /// encryption.
     pub(crate) async fn open_to_reseal(context: &Context) -> Result<(Self, EncryptedSessions), Failure> {
         let Some(encryption) = Encryption::of(context)? else { return Err(encryption::no_keyring().into()) };
         check(context.uri(DEFAULT_DATABASE))?;

@@ -23,7 +23,7 @@ pub(super) type Arguments = [Option<String>; 8];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AnswerIndex {
     pub(super) session: Back,
-    /// The indexes in the logs that the event writes to.
+    /// The indexes of the event's positions in the logs of the user and the app, if the event writes to these logs.
     pub(super) user: Option<Back>,
     pub(super) app: Option<Back>,
 }

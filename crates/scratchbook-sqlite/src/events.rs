@@ -152,8 +152,8 @@ fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usi
 
 /// Returns the last `count` events from a time on, in the store's order.
 ///
-/// If there are few such events, the index on time finds them. If there are many, walking back from the last event
-/// finds them soon, unless the clock was very wrong.
+/// If there are few such events, the index on time finds them. If there are many, they are found quickly by walking
+/// back from the last event, unless the clock was very wrong.
 fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize, room: Room) -> Fallible<Events> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     if let Some(first) = first_since(connection, key, seconds, count)? {

@@ -13,7 +13,8 @@ use scratchbook_core::error::Error;
 use scratchbook_core::json;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
 
-/// The number of sessions deleted in one commit, and the number of their events, limited because other writes wait.
+/// One commit deletes at most this many sessions, and stops early once it has deleted this many events, because other
+/// writes wait for the commit.
 const SESSIONS_AT_ONCE: usize = 64;
 const EVENTS_AT_ONCE: u64 = 2_000;
 

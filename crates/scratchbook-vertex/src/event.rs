@@ -54,7 +54,7 @@ const ADK_ACTIONS: &[&str] = &[
     "renderUiWidgets",
     "setModelResponse",
 ];
-/// The fields that the API has in the metadata, and ADK in the event itself.
+/// The fields that belong to the metadata in the API, and to the event itself in ADK.
 const METADATA: &[&str] = &[
     "groundingMetadata",
     "partial",
@@ -231,8 +231,8 @@ fn as_integers(versions: &mut Value) {
     }
 }
 
-/// Completes a whole event with the outer fields that it lacks. State changes are the outer ones if there are any,
-/// because the API applies these.
+/// Completes a whole event with the outer fields that it lacks. If there are outer state changes, the event gets these,
+/// because the API applies them.
 fn laid_over(mut beside: Map<String, Value>, whole: Map<String, Value>) -> Map<String, Value> {
     let mut actions = match beside.shift_remove("actions") {
         Some(Value::Object(actions)) => actions,

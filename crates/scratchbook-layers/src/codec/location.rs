@@ -16,7 +16,7 @@ pub struct Location<'a> {
     /// `None` if the data belongs to the app.
     user: Option<&'a str>,
     name: Cow<'a, str>,
-    /// The unencoded fields that are stored beside the data and must not be changed either.
+    /// The fields that are stored beside the data and not encoded. The encoding detects changes of these fields, too.
     #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "compression is bound to no location"))]
     beside: Vec<u8>,
 }

@@ -81,7 +81,7 @@ impl Login {
         Self { jwt_issuer: Some(issuer.into()), ..self }
     }
 
-    /// Sets the audience (`aud`) that JWTs must be for. Without it, a JWT that names an audience is refused.
+    /// Sets the audience (`aud`) that JWTs must have. If no audience is set, a JWT that names an audience is refused.
     #[must_use]
     pub fn with_jwt_audience(self, audience: impl Into<String>) -> Self {
         Self { jwt_audience: Some(audience.into()), ..self }

@@ -103,7 +103,7 @@ fn labels(text: &str) -> BTreeMap<String, String> {
     lines.map(label).collect()
 }
 
-/// Returns a digest of the title and the labels that the person has seen; the form sends it back.
+/// Returns a digest of the title and the labels that the person has seen. The form sends this digest back.
 fn print(head: &Session) -> String {
     let text = format!("{}\n{}", head.title().unwrap_or_default(), lines(head.labels()));
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
