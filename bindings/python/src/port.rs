@@ -16,7 +16,7 @@ use crate::shape::Answer;
 
 type Ended = (Py<PyAny>, Result<Answer>);
 
-/// The answers for one loop that it has not taken yet.
+/// The answers that one event loop has not taken yet.
 #[pyclass(frozen)]
 #[derive(Default)]
 pub(crate) struct Port {

@@ -103,7 +103,7 @@ impl Seen {
         }
     }
 
-    /// How many events of the copy come after a number; `None` if the copy has that one.
+    /// Returns how many events of the copy come after a number, or `None` if the copy has the event with this number.
     fn later_than(&self, seq: u64) -> Option<usize> {
         let is_known = seq <= self.seq || self.own.contains(&seq);
         (!is_known).then(|| self.own.range(seq..).count())

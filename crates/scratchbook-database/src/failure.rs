@@ -28,7 +28,7 @@ pub enum CommitFate {
     RolledBack,
     /// It was not applied, because a lock was not free in time. A retry may succeed when the lock is released.
     LockTimeout,
-    /// It was a read whose answer was too large and would be again. The page has to be read with fewer items.
+    /// The answer to a read was too large, and a retry would not change this. The page has to be read with fewer items.
     TooMuch {
         /// How many rows fit.
         rows: usize,

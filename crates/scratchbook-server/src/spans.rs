@@ -9,8 +9,8 @@ use scratchbook::agent::{TraceSink, TraceSpan};
 use scratchbook::session::forward_sessions;
 use scratchbook::{Result, SessionKey, SessionService};
 
-/// How many bytes of spans are kept, in all and for one session, and for how many seconds. Beyond these limits, the
-/// oldest spans are dropped first.
+/// The maximum number of bytes of all kept spans, the maximum for one session, and the maximum time in seconds for
+/// which a span is kept. Beyond these limits, the oldest spans are dropped first.
 const BYTES: usize = 32 << 20;
 const SESSION_BYTES: usize = 4 << 20;
 const SECONDS: f64 = 3600.0;
@@ -110,7 +110,7 @@ impl Kept {
     }
 }
 
-/// A service around another one. When it deletes a session or a user, their spans are dropped too.
+/// A service that wraps another service. When a session or a user is deleted through it, their spans are dropped, too.
 #[derive(Debug)]
 pub(crate) struct ForgetsSpans {
     service: Arc<dyn SessionService>,

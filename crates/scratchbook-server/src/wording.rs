@@ -40,7 +40,7 @@ pub(crate) fn error_of(surface: Option<Surface>, error: Error) -> Response {
     }
 }
 
-/// Returns an error in the form of a surface, with another status than that of its kind.
+/// Returns an error in the form of a surface, with a status other than the usual status of the error's kind.
 fn with_status(surface: Option<Surface>, status: StatusCode, error: Error) -> Response {
     if surface == Some(Surface::Vertex) {
         // The body of Google's errors repeats the status.

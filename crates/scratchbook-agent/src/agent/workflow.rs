@@ -262,7 +262,7 @@ impl WorkflowCheckpoint {
         }
     }
 
-    /// Returns the events from which the next agent continues. The agents after it start from their beginning.
+    /// Returns the events from which the next agent continues. The agents after that agent start from their beginning.
     fn take_past(&mut self) -> Option<Arc<PastEvents>> {
         self.recorded = false;
         self.past.take()

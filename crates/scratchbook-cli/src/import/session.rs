@@ -236,7 +236,7 @@ fn is_correction(event: &Event) -> bool {
     event.author == IMPORTER && event.id.starts_with(IMPORTER)
 }
 
-/// Returns whether a stored event equals the event of the source as it would be stored.
+/// Returns whether a stored event equals the form in which the source's event would be stored.
 fn same(stored: &Event, event: &Event) -> Result<bool, Error> {
     let mut prepared = prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?.event;
     prepared.seq = stored.seq;

@@ -30,13 +30,14 @@ pub enum EventQuery {
     None,
     /// Every event.
     All,
-    /// The last this many events.
+    /// This many of the last events.
     Last(usize),
-    /// Events from this time on, in seconds since 1970, inclusive; optionally only the last this many.
+    /// Events at or after this time, in seconds since 1970. If there is a count, only this many of the last of these
+    /// events.
     Since(f64, Option<usize>),
-    /// The first this many events with a number above this one.
+    /// The first events whose number is greater than the first field. The second field is the maximum number of events.
     After(u64, usize),
-    /// The last this many events with a number below this one.
+    /// The last events whose number is less than the first field. The second field is the maximum number of events.
     Before(u64, usize),
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Violation {
     pub(super) counts: Option<Count>,
 }
 
-/// How the number of members is wrong.
+/// Whether there are too many or too few members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Count {
     TooMany,

@@ -104,7 +104,7 @@ fn escaped(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
     })
 }
 
-/// Reads a step by a plain name. Returns the step and the rest of the path.
+/// Reads a step that is a plain name. Returns the step and the rest of the path.
 fn name(text: &str) -> (Option<Step>, &str) {
     let text = text.strip_prefix('.').unwrap_or(text);
     // Stray brackets are skipped, so that parsing always ends.

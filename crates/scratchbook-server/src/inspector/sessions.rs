@@ -22,7 +22,7 @@ pub(super) struct ListSessions {
     page: Option<String>,
 }
 
-/// The app, and the user if the list is a user's.
+/// The app, and the user if the list contains only the sessions of one user.
 struct Listed<'a> {
     app_name: &'a str,
     user_id: Option<&'a str>,

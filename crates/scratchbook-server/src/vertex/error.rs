@@ -18,7 +18,7 @@ pub(crate) struct GoogleError {
 }
 
 impl GoogleError {
-    /// Returns an error with another code than that of its kind.
+    /// Returns an error with a code other than the usual code of the error's kind.
     pub(crate) fn with_code(code: StatusCode, error: &Error) -> Self {
         Self { code, ..Self::of(error) }
     }
