@@ -138,7 +138,7 @@ pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     assert_eq!((read.last_update_time(), read.seq()), (100.0, 1));
 }
 
-/// A partial event is returned unchanged; nothing of it is stored or applied.
+/// A partial event is returned unchanged. It is not stored, and its changes are not applied.
 pub async fn partial_events_are_not_stored(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;

@@ -28,7 +28,7 @@ async fn comes_back(store: &Store, event: Event) {
     assert_eq!(unnumbered(read.events().last()), unnumbered([&committed.event]));
 }
 
-/// An event comes back with all its fields; its JSON is equal to the last byte.
+/// An event is read with all its fields. Its JSON equals the JSON of the appended event byte by byte.
 pub async fn events_come_back_whole(store: &Store) {
     let json = json!({
         "modelVersion": "m-1",

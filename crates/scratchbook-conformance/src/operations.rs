@@ -70,7 +70,7 @@ pub async fn a_float_makes_a_float(store: &Store) {
     }
 }
 
-/// A sum that overflows 64 bits is `FailedPrecondition`, and nothing of its event is stored.
+/// A sum that overflows 64 bits is `FailedPrecondition`, and its event is not stored.
 pub async fn a_sum_that_does_not_fit_is_refused(store: &Store) {
     let test = TestApp::new(store);
     for (found, by) in [

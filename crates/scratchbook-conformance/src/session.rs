@@ -72,7 +72,7 @@ pub async fn stale_copies_merge_key_by_key(store: &Store) {
     assert_eq!(read.events().len(), 10);
 }
 
-/// After an error the snapshot is unchanged, and so is the store.
+/// After an error, the snapshot and the store are unchanged.
 pub async fn an_error_leaves_the_copy_unchanged(store: &Store) {
     let test = TestApp::new(store);
     let mut session = test.create("alice", json!({"a": 1})).await;
@@ -187,7 +187,7 @@ pub async fn refresh_reads_what_is_new(store: &Store) {
     assert_eq!(seqs(&some), [4, 5, 6], "nothing is new");
 }
 
-/// `refresh` of a session that was deleted and created again shows the new one, and nothing of the old.
+/// If a session was deleted and created again, `refresh` shows only the new session.
 pub async fn refresh_shows_a_session_made_anew(store: &Store) {
     let test = TestApp::new(store);
     let mut copy = test.create("alice", json!({"old": 1})).await;

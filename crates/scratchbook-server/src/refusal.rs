@@ -21,7 +21,7 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Returns a refusal with another status than that of the error's kind.
+    /// Returns a refusal with a status other than the usual status of the error's kind.
     pub(crate) fn with_status(status: StatusCode, error: Error) -> Self {
         Self { error, status: Some(status) }
     }

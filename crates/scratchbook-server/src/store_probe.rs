@@ -1,5 +1,5 @@
-//! Probes of the store that read no existing session. `/health/ready` uses them, and so do requests for data that their
-//! caller may not reach.
+//! Probes of the store that read no existing session. They are used by `/health/ready`, and by requests for data that
+//! the caller may not read.
 
 use std::sync::Arc;
 

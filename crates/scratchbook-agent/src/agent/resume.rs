@@ -81,8 +81,9 @@ impl PastEvents {
         Some((self.events[place].actions.agent_state.as_deref()?, self.since(place + 1)))
     }
 
-    /// Returns the agents from this one to the one that continues, each with its part of the events. The agent that
-    /// received the conversation or an answer last continues, or the last agent that is not done if that one is done.
+    /// Returns the agents from this one to the one that continues, each with its part of the events. The run continues
+    /// with the agent that was the last to receive the conversation or an answer. If this agent is done, the run
+    /// continues with the last agent that is not done.
     pub(super) fn handovers(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> Vec<(String, Arc<Self>)> {
         let mut turns = vec![Handover { agent, past: Arc::clone(self), is_over: false }];
         let mut current = 0;

@@ -149,7 +149,7 @@ impl<'a> MessageReader<'a> {
         Ok(())
     }
 
-    /// Refuses a call that belongs to another run than the calls before it.
+    /// Refuses a call that does not belong to the same run as the calls before it.
     fn check_run(&mut self, id: &'a str, event: &Event) -> Result<()> {
         match &self.answered.run {
             None => {

@@ -75,7 +75,7 @@ impl Drop for OpenSpan {
 }
 
 impl OpenSpan {
-    /// Begins a span for an operation of the agent, the model or the tool with this name.
+    /// Begins a span for an operation. The name is that of the agent, the model or the tool.
     fn begin(context: &InvocationContext, operation: &'static str, name: &str) -> Self {
         let trace = context.trace();
         let parent = context.span_parent();

@@ -56,7 +56,7 @@ impl Banner {
     ///
     /// # Errors
     ///
-    /// If standard output cannot be written.
+    /// The error of writing to standard output.
     pub(super) async fn print(self, format: Format) -> Result<(), Failure> {
         let printing = spawn_blocking(move || self.print_to(&mut Output::new(format == Format::Json)));
         let Ok(printed) = timeout(PATIENCE, printing).await else {

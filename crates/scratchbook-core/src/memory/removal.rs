@@ -54,8 +54,8 @@ impl App {
         gone.len()
     }
 
-    /// Drops the oldest removals of sessions and users before a time, in seconds since 1970, at most this many; returns
-    /// how many.
+    /// Drops at most this many removals of sessions and users before a time in seconds since 1970, the oldest first;
+    /// returns how many.
     pub(super) fn drop_removals(&mut self, before: f64, limit: usize) -> usize {
         let mut gone = 0;
         while gone < limit

@@ -142,8 +142,8 @@ fn take_operations(event: &mut Event) -> Option<StateDelta> {
     Some(delta)
 }
 
-/// Returns the hash of an event as the caller sent it. It covers the operations, which are not in the event's text, but
-/// not their results.
+/// Returns the hash of an event as the caller sent it. The hash covers the operations, which the event's text does not
+/// contain. It does not cover their results.
 fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
     let mut hash = Sha256::new_with_prefix(text);
     let operations = operations.into_iter().flat_map(StateDelta::iter);

@@ -235,7 +235,7 @@ pub(super) fn is_outdated(error: &Error, stored: &StoredValues) -> bool {
     error.kind() == ErrorKind::Conflict && error.conflicts().iter().any(ours)
 }
 
-/// Returns whether a refusal shows another value than the one that was read.
+/// Returns whether the value in a refusal differs from the value that was read.
 pub(super) fn shows_other_value(reported: &Error, stored: &StoredValues) -> bool {
     reported.conflicts().iter().any(|found| stored.get(&found.key).is_some_and(|stored| *stored != found.found))
 }

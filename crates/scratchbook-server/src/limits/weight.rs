@@ -39,7 +39,7 @@ enum Expected {
     Work(Weight),
 }
 
-/// The paths whose answers had another size than their routes suggested.
+/// The paths whose answers were unexpectedly small or large for their routes.
 #[derive(Debug)]
 pub(super) struct Sizes {
     hasher: RandomState,

@@ -89,7 +89,7 @@ enum Cause {
 }
 
 impl ApiError {
-    /// An error with another status than its kind's.
+    /// An error with a status other than the usual status of its kind.
     pub(super) fn with_status(status: StatusCode, error: &Error) -> Self {
         Self { status, ..Self::new(error, Vec::new()) }
     }

@@ -88,7 +88,7 @@ impl FromRequest<AppState> for Data {
     }
 }
 
-/// Reads JSON. The error says at which path the JSON has another shape than the type.
+/// Reads JSON. The error names the path at which the JSON does not match the type.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     json::from_slice(bytes).map_err(|error| {
         let place = serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_slice(bytes));
@@ -193,7 +193,7 @@ pub(super) struct Paged {
 /// The last event that a client has seen when it resumes a stream. Browsers send it by themselves.
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The header [`LAST_EVENT_ID`], for the document.
+/// The header [`LAST_EVENT_ID`], as the OpenAPI document describes it.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "the document alone reads it")]

@@ -86,8 +86,8 @@ pub(crate) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<Ini
 }
 
 impl StoredSession<'_> {
-    /// Returns the fold up to an event that exists. The fold ends early if `stop` returns true for the number of events
-    /// read and the checkpoints found missing.
+    /// Returns the fold up to an event that exists. `stop` receives the number of the events that were read and the
+    /// checkpoints that are missing. If it returns true, the fold ends early.
     pub(crate) fn fold(
         &self,
         connection: &Connection,
