@@ -135,7 +135,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Sends a signal, such as `STOP`, to a process and all below it.
+    /// Sends a signal, such as `STOP`, to a process and all below it. Does nothing if they have ended.
     pub(crate) fn signal(&self, name: &str, process: u32) -> Result<()> {
         let status = script(&["signal", name, &process.to_string()]).stdin(Stdio::null()).status();
         match status.map_err(|error| Error::io("kill", &error))?.success() {

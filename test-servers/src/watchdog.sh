@@ -77,5 +77,6 @@ shift
 case $verb in
     watch) watch "$@" ;;
     kill) kill_tree "$@" ;;
-    signal) kill -s "$1" $(tree "$2") ;;
+    # Those that have ended meanwhile need no signal.
+    signal) kill -s "$1" $(tree "$2") 2>/dev/null || : ;;
 esac

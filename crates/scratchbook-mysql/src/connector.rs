@@ -95,6 +95,13 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
     // Without this setting, a read in a Galera cluster may miss what was just written through another node. A stronger
     // setting of the server stays.
     let is_cluster = cluster.is_some_and(|(_, on)| on == "ON");
+    if is_cluster {
+        tracing::warn!(
+            database = place,
+            "this server is a node of a Galera cluster: let all processes write to one node; a cluster that is written \
+             to on several nodes can lose acknowledged writes"
+        );
+    }
     let sync = if is_cluster { ", wsrep_sync_wait = @@GLOBAL.wsrep_sync_wait | 1" } else { "" };
     // The wait for a lock of a row or a table ends before our own timeout, so that we know that nothing was applied.
     // The other settings reset values that may have been changed globally on the server: a COMMIT that chains or

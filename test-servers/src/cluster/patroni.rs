@@ -119,7 +119,7 @@ impl Patroni {
     ///
     /// # Errors
     ///
-    /// The node does not run.
+    /// The operating system does not let us.
     pub fn freeze(&self, node: usize) -> Result<()> {
         self.signal(node, "STOP")
     }
@@ -128,7 +128,7 @@ impl Patroni {
     ///
     /// # Errors
     ///
-    /// The node does not run.
+    /// The operating system does not let us.
     pub fn thaw(&self, node: usize) -> Result<()> {
         self.signal(node, "CONT")
     }

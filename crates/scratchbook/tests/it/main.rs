@@ -22,6 +22,7 @@ mod instructions;
 mod layers;
 mod leaving;
 mod limits;
+mod logged;
 #[cfg(feature = "mysql")]
 mod mariadb;
 mod model_based;

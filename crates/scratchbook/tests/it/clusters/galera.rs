@@ -10,6 +10,7 @@ use scratchbook_test_servers::{Galera, Proxy};
 
 use super::load::{Keys, Load};
 use super::{a_while, check};
+use crate::logged::Log;
 
 /// A process a node, each behind a balancer of its own, which sends it to another node when its own dies.
 struct Balanced {
@@ -108,6 +109,18 @@ async fn own_mariadb_galera_counts_conflicts_on_one_apps_key() {
         let rate = appends as f64 / seconds;
         println!("one key of the app from {what}: {rate:.0} appends a second, {conflicts} conflicts on {appends}");
     }
+}
+
+#[ignore = "long: starts a cluster"]
+#[tokio::test]
+async fn own_mariadb_galera_is_warned_of_at_the_start() {
+    let log = Log::default();
+    let _logging = tracing::subscriber::set_default(log.clone());
+    let cluster = Galera::start_with(&["wsrep_sync_wait = 6"]).unwrap();
+    let service = MySqlSessionService::connect(&cluster.nodes()[0].uri()).await.unwrap();
+    service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap();
+    let logged = log.text();
+    assert_eq!(logged.matches("Galera").count(), 1, "a warning for a store, not for each connection: {logged}");
 }
 
 /// A lock of one node's would keep nobody away on the others.

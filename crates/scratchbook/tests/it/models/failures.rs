@@ -7,11 +7,10 @@ use futures_util::future::join_all;
 use scratchbook::model::{LlmRequest, RemoteLlm};
 use scratchbook::{Content, ErrorKind, Result};
 use serde_json::json;
-use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, Subscriber, span};
 
 use super::gemini::{KEY, answers, failure, model};
 use super::server::{Answer, ModelServer};
+use crate::logged::Log;
 
 const SAID: &str = "something only the model is told";
 
@@ -248,41 +247,6 @@ async fn a_complaint_in_the_middle_of_a_stream_needs_no_form() {
     assert_eq!(last.error_message.as_deref(), Some("The operation was cancelled."));
 }
 
-/// Keeps all that is traced.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, attributes: &span::Attributes<'_>) -> span::Id {
-        attributes.record(&mut self.clone());
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        values.record(&mut self.clone());
-    }
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0.lock().unwrap().push_str(&format!("{field}={value:?}\n"));
-    }
-}
-
 #[tokio::test]
 async fn the_key_shows_up_nowhere() {
     let log = Log::default();
@@ -304,7 +268,7 @@ async fn the_key_shows_up_nowhere() {
     shown += &format!("{model:?}{model:#?}{error}{error:?}{:?}", answers(&model, asks()).await);
     shown +=
         &format!("{:?}", RemoteLlm::builder("gemini-2.5-flash").api_key("no\nheader").header("x", "no\nvalue").build());
-    let traced = log.0.lock().unwrap().clone();
+    let traced = log.text();
     assert!(traced.contains("is tried again"), "what is traced is seen: {traced}");
     for text in [shown, traced] {
         assert!(!text.contains(KEY), "{text}");
@@ -351,7 +315,7 @@ async fn what_a_provider_repeats_is_in_no_log() {
     }
     // Others' traces are seen as before.
     tracing::warn!("still seen");
-    let traced = log.0.lock().unwrap().clone();
+    let traced = log.text();
     assert!(traced.contains("still seen"), "{traced}");
     assert!(!traced.contains(KEY) && !traced.contains(SAID), "{traced}");
 }
