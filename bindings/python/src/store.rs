@@ -90,7 +90,7 @@ impl Store {
         })
     }
 
-    /// Opens the store, which otherwise the first call does.
+    /// Opens the store now. Without this, the first call opens it.
     fn open(&self, py: Python<'_>) -> PyResult<Call> {
         self.call(py, |opened| async move { opened.open().await.map(|()| Answer::Nothing) })
     }

@@ -39,7 +39,7 @@ use session_lock::{RunPermit, SessionLocks, in_run};
 ///
 /// An invocation reads its session once, appends the user's message, and then appends every event that the agent
 /// yields. Each event is committed before the caller sees it and before the agent continues. Dropping the stream ends
-/// the run and leaves the session as of its last committed event.
+/// the run. The session then ends with the last event that was committed.
 ///
 /// ```
 /// use futures_util::TryStreamExt;

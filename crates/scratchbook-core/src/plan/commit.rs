@@ -65,8 +65,8 @@ impl KeyChange {
     ///
     /// # Errors
     ///
-    /// `Internal` for operations, which a store has to resolve before it writes. No other errors in practice: the value
-    /// was checked when the change was prepared.
+    /// `Internal` for operations, which a store has to resolve before it writes. Other errors do not occur in practice,
+    /// because the value was checked when the change was prepared.
     pub fn text(&self) -> Result<Option<String>> {
         if self.change.operations().is_some() {
             let key = self.scope.key(&self.name);

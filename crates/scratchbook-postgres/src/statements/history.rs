@@ -234,7 +234,7 @@ statements! {
         ),
         prune_log: Statement =
             fill.statement(include_str!("../sql/prune_log.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER]),
-        /// Drops at most $2 records of removals from before $1.
+        /// Drops at most $2 records of removals that were made before $1.
         let_removals_go: Statement = fill.statement(include_str!("../sql/let_removals_go.sql"), &[NUMBER, NUMBER]),
     }
 }

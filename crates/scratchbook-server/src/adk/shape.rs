@@ -71,7 +71,7 @@ pub(crate) fn push_session_head(out: &mut Vec<u8>, session: &Session) -> Result<
     Ok(())
 }
 
-/// Appends the next event of a session, after its head or the event before.
+/// Appends the next event of a session to the text, which ends with the session's head or with the previous event.
 pub(crate) fn push_next_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     // The text ends like this only after the head: an event ends with a brace.
     if !out.ends_with(b"[") {

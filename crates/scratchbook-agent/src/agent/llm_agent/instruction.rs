@@ -48,7 +48,7 @@ impl Instruction {
         self.render_as("instruction", context).await
     }
 
-    /// Does the same as `render`, but errors call the instruction `what`.
+    /// Does the same as `render`, but error messages use the name `what` for the instruction.
     pub(in crate::agent) async fn render_as(&self, what: &str, context: ReadonlyContext) -> Result<String> {
         match self {
             Self::Template(template) => render(what, template, &context).await,
