@@ -186,8 +186,10 @@ impl Database {
             Loss::Frozen => cluster.freeze(leader)?,
             Loss::CutOff => cluster.cut_off(leader),
         }
-        cluster.wait_for_other_leader(leader)?;
-        sleep(time);
+        // If no other node has all that was acknowledged, nobody is elected until the leader is back.
+        if cluster.wait_for_other_leader(leader).is_ok() {
+            sleep(time);
+        }
         match loss {
             Loss::Killed => cluster.rejoin(leader)?,
             Loss::Frozen => cluster.thaw(leader)?,

@@ -29,8 +29,8 @@ pub struct Observed {
     pub entries: Vec<Entry>,
     /// Writes that were refused because one of their keys was written since it was read.
     pub refusals: Vec<Refusal>,
-    /// The app's feed, as a follower read it page by page.
-    pub feed: Vec<FeedEvent>,
+    /// The app's feed, as a follower read it page by page; `None` if the follower was refused, which is in `wrong`.
+    pub feed: Option<Vec<FeedEvent>>,
     /// The appends that were answered.
     pub committed: Vec<(SessionKey, String, Stored)>,
     /// Refusals that nothing explains, reads of the past that did not give what the event's own answer had, and failed
@@ -114,7 +114,10 @@ impl Run {
         let mut observed = std::mem::take(&mut *self.shared.observed());
         observed.entries = self.shared.recorder.entries();
         match feed {
-            Ok(feed) => observed.feed = feed,
+            Ok(feed) => observed.feed = Some(feed),
+            Err(error @ (Failure::Refused(_) | Failure::Conflict)) => {
+                observed.wrong.push(format!("the follower of the feed was refused: {error:?}"));
+            }
             Err(error) => result = result.and(Err(error)),
         }
         (observed, result)

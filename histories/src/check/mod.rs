@@ -30,7 +30,7 @@ pub fn check(observed: &Observed) -> Report {
     let mut violations = observed.wrong.clone();
     violations.extend(isolation::violations(&observed.entries));
     violations.extend(counts::violations(&observed.entries));
-    violations.extend(feed::violations(&observed.feed, &observed.committed));
+    violations.extend(observed.feed.iter().flat_map(|feed| feed::violations(feed, &observed.committed)));
     violations.extend(refusals::violations(&observed.refusals, &observed.entries));
     Report { committed: count(Kind::Ok), refused: count(Kind::Fail), unknown: count(Kind::Info), violations }
 }

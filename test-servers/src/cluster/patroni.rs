@@ -72,6 +72,8 @@ impl Patroni {
             cluster.wait_for(|cluster| Ok((0..=number).all(|node| cluster.nodes[node].serves())))?;
         }
         client::psql(&postgres.join("psql"), &cluster.uri_of(0, "postgres"), &format!("CREATE DATABASE {NAME}"))?;
+        // Before they follow, no other node can become the leader.
+        cluster.wait_until_whole()?;
         Ok(cluster)
     }
 
