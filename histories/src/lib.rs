@@ -26,6 +26,8 @@ pub mod disk;
 pub mod drive;
 pub mod faults;
 pub mod history;
+#[cfg(target_os = "linux")]
+pub mod power;
 pub mod servers;
 pub mod table;
 pub mod topology;
