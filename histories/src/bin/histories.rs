@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use scratchbook_histories::faults::Error;
 use scratchbook_histories::power::disk::Honesty;
-use scratchbook_histories::power::{Attack, Setting, Work};
+use scratchbook_histories::power::{Attack, HEAD, Setting, Work};
 use scratchbook_histories::servers::serve;
 use scratchbook_histories::table::Table;
 use scratchbook_histories::topology::{Options, Topology};
@@ -87,7 +87,7 @@ async fn main() -> Result<ExitCode, Error> {
             let (program, folder) = (&*program, folder.as_deref());
             let attack = Attack { program, setting, processes, honesty: disk, cuts, seed, folder };
             let outcome = attack.run().await?;
-            println!("{attack}{outcome}");
+            println!("{HEAD}\n{attack}{outcome}");
             print_violations("power", &outcome.violations);
             Ok(ExitCode::from(u8::from(!outcome.violations.is_empty())))
         }

@@ -272,13 +272,7 @@ fn writes_in(changes: &[Change]) -> usize {
 }
 
 /// Writes some sectors of these writes.
-fn sectors_of(
-    writes: &[Change],
-    content: &mut Vec<u8>,
-    probability: f64,
-    random: &mut fastrand::Rng,
-    loss: &mut Loss,
-) {
+fn sectors_of(writes: &[Change], content: &mut Vec<u8>, probability: f64, random: &mut fastrand::Rng, loss: &mut Loss) {
     // How many of the writes to a sector are kept.
     let mut kept = HashMap::<usize, usize>::new();
     for (_, sector, _) in pieces(writes) {
@@ -377,5 +371,72 @@ impl Loss {
             _ if there == all => self.kept += 1,
             _ => self.torn += 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INODE: u64 = 7;
+
+    fn disk(honesty: Honesty, operations: Vec<Operation>) -> Disk {
+        let mut disk = Disk { honesty, ..Disk::default() };
+        for operation in operations {
+            disk.apply(&Entry { inode: INODE, operation }).unwrap();
+        }
+        disk
+    }
+
+    fn created() -> Operation {
+        Operation::Create("a".to_owned())
+    }
+
+    fn written(offset: usize, byte: u8, length: usize) -> Operation {
+        Operation::Write { offset, data: vec![byte; length] }
+    }
+
+    /// What the disk may have after a power cut, many times.
+    fn after_cuts(disk: &Disk) -> Vec<Option<Vec<u8>>> {
+        let mut random = fastrand::Rng::with_seed(1);
+        (0..500).map(|_| disk.cut(&mut random).0.remove("a")).collect()
+    }
+
+    #[test]
+    fn what_was_synced_is_there() {
+        let synced = || vec![created(), written(0, 1, 2_000), Operation::Sync, Operation::SyncFolder];
+        for content in after_cuts(&disk(Honesty::Honest, synced())) {
+            assert_eq!(content.unwrap(), [1; 2_000]);
+        }
+        let contents = after_cuts(&disk(Honesty::IgnoresFileSyncs, synced()));
+        assert!(contents.iter().all(Option::is_some) && contents.iter().flatten().any(|content| content.is_empty()));
+        let contents = after_cuts(&disk(Honesty::IgnoresFolderSyncs, synced()));
+        assert!(contents.contains(&None) && contents.iter().flatten().all(|content| *content == [1; 2_000]));
+    }
+
+    #[test]
+    fn sectors_of_what_was_not_synced_are_there_or_not() {
+        let operations = vec![created(), written(0, 1, 2_048), Operation::Sync, Operation::SyncFolder];
+        let more = [written(100, 2, 1_500), written(1_000, 3, 100)];
+        let contents = after_cuts(&disk(Honesty::Honest, operations.into_iter().chain(more).collect()));
+        for content in contents.iter().flatten() {
+            assert_eq!((content.len(), &content[..100], &content[1_600..]), (2_048, &[1; 100][..], &[1; 448][..]));
+            let first = &content[100..512];
+            assert!(*first == [1; 412] || *first == [2; 412], "a sector is written whole or not at all");
+            assert_eq!(content[1_020] == 3, content[1_000] == 3);
+        }
+        let has = |is: fn(&[u8]) -> bool| contents.iter().flatten().any(|content| is(content));
+        assert!(has(|content| content[100] == 1 && content[600] == 2), "any sectors, not only the first");
+        assert!(has(|content| content[600] == 2 && content[1_000] == 2), "a sector as an earlier write left it");
+        assert!(has(|content| content[100] == 2 && content[1_000] == 3), "all of it");
+    }
+
+    #[test]
+    fn a_name_that_was_not_synced_may_be_lost_or_come_back() {
+        let contents = after_cuts(&disk(Honesty::Honest, vec![created(), written(0, 1, 512), Operation::Sync]));
+        assert!(contents.contains(&None) && contents.contains(&Some(vec![1; 512])));
+        let removed = vec![created(), Operation::SyncFolder, Operation::Remove("a".to_owned())];
+        let contents = after_cuts(&disk(Honesty::Honest, removed));
+        assert!(contents.contains(&None) && contents.contains(&Some(Vec::new())));
     }
 }

@@ -23,6 +23,11 @@ use self::disk::{Disk, Honesty, Loss};
 use self::record::{Entry, Operation, Recorder};
 use crate::faults::Error;
 
+/// The head of a table whose rows are an [`Attack`] and its [`Outcome`].
+pub const HEAD: &str = "| synchronous, processes | disk | cuts of operations | unsynced writes kept / torn / lost / names \
+                        lost | acknowledged | lost | deletions | lost, text left | copies | violations |\n\
+                        |---|---|---|---|---|---|---|---|---|---|";
+
 /// How many places of one record are cut.
 const CUTS: usize = 10;
 
@@ -217,13 +222,7 @@ impl Attack<'_> {
     }
 
     /// Checks what a cut has left, and returns how many events it has.
-    async fn check(
-        &self,
-        folder: &Path,
-        whole: &Found,
-        acknowledged: &Acknowledged,
-        outcome: &mut Outcome,
-    ) -> usize {
+    async fn check(&self, folder: &Path, whole: &Found, acknowledged: &Acknowledged, outcome: &mut Outcome) -> usize {
         let path = folder.join(DATABASE);
         let (found, missing) = check(&path, self.setting, whole, acknowledged, &mut outcome.violations).await;
         outcome.cuts += 1;
@@ -261,7 +260,8 @@ fn compare(mut disk: Disk, entries: &[Entry], folder: &Path) -> Result<(), Error
 /// Chooses places to cut a record, in their order: half of them anywhere, the others at its beginning or near an
 /// operation that is rare.
 fn cuts(entries: &[Entry], count: usize, random: &mut fastrand::Rng) -> Vec<usize> {
-    let is_rare = |entry: &Entry| !matches!(entry.operation, Operation::Write { .. } | Operation::Sync | Operation::Print(_));
+    let is_rare =
+        |entry: &Entry| !matches!(entry.operation, Operation::Write { .. } | Operation::Sync | Operation::Print(_));
     let rare: Vec<_> = (0..entries.len()).filter(|number| is_rare(&entries[*number])).collect();
     let mut cuts: Vec<_> = (0..count)
         .map(|_| match random.u8(..4) {
