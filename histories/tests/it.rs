@@ -1,5 +1,6 @@
 //! The command, for some seconds on each topology.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 
