@@ -5,7 +5,8 @@
 //! are refused if a key was written since it was read; reads of the past; retries with the same event id. What was asked
 //! and what came back is a [`history`]. [`check`](check::check) looks for violations in it.
 //!
-//! The command `histories` does both for all stores, with faults.
+//! The command `histories` does both for all stores, with faults. It also cuts the power of a SQLite database, on a disk
+//! that forgets what was not synced (`power`, on Linux).
 //!
 //! # Layout
 //!
@@ -17,6 +18,7 @@
 //! - `servers.rs`: server processes that can be killed, each with a clock that can be set (`clock.rs`); `database.rs`: the
 //!   databases behind them; `disk.rs`: a disk that can become full.
 //! - `faults.rs`: the faults; `topology.rs`: what is attacked; `table.rs`: the rows that are printed.
+//! - `power/`: power cuts: a record of what processes do to files, a model of a disk, and the check of what it leaves.
 
 pub mod check;
 pub mod client;
@@ -26,6 +28,7 @@ pub mod disk;
 pub mod drive;
 pub mod faults;
 pub mod history;
+pub mod power;
 pub mod servers;
 pub mod table;
 pub mod topology;

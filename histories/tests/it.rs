@@ -1,5 +1,6 @@
 //! The command, for some seconds on each topology.
 #![cfg(unix)]
+#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 
@@ -21,6 +22,48 @@ fn every_store_is_strictly_serializable_while_servers_and_databases_are_killed()
         let history = std::fs::read_to_string(folder.path().join(format!("{}.jsonl", cells[1]))).unwrap();
         let ended = history.lines().filter(|line| line.contains(r#""type":"ok""#)).count() as u64;
         assert_eq!(ended, committed, "the history in Elle's format has all that the row counts: {row}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+const NOTHING_LOST: &str = "0, 0 at most";
+
+/// Cuts the power this many times. Returns whether nothing was violated, and the cells of the row.
+#[cfg(target_os = "linux")]
+fn cut_power(arguments: &[&str], cuts: u64) -> (bool, Vec<String>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_histories"));
+    command.args(["power", "--cuts", &cuts.to_string()]).args(arguments);
+    let output = command.output().unwrap();
+    let (table, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{table}{said}");
+    let row = table.lines().nth(2).unwrap_or_default();
+    let cells: Vec<_> = row.split('|').map(|cell| cell.trim().to_owned()).collect();
+    assert_eq!(cells.len(), 12, "{table}{said}");
+    (output.status.success(), cells)
+}
+
+/// `SCRATCHBOOK_POWER_CUTS` says how often.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_acknowledged_survives_a_power_cut_unless_the_database_is_set_to_forget_it() {
+    let cuts = std::env::var("SCRATCHBOOK_POWER_CUTS").map_or(12, |cuts| cuts.parse().unwrap());
+    let is_some_lost = ["full", "normal"].map(|setting| {
+        let lost = ["1", "4"].map(|processes| {
+            let (is_kept, row) = cut_power(&["--setting", setting, "--processes", processes], cuts);
+            assert!(is_kept && row[10] == "0", "{row:?}");
+            row[6] != NOTHING_LOST
+        });
+        lost.contains(&true)
+    });
+    assert_eq!(is_some_lost, [false, true], "with synchronous=full and with synchronous=normal");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_disk_that_ignores_syncs_is_found_out() {
+    for disk in ["ignores-file-syncs", "ignores-folder-syncs"] {
+        let (is_kept, row) = cut_power(&["--disk", disk], 12);
+        assert!(!is_kept && row[10] != "0" && row[6] != NOTHING_LOST, "{row:?}");
     }
 }
 

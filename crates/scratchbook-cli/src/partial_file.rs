@@ -1,6 +1,6 @@
-//! Files that are removed if they are not completed.
+//! Files that are removed if they are not completed, and the names of those that are.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 
 /// A file that is removed on drop, such as after Ctrl-C, unless [`keep`](Self::keep) was called.
@@ -15,9 +15,19 @@ impl<'a> PartialFile<'a> {
         Self { file: (!file.exists()).then_some(file) }
     }
 
-    /// Keeps the file: it is complete.
+    /// Keeps the file: it is complete. Its name is then durable, too.
     pub(crate) fn keep(mut self) {
-        self.file = None;
+        if let Some(file) = self.file.take() {
+            sync_folder_of(file);
+        }
+    }
+}
+
+/// Makes the name of a new file durable. On a system or a file system without this, a power failure may remove the file.
+pub(crate) fn sync_folder_of(file: &Path) {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if cfg!(unix) {
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
     }
 }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::connection::{BUSY_TIMEOUT, literal, open_reader};
 use super::error::{Failure, Fallible};
-use super::files::{Files, private};
+use super::files::{Files, private, sync_folder_of};
 use super::locks::io_error;
 use super::read;
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -46,7 +46,7 @@ fn copy_beside(source: &Files, destination: &Path) -> Result<()> {
     let copied = copy(source, &partial, destination).and_then(|()| give_name(&partial, destination));
     // After a rename this file is gone already. After a failure it is removed: no copy is better than half a copy.
     let _ = fs::remove_file(&partial);
-    copied
+    copied.and_then(|()| sync_folder_of(destination))
 }
 
 /// Renames the copy to its final name, unless another file has taken that name in the meantime.

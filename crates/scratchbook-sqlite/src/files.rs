@@ -296,6 +296,21 @@ pub(super) fn open_beside(database: &Path, path: &Path) -> io::Result<File> {
     }
 }
 
+/// Makes the names of the files beside a file durable. SQLite does this for the database itself.
+pub(super) fn sync_folder_of(path: &Path) -> Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // Some file systems cannot do it.
+        Err(e) if !matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Err(io_error(folder, "the folder cannot be synced", e))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A file's name with a suffix.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use scratchbook_histories::faults::Error;
+use scratchbook_histories::power::disk::Honesty;
+use scratchbook_histories::power::{Attack, HEAD, Setting, Work};
 use scratchbook_histories::servers::serve;
 use scratchbook_histories::table::Table;
 use scratchbook_histories::topology::{Options, Topology};
@@ -39,6 +41,30 @@ enum Command {
         #[arg(long)]
         table: Option<PathBuf>,
     },
+    /// Cuts the power while processes write to a SQLite database, on a disk that forgets what was not synced, and prints
+    /// a row of a table.
+    Power {
+        /// When a commit is acknowledged.
+        #[arg(long, default_value = "full")]
+        setting: Setting,
+        /// How many processes write at the same time.
+        #[arg(long, default_value_t = 1)]
+        processes: usize,
+        /// What the disk obeys. Checks have to fail on a disk that is not honest.
+        #[arg(long, default_value = "honest")]
+        disk: Honesty,
+        /// How often the power is cut.
+        #[arg(long, default_value_t = 100)]
+        cuts: usize,
+        /// The seed of everything random but the order in which threads run.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The folder in which to keep the files that a cut with a violation has left.
+        #[arg(long)]
+        folder: Option<PathBuf>,
+    },
+    /// Appends to a SQLite database, and prints what is acknowledged. For the processes whose power is cut.
+    Append(Work),
     /// Serves a database, and prints the port. For the servers that are attacked.
     Serve {
         /// The database's URI.
@@ -55,6 +81,19 @@ async fn main() -> Result<ExitCode, Error> {
         Command::Run { topologies, seconds, seed, folder, table } => {
             let time = Duration::from_secs(seconds);
             run(&topologies, time, seed, folder.as_deref(), Table::open(table.as_deref())?).await
+        }
+        Command::Power { setting, processes, disk, cuts, seed, folder } => {
+            let program = std::env::current_exe()?;
+            let (program, folder) = (&*program, folder.as_deref());
+            let attack = Attack { program, setting, processes, honesty: disk, cuts, seed, folder };
+            let outcome = attack.run().await?;
+            println!("{HEAD}\n{attack}{outcome}");
+            print_violations("power", &outcome.violations);
+            Ok(ExitCode::from(u8::from(!outcome.violations.is_empty())))
+        }
+        Command::Append(work) => {
+            work.run().await?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Serve { database, port } => {
             serve(&database, port).await.map_err(|error| error.to_string())?;
@@ -90,14 +129,18 @@ async fn run(
         table.add(name, time, &outcome)?;
         let violations = &outcome.report.violations;
         is_broken |= topology.is_promised && !violations.is_empty();
-        for violation in violations.iter().take(MOST_PRINTED) {
-            eprintln!("{name}: {violation}");
-        }
-        if let Some(more) = violations.len().checked_sub(MOST_PRINTED).filter(|more| *more > 0) {
-            eprintln!("{name}: and {more} more");
-        }
+        print_violations(name, violations);
     }
     Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print_violations(name: &str, violations: &[String]) {
+    for violation in violations.iter().take(MOST_PRINTED) {
+        eprintln!("{name}: {violation}");
+    }
+    if let Some(more) = violations.len().checked_sub(MOST_PRINTED).filter(|more| *more > 0) {
+        eprintln!("{name}: and {more} more");
+    }
 }
 
 /// Returns the topologies with these names.

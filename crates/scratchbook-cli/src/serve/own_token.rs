@@ -1,6 +1,6 @@
 //! The token that a server makes for itself at its first start, for example in a new container.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use scratchbook_server::{NewToken, Right};
 use tempfile::NamedTempFile;
 
 use crate::args::AccessArgs;
+use crate::partial_file::sync_folder_of;
 
 /// The name of the token in logs.
 const NAME: &str = "first";
@@ -52,7 +53,8 @@ fn make(tokens: &Path, token: &Path) -> io::Result<()> {
     // The entry is written last. It makes the token valid and keeps later starts from making another one.
     file.write_all(made.entry().as_bytes())?;
     file.sync_all()?;
-    sync_folder(folder);
+    // Without this, a power failure may remove both files, and the next start makes new ones.
+    sync_folder_of(token);
     tracing::info!(file = %token.display(), "made a token for this server; it is in this file");
     Ok(())
 }
@@ -65,14 +67,6 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 #[cfg(not(unix))]
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
-}
-
-/// Flushes the folder. On a system without this, a power failure may remove both files, and the next start makes new
-/// ones.
-fn sync_folder(folder: &Path) {
-    if cfg!(unix) {
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    }
 }
 
 fn kind(error: &io::Error) -> ErrorKind {
