@@ -14,6 +14,7 @@ mod feed;
 pub mod invariant;
 mod rule;
 pub mod scenario;
+mod step;
 mod transaction;
 
 pub use client::{Address, Append, Operation};

@@ -6,6 +6,7 @@ use crate::client::{Address, Answer, Append, ClientId, Operation};
 use crate::database::{
     Change, ChangeKind, Commit, Database, Holder, Position, Row, SessionRow, Store, StoredEvent, Tables, UNBORN,
 };
+use crate::step::Step;
 use crate::{Protocol, Rule, State};
 
 /// A transaction of a client.
@@ -15,7 +16,7 @@ pub(crate) struct Transaction {
     pub(crate) attempt: u8,
     /// Whether the client has lost the connection.
     pub(crate) is_orphan: bool,
-    operation: Operation,
+    pub(crate) operation: Operation,
     /// The events of a batch that are still to be written, by their places.
     pending: BTreeSet<usize>,
     /// The answers to the other events.
@@ -31,24 +32,6 @@ pub(crate) struct Transaction {
     /// The sessions whose rows are removed.
     removed: Vec<Address>,
     has_found_own: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// A statement begins, on PostgreSQL.
-    Snapshot,
-    Lock(Row),
-    /// Locks the sessions that were made since, without waiting for them (PostgreSQL).
-    LockNewSessions,
-    /// Begins again if there is a session that is not locked (MySQL).
-    LookAgain,
-    Position,
-    Write,
-    RemoveSessions,
-    RemoveEvents,
-    /// Writes the record of the removal.
-    Record,
-    Commit,
 }
 
 /// What a step comes to.
@@ -97,7 +80,8 @@ impl Transaction {
         Holder::Transaction(self.client, self.attempt)
     }
 
-    fn appends(&self) -> Vec<(usize, Append)> {
+    /// Returns the events that are still to be written, with their places in the batch.
+    pub(crate) fn appends(&self) -> Vec<(usize, Append)> {
         match &self.operation {
             Operation::Append(appends) => self.pending.iter().map(|place| (*place, appends[*place])).collect(),
             _ => Vec::new(),
@@ -159,92 +143,6 @@ impl Protocol {
         if !transaction.is_orphan {
             state.clients[transaction.client].has_found_own |= transaction.has_found_own;
             state.answer(transaction.client, answers);
-        }
-    }
-
-    /// Returns the steps of a transaction, as the stores take them.
-    fn steps(&self, transaction: &Transaction) -> Vec<Step> {
-        let mut steps = Vec::with_capacity(10);
-        if self.store == Store::Postgres || !self.keeps(Rule::NumberFromLockedRow) {
-            steps.push(Step::Snapshot);
-        }
-        if !self.keeps(Rule::PositionAfterLocks) {
-            steps.push(Step::Position);
-        }
-        steps.extend(self.locks(transaction).into_iter().map(Step::Lock));
-        if let Operation::Erase(user) = transaction.operation {
-            steps.extend(self.steps_of_erasure(user));
-        } else {
-            steps.push(Step::Write);
-        }
-        steps.push(Step::Commit);
-        steps
-    }
-
-    fn steps_of_erasure(&self, user: u8) -> Vec<Step> {
-        let mut steps = match (self.store, self.keeps(Rule::ErasureDoesNotWait)) {
-            (Store::Postgres, true) => vec![Step::LockNewSessions],
-            (Store::MySql, true) => vec![Step::LookAgain],
-            (_, false) => {
-                let locks = Address::of_user(user).map(|session| Step::Lock(Row::Session(session)));
-                std::iter::once(Step::Snapshot).chain(locks).collect()
-            }
-        };
-        if !self.keeps(Rule::ErasureLooksAgain) {
-            steps.clear();
-        }
-        steps.extend(match self.store {
-            Store::Postgres => [Step::RemoveSessions, Step::RemoveEvents],
-            Store::MySql => [Step::RemoveEvents, Step::RemoveSessions],
-        });
-        steps.push(Step::Record);
-        steps
-    }
-
-    /// Returns the rows that a transaction locks first, in the order of all writers.
-    fn locks(&self, transaction: &Transaction) -> Vec<Row> {
-        let (mut sessions, mut users, mut apps) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        match &transaction.operation {
-            Operation::Append(_) => {
-                for (_, append) in transaction.appends() {
-                    sessions.push(append.session);
-                    if append.user_keys && self.keeps(Rule::LockUser) {
-                        users.insert(append.session.user());
-                    }
-                    if append.app_keys && self.keeps(Rule::LockApp) {
-                        apps.insert(Row::App);
-                    }
-                }
-                if self.keeps(Rule::SortedSessions) {
-                    sessions.sort();
-                }
-                let mut seen = BTreeSet::new();
-                sessions.retain(|session| seen.insert(*session));
-            }
-            Operation::Create(session, _) => {
-                sessions.push(*session);
-                if self.keeps(Rule::CreationLocksUser) {
-                    users.insert(session.user());
-                }
-            }
-            Operation::Delete(session) => sessions.push(*session),
-            Operation::Erase(user) => {
-                sessions.extend(Address::of_user(*user));
-                if self.keeps(Rule::ErasureLocksUser) {
-                    users.insert(*user);
-                }
-            }
-        }
-        let sessions = sessions.into_iter().map(Row::Session);
-        let users = users.into_iter().map(Row::User);
-        let is_append = matches!(transaction.operation, Operation::Append(_));
-        // One writer with another order is enough for a circle.
-        if is_append && transaction.client == 0 && !self.keeps(Rule::UsersBeforeApps) {
-            sessions.chain(apps).chain(users).collect()
-        } else if !is_append && !self.keeps(Rule::SessionsBeforeUsers) {
-            users.chain(sessions).chain(apps).collect()
-        } else {
-            sessions.chain(users).chain(apps).collect()
         }
     }
 
