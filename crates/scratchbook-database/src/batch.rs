@@ -4,9 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::sync::mpsc::error::SendTimeoutError;
-use tokio::sync::{mpsc, oneshot};
-
+use super::sync::{Semaphore, SendTimeoutError, mpsc, oneshot, spawn};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// The maximum number of writes in a batch.
@@ -51,8 +49,8 @@ impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
     where
         F: Future<Output = ()> + Send,
     {
-        let (jobs, mut waiting) = mpsc::channel(capacity.clamp(1, tokio::sync::Semaphore::MAX_PERMITS));
-        tokio::spawn(async move {
+        let (jobs, mut waiting) = mpsc::channel(capacity.clamp(1, Semaphore::MAX_PERMITS));
+        spawn(async move {
             let mut next = None;
             while let Some(batch) = gather(&mut waiting, &mut next).await {
                 commit(batch).await;

@@ -37,6 +37,7 @@ mod past;
 mod requests;
 mod resolve;
 mod sessions;
+mod sync;
 mod uri;
 mod usage;
 

@@ -35,6 +35,7 @@ mod events;
 mod feed;
 mod files;
 mod fork;
+mod group;
 mod growth;
 mod list;
 mod locate;
@@ -54,6 +55,7 @@ mod sessions;
 mod state;
 mod state_log;
 mod statements;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod transaction;

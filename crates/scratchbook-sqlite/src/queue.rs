@@ -2,13 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::mpsc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
-
+use super::sync::{Arc, Condvar, Instant, Mutex, MutexGuard, PoisonError, mpsc, oneshot, thread};
 use scratchbook_core::error::Result;
 use scratchbook_core::store::closed;
 

@@ -1,14 +1,13 @@
 //! Submits writes: the bounded queue from callers, on any executor, to the writer thread.
 
 use std::pin::pin;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 
 use super::error::Fallible;
 use super::queue::{Next, Queue, QueueReceiver, Timer};
+use super::sync::{Arc, Instant, Semaphore, TryAcquireError, oneshot};
 use super::transaction::Tx;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::quota::Charge;

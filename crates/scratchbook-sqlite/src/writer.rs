@@ -1,7 +1,6 @@
 //! The writer thread: it commits together the writes that queued up while it was busy.
 
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -12,20 +11,15 @@ use rusqlite::config::DbConfig;
 use tokio::sync::watch;
 
 use super::connection::{Opened, count_pages};
-use super::error::{Failure, Fallible};
+use super::error::Fallible;
 use super::files::{Extent, Files, beside};
+use super::group::{Group, GroupWriter};
 use super::locks::FileLock;
 use super::queue::Next;
 use super::transaction::Tx;
 use super::watch::{Commits, OtherProcesses};
 use super::write_queue::{QueuedWrite, WriteReceiver};
 use scratchbook_core::error::{Error, Result};
-
-/// The maximum number of writes, and of bytes, that are committed together; a single larger write is committed alone.
-/// This bounds how long the first write of a group waits for the last, how long a small write waits for larger ones
-/// queued behind it, and how long other processes wait.
-const GROUP_JOBS: usize = 256;
-const GROUP_BYTES: usize = 1 << 20;
 
 /// Above this size the write-ahead log is checkpointed and truncated, which SQLite does not do on its own while
 /// there are readers.
@@ -68,11 +62,6 @@ pub(super) struct Shared {
     pub(super) commits: Commits,
     /// Dropped once everything is closed.
     pub(super) running: watch::Sender<()>,
-}
-
-struct FinishedWrite {
-    queued: QueuedWrite,
-    outcome: Fallible<()>,
 }
 
 impl Writer {
@@ -131,20 +120,18 @@ impl Committer {
         let mut group = self.locked_group(tx, first);
         self.check_written(tx, &mut group);
         // Watchers are notified before the answers, so that a caller who has an answer finds them notified.
-        self.commits.notify(group.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.scope));
-        let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
-        for FinishedWrite { queued, outcome } in group {
-            queued.job.answer(outcome.map_err(|e| e.into_error(self.files.path())));
-        }
+        self.commits.notify(group.scopes());
+        let (jobs, bytes) = group.size();
+        group.answer(|failure| failure.into_error(self.files.path()));
         tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "committed a group of writes");
     }
 
-    fn locked_group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Vec<FinishedWrite> {
+    fn locked_group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Group {
         if let Err(error) = self.begin(tx, first.since) {
-            return vec![FinishedWrite { queued: first, outcome: Err(error) }];
+            return Group::failed(first, error);
         }
-        let group = self.group(tx, first);
-        if group.iter().any(|done| done.queued.erases && done.outcome.is_ok()) {
+        let group = Group::commit(self, tx, first);
+        if group.has_erased() {
             self.erased = true;
             self.checkpoint(tx.connection());
         }
@@ -173,8 +160,8 @@ impl Committer {
     }
 
     /// Turns success into an error if the file was replaced or truncated while it was written.
-    fn check_written(&mut self, tx: &Tx<'_>, group: &mut [FinishedWrite]) {
-        if group.iter().all(|done| done.outcome.is_err()) {
+    fn check_written(&mut self, tx: &Tx<'_>, group: &mut Group) {
+        if group.has_failed() {
             return;
         }
         let stored = self.files.check_all().map(|bytes| bytes / self.page);
@@ -182,9 +169,7 @@ impl Committer {
             return;
         };
         tracing::error!(%error, "the last writes may be lost");
-        for done in group.iter_mut().filter(|done| done.outcome.is_ok()) {
-            done.outcome = Err(error.again().into());
-        }
+        group.fail(&error);
     }
 
     /// Begins a transaction and holds our lock, for a write that has waited since `since`. If the write has already
@@ -209,50 +194,6 @@ impl Committer {
             }
             thread::sleep(Duration::from_millis(1));
         }
-    }
-
-    /// Runs writes in the current transaction, including those that arrive in the meantime.
-    fn group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Vec<FinishedWrite> {
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        let mut next = Some(first);
-        while let Some(mut queued) = next.take() {
-            bytes += queued.bytes;
-            // The first write needs no savepoint: if it fails, there is nothing else to keep.
-            let outcome = match group.is_empty() {
-                true => run(&mut queued, tx),
-                false => tx.savepoint(|| run(&mut queued, tx)),
-            };
-            let alone_failed = group.is_empty() && outcome.is_err();
-            group.push(FinishedWrite { queued, outcome });
-            if tx.is_lost() {
-                return self.one_by_one(tx, group);
-            }
-            if alone_failed {
-                tx.rollback();
-                return group;
-            }
-            if group.len() < GROUP_JOBS {
-                next = self.writes.try_take_if(|next| bytes + next.bytes <= GROUP_BYTES);
-            }
-        }
-        match tx.commit() {
-            Ok(()) => group,
-            Err(_) => self.one_by_one(tx, group),
-        }
-    }
-
-    /// Repeats each write in its own transaction after a whole group was rolled back because of one write, so that only
-    /// that write fails.
-    fn one_by_one(&mut self, tx: &Tx<'_>, group: Vec<FinishedWrite>) -> Vec<FinishedWrite> {
-        tx.rollback();
-        tracing::debug!(jobs = group.len(), "a group was rolled back; its writes are repeated one by one");
-        let again = group.into_iter().map(|FinishedWrite { mut queued, .. }| {
-            self.lock.release();
-            let outcome = self.begin(tx, queued.since).and_then(|()| alone(&mut queued, tx));
-            FinishedWrite { queued, outcome }
-        });
-        again.collect()
     }
 
     /// Truncates the log if it is large or contains erased data. If a reader is in the way, the writer tries again
@@ -311,22 +252,15 @@ impl Committer {
     }
 }
 
-/// Runs a write in its own transaction, which has been started.
-fn alone(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
-    let outcome = run(queued, tx).and_then(|()| match tx.is_lost() {
-        false => tx.commit(),
-        true => Err(Error::internal("SQLite rolled back without an error").into()),
-    });
-    if outcome.is_err() {
-        tx.rollback();
+impl GroupWriter for Committer {
+    fn writes(&self) -> &WriteReceiver {
+        &self.writes
     }
-    outcome
-}
 
-/// Runs a write. If it panics, only this write fails.
-fn run(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
-    catch_unwind(AssertUnwindSafe(|| queued.job.run(tx)))
-        .unwrap_or_else(|_| Err(Failure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
+    fn begin_again(&mut self, tx: &Tx<'_>, since: Instant) -> Fallible<()> {
+        self.lock.release();
+        self.begin(tx, since)
+    }
 }
 
 /// Checks that writes work: rewrites a stored value, and inserts a large value in a savepoint that is rolled back.

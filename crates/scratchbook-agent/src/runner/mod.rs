@@ -8,6 +8,7 @@ mod confirming;
 mod options;
 mod reading;
 mod session_lock;
+mod sync;
 
 use std::pin::pin;
 use std::sync::Arc;

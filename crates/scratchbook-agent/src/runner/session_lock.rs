@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::Stream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::WhenBusy;
+use super::sync::{Arc, Mutex, MutexGuard, OwnedSemaphorePermit, PoisonError, Semaphore};
 use crate::agent::EventStream;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;

@@ -1,5 +1,6 @@
 //! The scope of a commit in a few bytes, so that it can be compared cheaply and sent to other processes.
 
+#[path = "commit_scope/text.rs"]
 mod text;
 
 use super::{SessionKey, StateOwner};

@@ -15,6 +15,7 @@ mod retry;
 mod secret;
 mod seen;
 mod service;
+mod sync;
 mod tail;
 mod verify;
 mod watch;

@@ -1,12 +1,9 @@
 //! Notices of commits: they wake the watchers of the session, user or app that a commit belongs to.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-use tokio::sync::watch;
 
 use super::commit_scope::{CommitScope, ScopeHashes};
+use super::sync::{Arc, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, Weak, watch};
 use super::{SessionKey, StateOwner};
 use crate::error::{Error, ErrorKind, Result};
 

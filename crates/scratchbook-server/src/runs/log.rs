@@ -5,12 +5,11 @@
 //! the whole events, and with the pieces of replies that are still in progress.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use scratchbook::{Error, Event};
-use tokio::sync::watch;
 
 use super::backlog::Backlog;
+use super::sync::{Arc, Mutex, MutexGuard, PoisonError, watch};
 
 /// How a run ended.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ mod follow;
 mod log;
 mod run;
 mod shares;
+mod sync;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,0 +1,5 @@
+//! The locks of sessions, by the names under which the package `interleavings` has its own.
+
+pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(super) use tokio::sync::{OwnedSemaphorePermit, Semaphore};

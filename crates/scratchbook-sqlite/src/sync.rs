@@ -1,0 +1,7 @@
+//! The locks, channels and threads of this store, by the names under which the package `interleavings` has its own.
+
+pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+pub(super) use std::thread;
+pub(super) use std::time::Instant;
+
+pub(super) use tokio::sync::{Semaphore, TryAcquireError, oneshot};
