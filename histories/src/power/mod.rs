@@ -245,8 +245,8 @@ fn compare(mut disk: Disk, entries: &[Entry], folder: &Path) -> Result<(), Error
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let recorded = recorded.remove(&name).ok_or_else(|| format!("the record lacks the file {name}"))?;
-        // Memory that processes share: SQLite writes it without the file system, and makes it again when it opens the
-        // database first.
+        // Memory that processes share: SQLite writes it without the file system, and the first process to open the database
+        // creates it.
         if !name.ends_with("-shm") && recorded != fs::read(&path)? {
             return Err(format!("the record of {name} lacks something").into());
         }
