@@ -13,19 +13,23 @@ use scratchbook::{
     CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, Session, SessionKey, SessionService, StateDelta,
 };
 
-use super::ring::{Outcome, Ring, SlowCall};
+use crate::activity::{Activity, Outcome, SlowCall};
 
 /// A service whose calls are counted.
 #[derive(Debug)]
 pub(crate) struct Counted {
     service: Arc<dyn SessionService>,
-    ring: Arc<Ring>,
+    activity: Arc<Activity>,
     environment: Arc<dyn Environment>,
 }
 
 impl Counted {
-    pub(crate) fn new(service: Arc<dyn SessionService>, ring: Arc<Ring>, environment: Arc<dyn Environment>) -> Self {
-        Self { service, ring, environment }
+    pub(crate) fn new(
+        service: Arc<dyn SessionService>,
+        activity: Arc<Activity>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
+        Self { service, activity, environment }
     }
 
     async fn counted<T>(
@@ -46,7 +50,7 @@ impl Counted {
         };
         let seconds = begun.elapsed().as_secs_f64();
         let call = SlowCall { app_name: app_name.to_owned(), method, time: self.environment.now(), seconds };
-        self.ring.count(&call, outcome);
+        self.activity.count(&call, outcome);
         result
     }
 }
