@@ -1,9 +1,7 @@
 //! `scratchbook schema check`.
 
-use std::sync::Arc;
-
 use futures_util::{StreamExt, pin_mut};
-use scratchbook::layer::WithStateSchema;
+use scratchbook::layer::{StateSchema, WithStateSchema};
 use scratchbook::session::StateOwner;
 use scratchbook::{CreateSessionConfig, Error, InMemorySessionService, Scope, SessionKey, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
@@ -15,18 +13,6 @@ use crate::failure::Failure;
 use crate::output::{BAD, Format, GOOD, Output, plural, styled, visible};
 use crate::progress::Progress;
 use crate::walk::{Depth, Entry, Selection, name_of, walk};
-
-pub(crate) use scratchbook::layer::StateSchema;
-
-/// Parses a schema.
-pub(crate) fn parse(text: &str) -> Result<StateSchema, Error> {
-    StateSchema::from_json(text)
-}
-
-/// Refuses writes to an app's state that violate a schema.
-pub(crate) fn guarded(sessions: Arc<dyn SessionService>, app: &str, schema: StateSchema) -> Arc<dyn SessionService> {
-    Arc::new(WithStateSchema::new(sessions).with_app(app, schema))
-}
 
 pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Output) -> Result<(), Failure> {
     let schema = read_schema(&args.file)?;
