@@ -220,7 +220,7 @@ impl ServerBuilder {
         store.sessions = Arc::new(ForgetsSpans::new(store.sessions, Arc::clone(&spans)));
         let activity = Arc::new(Activity::default());
         if self.has_inspector {
-            let counted = inspector::Counted::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
+            let counted = inspector::WithActivity::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
             store.sessions = Arc::new(counted);
         }
         let apps = Apps::new(agents, |name, agent| {

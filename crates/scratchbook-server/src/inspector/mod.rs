@@ -36,7 +36,7 @@ use crate::scope;
 use crate::surface::INSPECTOR;
 
 pub(crate) use address::of_conflict;
-pub(crate) use overview::Counted;
+pub(crate) use overview::WithActivity;
 pub(crate) use page::refusal;
 
 // The arguments of handlers: an app, a user or a session together with the caller. A refusal is answered with a page.

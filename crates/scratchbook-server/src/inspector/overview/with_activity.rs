@@ -17,13 +17,13 @@ use crate::activity::{Activity, Outcome, SlowCall};
 
 /// A service whose calls are counted.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct WithActivity {
     service: Arc<dyn SessionService>,
     activity: Arc<Activity>,
     environment: Arc<dyn Environment>,
 }
 
-impl Counted {
+impl WithActivity {
     pub(crate) fn new(
         service: Arc<dyn SessionService>,
         activity: Arc<Activity>,
@@ -56,7 +56,7 @@ impl Counted {
 }
 
 #[async_trait]
-impl SessionService for Counted {
+impl SessionService for WithActivity {
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         self.counted(key.app_name(), "append", Outcome::Appended, self.service.append(key, event, options)).await
     }
