@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::circles::Crates;
 use crate::command::{program, root};
 use crate::documents;
 use crate::prose::idioms;
@@ -20,10 +21,11 @@ const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std:
 
 /// Checks every file that is tracked, and every new one that is not ignored.
 pub(crate) fn check() -> Result<(), Stop> {
-    let mut breaches = Vec::new();
+    let (mut breaches, mut crates) = (Vec::new(), Crates::default());
     for path in tracked_files()? {
-        check_file(&path, &mut breaches)?;
+        check_file(&path, &mut breaches, &mut crates)?;
     }
+    breaches.extend(crates.breaches());
     for breach in &breaches {
         println!("{breach}");
     }
@@ -45,7 +47,7 @@ fn tracked_files() -> Result<Vec<String>, Stop> {
     Ok(names.split_terminator('\0').map(str::to_owned).collect())
 }
 
-fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
+fn check_file(path: &str, breaches: &mut Vec<String>, crates: &mut Crates) -> Result<(), Stop> {
     let full = root().join(path);
     // The file was deleted but is still in the index.
     let Ok(meta) = fs::metadata(&full) else { return Ok(()) };
@@ -60,6 +62,7 @@ fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
     let text = String::from_utf8_lossy(&bytes);
     let found = [in_text(path, &text), idioms(path, &text), documents::breaches(path, &text)].concat();
     breaches.extend(found.into_iter().map(|breach| format!("{path}{breach}")));
+    crates.add(path, &text);
     Ok(())
 }
 

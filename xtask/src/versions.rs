@@ -50,8 +50,27 @@ fn build(commit: &str) -> Result<PathBuf, Stop> {
     } else {
         run(program("git").args(["worktree", "add", "--quiet", "--force", "--detach", TREE, commit]))?;
     }
+    let manifest = output(program("git").args(["show", &format!("{commit}:crates/scratchbook-cli/Cargo.toml")]))?;
     let mut build = cargo(&["build", "--locked", "--package", "scratchbook-cli", "--bin", "scratchbook"]);
-    build.args(["--features", "mysql,postgres"]);
+    build.args(["--features", &features(&manifest).join(",")]);
     run(build.current_dir(root().join(TREE)).env("CARGO_TARGET_DIR", root().join(TARGET)))?;
     Ok(root().join(TARGET).join("debug/scratchbook"))
+}
+
+/// Returns the features that add stores to the command. A command from before these features has every store.
+fn features(manifest: &str) -> Vec<&'static str> {
+    let has = |name: &&str| manifest.lines().any(|line| line.starts_with(&format!("{name} = ")));
+    ["mysql", "postgres"].into_iter().filter(has).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_are_features_only_of_commands_that_have_these() {
+        let manifest = std::fs::read_to_string(root().join("crates/scratchbook-cli/Cargo.toml")).unwrap();
+        assert_eq!(features(&manifest), ["mysql", "postgres"]);
+        assert!(features("[features]\notel = []\n\n[dependencies]\nmysql_async = \"1\"").is_empty());
+    }
 }

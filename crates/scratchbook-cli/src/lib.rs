@@ -35,6 +35,8 @@ mod schema;
 #[cfg(not(feature = "schema"))]
 #[path = "without_schema.rs"]
 mod schema;
+#[cfg(feature = "schema")]
+mod schema_check;
 #[cfg(feature = "serve")]
 mod serve;
 mod sessions;
@@ -66,6 +68,8 @@ use context::{Context, DEFAULT_DATABASE};
 use database::Database;
 use failure::{Failure, report};
 use output::Output;
+#[cfg(not(feature = "schema"))]
+use schema as schema_check;
 use scratchbook::{Error, ErrorKind};
 use tokio::runtime::{Builder, Runtime};
 #[cfg(not(feature = "serve"))]
@@ -205,7 +209,7 @@ async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
             database.close().await
         }
         Command::Schema { command: SchemaCommand::Check(args) } => {
-            Box::pin(schema::check(context, args, &mut out)).await
+            Box::pin(schema_check::check(context, args, &mut out)).await
         }
         Command::Migrate(args) => migrate::migrate(context, args, &mut out).await,
         Command::Backup(args) => backup::backup(context, args, &mut out).await,

@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde_json::Value;
 use terminal_size::{Width, terminal_size_of};
 
-use crate::table::{self, Column};
 use crate::wrap::wrap;
 
 /// The output of a command.
@@ -88,19 +87,6 @@ impl Output {
             Value::String(text) => writeln!(io::stdout(), "{text}"),
             value => writeln!(io::stdout(), "{}", compact(value)),
         }
-    }
-
-    /// Prints a table. On a terminal, the table fits the width, if necessary as records. In a pipe, it is as wide as
-    /// its values.
-    pub(crate) fn table<const N: usize>(
-        &mut self,
-        columns: [Column; N],
-        rows: impl IntoIterator<Item = [String; N]>,
-    ) -> io::Result<()> {
-        for line in table::lines(columns, rows, self.width.map(usize::from)) {
-            writeln!(self.out, "{line}")?;
-        }
-        Ok(())
     }
 
     /// Returns the width of the terminal; `None` in a pipe.

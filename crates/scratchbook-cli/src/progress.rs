@@ -32,7 +32,7 @@ impl Progress {
     /// Returns the progress of work of unknown size. It is shown as the text given to `show`.
     pub(crate) fn counting(what: &'static str, format: Format) -> Self {
         let Self { bar } = Self::new(what, format);
-        Self { bar: styled(bar.with_prefix(what).with_message(""), "{spinner} {prefix} {msg}") }
+        Self { bar: styled(bar.with_prefix(what).with_message(""), "{spinner} {prefix} {wide_msg}") }
     }
 
     fn to(target: ProgressDrawTarget, what: &'static str) -> Self {

@@ -1,9 +1,9 @@
 //! Tables as text. Ids and keys are never broken, so that they can be copied. A table that is too wide wraps its texts.
 //! If that is not enough, each row becomes a record with a line for each column.
 
-use std::iter;
+use std::{io, iter};
 
-use crate::output::{DIM, styled};
+use crate::output::{DIM, Output, styled};
 use crate::wrap::{columns as width_of, pieces};
 
 /// The blanks between two columns.
@@ -29,8 +29,20 @@ pub(crate) const fn text(name: &'static str) -> Column {
     Column { name, wraps: true }
 }
 
+impl Output {
+    /// Prints a table. On a terminal, the table fits the width, if necessary as records. In a pipe, it is as wide as
+    /// its values.
+    pub(crate) fn table<const N: usize>(
+        &mut self,
+        columns: [Column; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> io::Result<()> {
+        lines(columns, rows, self.width()).into_iter().try_for_each(|line| self.text(line))
+    }
+}
+
 /// Returns the lines of a table for a terminal of this width, or for a pipe.
-pub(crate) fn lines<const N: usize>(
+fn lines<const N: usize>(
     columns: [Column; N],
     rows: impl IntoIterator<Item = [String; N]>,
     width: Option<usize>,

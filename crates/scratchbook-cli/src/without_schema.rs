@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 /// A schema, which cannot be made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum StateSchema {}
 
 pub(crate) fn parse(_: &str) -> Result<StateSchema> {

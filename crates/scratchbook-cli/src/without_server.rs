@@ -1,45 +1,12 @@
 //! Replaces `serve`, `health` and `token` in a program without the feature `serve`. They report that the feature
 //! is missing.
 
-use std::ffi::OsString;
-
-use clap::{Args, Subcommand};
 use scratchbook::{Error, ErrorKind};
 
+use crate::args::{HealthArgs, NewTokenArgs, ServeArgs};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Output;
-
-/// Arguments that the command ignores.
-#[derive(Debug, Args)]
-pub(crate) struct ServeArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _arguments: Vec<OsString>,
-}
-
-/// Arguments that the command ignores.
-#[derive(Debug, Args)]
-pub(crate) struct NewTokenArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _arguments: Vec<OsString>,
-}
-
-/// Arguments that the command ignores.
-#[derive(Debug, Args)]
-pub(crate) struct HealthArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _arguments: Vec<OsString>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum TokenCommand {
-    New(NewTokenArgs),
-}
-
-pub(crate) mod args {
-    pub(crate) const SERVE_HELP: &str = "";
-    pub(crate) const HEALTH_EXAMPLES: &str = "";
-}
 
 pub(crate) mod config {
     use std::ffi::OsString;

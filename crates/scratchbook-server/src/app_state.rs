@@ -10,11 +10,11 @@ use scratchbook::session::Watches;
 use scratchbook::{SessionService, Store};
 
 use crate::access::Access;
+use crate::activity::Activity;
 use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
 use crate::bodies::{BodyState, Room};
 use crate::heavy::Heavy;
-use crate::inspector::Ring;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
 use crate::runs::Runs;
@@ -56,7 +56,7 @@ pub(crate) struct Parts {
     /// The spans of runs.
     pub(crate) spans: Arc<Spans>,
     /// What the inspector shows of the last half hour.
-    pub(crate) activity: Arc<Ring>,
+    pub(crate) activity: Arc<Activity>,
     /// The memory for answers.
     pub(crate) answers: Budget,
 }

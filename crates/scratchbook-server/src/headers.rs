@@ -1,7 +1,7 @@
-//! The headers for browsers, which are added to every answer.
+//! The headers for browsers, which are added to every answer, and the header by which browsers are known.
 
 use axum::extract::Request;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -19,6 +19,11 @@ pub(crate) async fn mark(request: Request, next: Next) -> Response {
         headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
     }
     response
+}
+
+/// Returns whether a client shows pages to a person.
+pub(crate) fn take_pages(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|takes| takes.contains("text/html"))
 }
 
 fn is_of(headers: &HeaderMap, kind: &str) -> bool {

@@ -49,7 +49,7 @@ pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guar
 /// Answers a request whose handler panicked with an error in the form of its surface. The log has the panic itself.
 async fn catch_panics(request: Request, next: Next) -> Response {
     let surface = Surface::of(request.uri().path());
-    let is_page = inspector::is_its_path(request.uri().path());
+    let is_page = surface::is_of_inspector(request.uri().path());
     AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
         let error = Error::internal("a handler panicked; the log says where");
         if is_page { inspector::refusal(None, &error) } else { wording::error_of(surface, error) }

@@ -29,7 +29,7 @@
 //! - `document/`: the OpenAPI document of all routes and its page; `openapi/`: schemas that its parts share.
 //! - `operations/`: logs, metrics and traces of requests, `/metrics`, `/health/ready`.
 //! - `app_state.rs`: the state of the app, whose parts are used by layers and lower modules. `apps.rs`: the hosted
-//!   agents.
+//!   agents. `activity.rs`: what the store has done in the last half hour.
 //! - `scope.rs`: the app, user or session that a path names, checked against the caller before a handler sees it.
 //! - `access/`: authentication and authorization. `guard/`: refuses requests of foreign pages; CORS.
 //! - `listen/`: connections, TLS and shutdown. `limits/`: limits of sizes, numbers and times. `bodies/`: bodies of
@@ -39,6 +39,7 @@
 //!   search for events. `wire_names.rs`: names on the wire. `public_error.rs`: the public part of errors.
 
 mod access;
+mod activity;
 mod adk;
 mod answers;
 mod app_state;

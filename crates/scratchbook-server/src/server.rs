@@ -16,6 +16,8 @@ use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
+use crate::activity::Activity;
+use crate::adk::AdkError;
 use crate::answers::Budget;
 use crate::app_state::{AppState, Parts};
 use crate::apps::{Apps, Origin};
@@ -31,7 +33,7 @@ use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::spans::{ForgetsSpans, Spans};
 use crate::store_probe::StoreProbe;
-use crate::surface::Surface;
+use crate::surface::{INSPECTOR, Surface};
 use crate::{adk, browser, document, inspector, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
@@ -216,9 +218,9 @@ impl ServerBuilder {
         let sink: Arc<dyn TraceSink> = Arc::<Spans>::clone(&spans);
         let tracing = self.tracing.with_sink(sink);
         store.sessions = Arc::new(ForgetsSpans::new(store.sessions, Arc::clone(&spans)));
-        let activity = Arc::new(inspector::Ring::default());
+        let activity = Arc::new(Activity::default());
         if self.has_inspector {
-            let counted = inspector::Counted::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
+            let counted = inspector::WithActivity::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
             store.sessions = Arc::new(counted);
         }
         let apps = Apps::new(agents, |name, agent| {
@@ -380,8 +382,11 @@ impl Server {
     fn pages(&self) -> Router<AppState> {
         let has_inspector = self.app_state.has_inspector;
         let inspector = if has_inspector { inspector::routes() } else { Router::new() };
-        let front = if has_inspector { inspector::ROOT } else { "/docs" };
-        let root = async move |method: Method, headers: HeaderMap| browser::root(&method, &headers, front);
+        let front = if has_inspector { INSPECTOR } else { "/docs" };
+        let root = async move |method: Method, headers: HeaderMap| {
+            // As in ADK, a client that is no browser gets 404.
+            browser::root(&method, &headers, front).ok_or_else(AdkError::not_found)
+        };
         inspector.merge(self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(root)), DevUi::routes))
     }
 

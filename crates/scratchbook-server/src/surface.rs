@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::{browser, inspector};
+use crate::headers;
 
 /// An API of the server, for one kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,9 @@ pub enum Surface {
     /// Agent Engine Sessions of Vertex AI.
     Vertex,
 }
+
+/// The path of the inspector's first page. All its pages are below this path.
+pub(crate) const INSPECTOR: &str = "/inspector";
 
 /// The paths that belong to no surface: health and metrics, the documents of the API, and the login of browsers. The
 /// paths of the inspector belong to no surface either.
@@ -35,7 +38,7 @@ impl Surface {
 
     /// Returns the surface of a path, whether or not there is a route for it.
     pub(crate) fn of(path: &str) -> Option<Self> {
-        if OF_NONE.contains(&path) || inspector::is_its_path(path) {
+        if OF_NONE.contains(&path) || is_of_inspector(path) {
             None
         } else if VERTEX.iter().any(|folder| is_below(path, folder)) {
             Some(Self::Vertex)
@@ -47,6 +50,16 @@ impl Surface {
     }
 }
 
+/// Returns whether a path belongs to the inspector.
+pub(crate) fn is_of_inspector(path: &str) -> bool {
+    is_below(path, INSPECTOR)
+}
+
+/// Returns whether a person opens the server's address in a browser.
+fn is_entered(request: &Request) -> bool {
+    request.method() == Method::GET && request.uri().path() == "/" && headers::take_pages(request.headers())
+}
+
 /// Returns whether a path is this folder or something in it.
 fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -55,7 +68,7 @@ fn is_below(path: &str, folder: &str) -> bool {
 /// Answers 404 to requests for a surface that is switched off, whatever the caller.
 pub(crate) async fn check(State(surfaces): State<Arc<[Surface]>>, request: Request, next: Next) -> Response {
     match Surface::of(request.uri().path()) {
-        Some(surface) if !surfaces.contains(&surface) && !browser::is_entered(&request) => {
+        Some(surface) if !surfaces.contains(&surface) && !is_entered(&request) => {
             (StatusCode::NOT_FOUND, [(CONTENT_TYPE, "text/plain; charset=utf-8")], "Not Found").into_response()
         }
         _ => next.run(request).await,

@@ -11,14 +11,14 @@ use scratchbook::Error;
 use crate::adk::AdkError;
 use crate::inspector;
 use crate::refusal::Refused;
-use crate::surface::Surface;
+use crate::surface::{self, Surface};
 use crate::v1::ApiError;
 use crate::vertex::GoogleError;
 
 /// Replaces the refusal of an inner layer by an error in the form of the surface, or a page. Headers that layers added stay.
 pub(crate) async fn word_refusals(request: Request, next: Next) -> Response {
     let surface = Surface::of(request.uri().path());
-    let is_page = inspector::is_its_path(request.uri().path());
+    let is_page = surface::is_of_inspector(request.uri().path());
     let mut response = next.run(request).await;
     let Some(Refused { error, status }) = Refused::take(&mut response) else { return response };
     let mut worded = match status {

@@ -14,6 +14,8 @@ mod state;
 #[cfg(feature = "serve")]
 mod token;
 mod values;
+#[cfg(not(feature = "serve"))]
+mod without_server;
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -22,10 +24,6 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
-#[cfg(not(feature = "serve"))]
-pub(crate) use crate::without_server::{HealthArgs, ServeArgs, TokenCommand};
-#[cfg(not(feature = "serve"))]
-use crate::without_server::{args as health, args as serve};
 
 pub(crate) use address::{Address, AddressArgs, SessionArgs, Within, parts};
 pub(crate) use chat::ChatArgs;
@@ -46,6 +44,12 @@ pub(crate) use state::{
 #[cfg(feature = "serve")]
 pub(crate) use token::{NewTokenArgs, TokenCommand};
 pub(crate) use values::{Label, PointInTime};
+#[cfg(not(feature = "serve"))]
+use without_server as health;
+#[cfg(not(feature = "serve"))]
+use without_server as serve;
+#[cfg(not(feature = "serve"))]
+pub(crate) use without_server::{HealthArgs, NewTokenArgs, ServeArgs, TokenCommand};
 
 /// The hint for keys and values that look like options.
 pub(crate) const DASHES: &str =

@@ -145,8 +145,10 @@ fn what_is_no_event_number_is_explained() {
     let fixture = Fixture::with_session(0);
     let said = fixture.fails(2, &["state", "diff", "--last", "first", "2"]);
     assert!(said.contains("number of an event") && said.contains("sessions show"), "{said}");
-    let said = fixture.fails(2, &["watch", "-a", "shop", "--from", "garbage"]);
-    assert!(said.contains("'garbage' is not a cursor"), "{said}");
+    for feed in [&["-a", "shop"][..], &["--last"]] {
+        let said = fixture.fails(2, &[&["watch", "--from", "garbage"], feed].concat());
+        assert!(said.contains("'garbage' is not a cursor"), "{said}");
+    }
 }
 
 #[test]

@@ -48,19 +48,7 @@ impl Feed {
     ///
     /// `InvalidArgument` for a cursor of another database or feed.
     pub fn place<'a>(&self, cursor: &'a FeedCursor) -> Result<&'a str> {
-        let foreign = || {
-            let message = "the cursor is of another feed or database; go on with one that this feed has given, or begin \
-                           anew, or now";
-            Error::invalid(message)
-        };
-        let none = || {
-            let text = cursor.as_str().escape_debug();
-            Error::invalid(format!(
-                "'{text}' is not a cursor; give one as a feed has returned it, or begin anew, or now"
-            ))
-        };
-        let (name, place) = cursor.as_str().split_once(' ').ok_or_else(none)?;
-        if name == self.name { Ok(place) } else { Err(foreign()) }
+        cursor.place(&self.name)
     }
 
     /// Returns the position at which to start reading a feed that currently ends at `end`.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::{SessionKey, StateChange, StateOwner};
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::state::Scope;
 
@@ -28,6 +29,25 @@ impl FeedCursor {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the position in the feed with this name.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a cursor of another database or feed.
+    pub(crate) fn place(&self, feed_name: &str) -> Result<&str> {
+        match self.0.split_once(' ') {
+            Some((name, place)) if name == feed_name => Ok(place),
+            Some(_) => Err(Error::invalid(
+                "the cursor is of another feed or database; go on with one that this feed has given, or begin anew, or \
+                 now",
+            )),
+            None => Err(Error::invalid(format!(
+                "'{}' is not a cursor; give one as a feed has returned it, or begin anew, or now",
+                self.0.escape_debug()
+            ))),
+        }
     }
 }
 

@@ -311,12 +311,11 @@ struct SessionPosition<'a> {
 
 impl<'a> SessionPosition<'a> {
     fn read(key: &SessionKey, cursor: &'a FeedCursor) -> Result<Self> {
-        let read = || {
-            let (name, place) = cursor.as_str().split_once(' ')?;
-            let (seq, event_id) = place.split_once(' ')?;
-            if name == name_of(key) { Some(Self { seq: seq.parse().ok()?, event_id }) } else { None }
-        };
-        read().ok_or_else(|| Error::invalid(format!("the cursor is none of the feed of {key}; keep cursors as given")))
+        let place = cursor.place(&name_of(key))?;
+        let read = |(seq, event_id): (&str, _)| Some(Self { seq: seq.parse().ok()?, event_id });
+        place.split_once(' ').and_then(read).ok_or_else(|| {
+            Error::invalid(format!("the cursor of {key} was changed; give it as a feed has returned it"))
+        })
     }
 
     fn cursor(key: &SessionKey, event: Option<&Arc<Event>>) -> FeedCursor {

@@ -29,11 +29,11 @@ const ADK: &str = "ADK";
         clients. Unknown fields are ignored, as in google-adk. In events and parts, every field may be \
         written in camelCase or snake_case."))
 )]
-struct Parts;
+struct AdkDocument;
 
 /// The part of the OpenAPI document for ADK's surface.
 pub(crate) fn document() -> OpenApi {
-    Parts::openapi()
+    AdkDocument::openapi()
 }
 
 /// An error in ADK's form.

@@ -24,7 +24,7 @@ use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 use crate::bodies::{Held, Unread};
 use crate::public_error::PublicError;
-use crate::runs::{Outcome, Reader, Run};
+use crate::runs::{Outcome, Run, RunReader};
 use crate::scope::{session_of_body, user_of_body};
 use crate::sse;
 
@@ -122,7 +122,7 @@ async fn start(
     held: &Held,
     body: RunAgentRequest,
     replies: Replies,
-) -> Result<(Arc<Run>, Reader), AdkError> {
+) -> Result<(Arc<Run>, RunReader), AdkError> {
     let Some(app_name) = body.app_name.filter(|name| !name.is_empty()) else {
         let detail = "app_name is required when ADK_DEFAULT_APP_NAME is not set";
         return Err(AdkError::new(StatusCode::BAD_REQUEST, json!(detail)));
@@ -169,7 +169,7 @@ enum Frames {
     AsTheyAre,
 }
 
-fn frames(mut reader: Reader, frames: Frames, environment: Arc<dyn Environment>) -> impl Stream<Item = Bytes> {
+fn frames(mut reader: RunReader, frames: Frames, environment: Arc<dyn Environment>) -> impl Stream<Item = Bytes> {
     stream! {
         while let Some(event) = reader.next().await {
             let said = event.content.as_ref().is_some_and(|content| !content.parts().is_empty());

@@ -59,7 +59,7 @@ impl Share {
 
     /// Holds the share for as long as the body of an answer exists.
     pub(crate) fn hold(self, response: Response) -> Response {
-        response.map(|body| Body::new(Held { body, _share: self }))
+        response.map(|body| Body::new(HeldBody { body, _share: self }))
     }
 }
 
@@ -69,12 +69,12 @@ fn busy() -> Error {
 }
 
 /// A body with its share.
-struct Held {
+struct HeldBody {
     body: Body,
     _share: Share,
 }
 
-impl HttpBody for Held {
+impl HttpBody for HeldBody {
     type Data = Bytes;
     type Error = axum::Error;
 

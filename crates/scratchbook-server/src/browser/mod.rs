@@ -21,8 +21,8 @@ use scratchbook::environment::Environment;
 use scratchbook::{Error, ErrorKind};
 
 use crate::access::{Access, Caller, Identity, LOGIN, LOGOUT, is_open_to_all};
-use crate::adk::AdkError;
 use crate::guard::{self, OwnPage};
+use crate::headers::take_pages;
 use crate::limits::Rates;
 use crate::refusal::Refused;
 use cookie::Cookie;
@@ -92,7 +92,7 @@ fn take_cookie(request: &mut Request) {
 /// cookie with that second request. If the cookie is valid, the form redirects to the wanted page; otherwise it is
 /// shown, so that no browser is redirected endlessly.
 fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
-    let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes_pages(headers);
+    let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && take_pages(headers);
     let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
     let login = format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC));
     if is_from_elsewhere(headers) { Some(page::go_on(&format!("{login}&from=link"))) } else { Some(to(&login)) }
@@ -104,19 +104,9 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     (says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site")) && says("sec-fetch-mode", "navigate")
 }
 
-/// Returns whether a client shows pages to a person.
-fn takes_pages(headers: &HeaderMap) -> bool {
-    headers.get("accept").and_then(|accept| accept.to_str().ok()).is_some_and(|takes| takes.contains("text/html"))
-}
-
-/// Returns whether a person opens the server's address in a browser.
-pub(crate) fn is_entered(request: &Request) -> bool {
-    request.method() == Method::GET && request.uri().path() == "/" && takes_pages(request.headers())
-}
-
-/// Redirects a browser from `/` to a page. As in ADK, every other client gets 404.
-pub(crate) fn root(method: &Method, headers: &HeaderMap, page: &str) -> Response {
-    if *method == Method::GET && takes_pages(headers) { to(page) } else { AdkError::not_found().into_response() }
+/// Returns the redirect of a browser from `/` to a page; `None` for every other client.
+pub(crate) fn root(method: &Method, headers: &HeaderMap, page: &str) -> Option<Response> {
+    (*method == Method::GET && take_pages(headers)).then(|| to(page))
 }
 
 /// Shows the login form. A person who is already logged in sees their name and the button to log out.

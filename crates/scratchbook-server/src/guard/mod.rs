@@ -19,9 +19,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 
-use crate::inspector;
 use crate::refusal::Refused;
-use crate::surface::Surface;
+use crate::surface::{self, Surface};
 
 pub(crate) use origins::Origins;
 
@@ -182,12 +181,14 @@ fn named_host(request: &Request) -> Option<&str> {
 
 /// Returns whether a path belongs to a page for people.
 pub(crate) fn is_page(path: &str) -> bool {
-    matches!(path, "/" | "/docs" | "/dev-ui" | "/login") || path.starts_with("/dev-ui/") || inspector::is_its_path(path)
+    matches!(path, "/" | "/docs" | "/dev-ui" | "/login")
+        || path.starts_with("/dev-ui/")
+        || surface::is_of_inspector(path)
 }
 
 fn forbidden(request: &Request, text: &'static str) -> Response {
     let path = request.uri().path();
-    if Surface::of(path) == Some(Surface::Vertex) || inspector::is_its_path(path) {
+    if Surface::of(path) == Some(Surface::Vertex) || surface::is_of_inspector(path) {
         return Refused::from(Error::new(ErrorKind::PermissionDenied, text)).into_response();
     }
     (StatusCode::FORBIDDEN, [(CONTENT_TYPE, "text/plain")], text).into_response()

@@ -5,8 +5,7 @@ use scratchbook::SessionKey;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// The path of the first page.
-pub(crate) const ROOT: &str = "/inspector";
+use crate::surface::INSPECTOR;
 
 /// The characters that are encoded in addresses: all except the unreserved ones of RFC 3986.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~').remove(b'.');
@@ -82,7 +81,7 @@ impl View {
 }
 
 pub(super) fn app(app_name: &str) -> String {
-    format!("{ROOT}/apps/{}", encoded(app_name))
+    format!("{INSPECTOR}/apps/{}", encoded(app_name))
 }
 
 pub(super) fn users(app_name: &str) -> String {

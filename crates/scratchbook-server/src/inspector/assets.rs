@@ -8,7 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use ring::digest::{SHA256, digest};
 
-use super::ROOT;
+use crate::surface::INSPECTOR;
 
 /// The files: their names, types and contents.
 const FILES: [(&str, &str, &str); 8] = [
@@ -33,7 +33,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 /// Returns the address of a file.
 pub(super) fn address(file: &str) -> String {
-    format!("{ROOT}/assets/{file}?v={}", *VERSION)
+    format!("{INSPECTOR}/assets/{file}?v={}", *VERSION)
 }
 
 pub(super) async fn file(Path(name): Path<String>) -> Response {

@@ -33,9 +33,10 @@ use axum::routing::get;
 
 use crate::app_state::AppState;
 use crate::scope;
+use crate::surface::INSPECTOR;
 
-pub(crate) use address::{ROOT, of_conflict};
-pub(crate) use overview::{Counted, Ring};
+pub(crate) use address::of_conflict;
+pub(crate) use overview::WithActivity;
 pub(crate) use page::refusal;
 
 // The arguments of handlers: an app, a user or a session together with the caller. A refusal is answered with a page.
@@ -59,10 +60,5 @@ pub(crate) fn routes() -> Router<AppState> {
         .nest("/apps/{app}/users/{user}/sessions/{session}", session::routes())
         .fallback(page::not_found)
         .method_not_allowed_fallback(page::no_method);
-    Router::new().route(&format!("{ROOT}/"), get(start::page)).nest(ROOT, pages)
-}
-
-/// Returns whether a path belongs to the inspector.
-pub(crate) fn is_its_path(path: &str) -> bool {
-    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    Router::new().route(&format!("{INSPECTOR}/"), get(start::page)).nest(INSPECTOR, pages)
 }

@@ -9,11 +9,12 @@ use maud::{DOCTYPE, Markup, html};
 use scratchbook::Error;
 use serde::de::DeserializeOwned;
 
+use super::assets;
 use super::value::visible;
-use super::{ROOT, assets};
 use crate::access::{Caller, LOGOUT};
 use crate::public_error::PublicError;
 use crate::scope::SurfaceError;
+use crate::surface::INSPECTOR;
 
 /// A page loads styles and scripts only from this server, and connects only to it. Inline scripts and styles are not
 /// allowed.
@@ -57,7 +58,7 @@ impl Page<'_> {
                     a.skip href="#main" { "Skip to content" }
                     header.top {
                         nav aria-label="Breadcrumb" {
-                            a.home href=(ROOT) { "scratchbook" }
+                            a.home href=(INSPECTOR) { "scratchbook" }
                             @for (name, address) in &self.above {
                                 span.slash aria-hidden="true" { "/" }
                                 a href=(address) { bdi { (visible(name)) } }
@@ -157,7 +158,7 @@ fn failure(status: StatusCode, message: &str) -> Response {
         section.error role="alert" {
             h1 { (title) }
             p { (visible(&sentence(message))) }
-            p { a href=(ROOT) { "All apps" } }
+            p { a href=(INSPECTOR) { "All apps" } }
         }
     };
     Page { title, above: Vec::new(), caller: None, scripts: &[], body }.with_status(status)

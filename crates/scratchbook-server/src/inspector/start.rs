@@ -11,9 +11,10 @@ use serde::Deserialize;
 
 use super::page::{Page, Query};
 use super::value::{ago, visible};
-use super::{Answer, ROOT, address};
+use super::{Answer, address};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
+use crate::surface::INSPECTOR;
 
 /// How many apps a page has.
 const APPS: usize = 50;
@@ -109,7 +110,7 @@ fn body(app_state: &AppState, rows: &[Row], more: Option<&str>) -> Markup {
     html! {
         div.bar {
             h1 { "Apps" }
-            a href={ (ROOT) "/overview" } { "Overview" }
+            a href={ (INSPECTOR) "/overview" } { "Overview" }
         }
         @if rows.is_empty() {
             p.empty { "Nothing is stored yet. A session that an agent or a program makes appears here." }
@@ -134,7 +135,7 @@ fn body(app_state: &AppState, rows: &[Row], more: Option<&str>) -> Markup {
             }
         }
         @if let Some(last) = more {
-            p.pages { a href={ (ROOT) "?after=" (address::encoded(last)) } rel="next" { "More apps" } }
+            p.pages { a href={ (INSPECTOR) "?after=" (address::encoded(last)) } rel="next" { "More apps" } }
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Cut {
 
 /// Writes a value on one line.
 pub(super) fn line(value: &Value, most: usize) -> Cut {
-    let mut room = Room::new(most);
+    let mut room = BoundedWriter::new(most);
     let is_whole = serde_json::to_writer(&mut room, value).is_ok();
     room.cut(is_whole)
 }
@@ -28,14 +28,14 @@ pub(super) fn block(value: &Value, most: usize) -> Cut {
     if let Value::String(text) = value {
         return text_of(text, most);
     }
-    let mut room = Room::new(most);
+    let mut room = BoundedWriter::new(most);
     let is_whole = value.serialize(&mut serde_json::Serializer::pretty(&mut room)).is_ok();
     room.cut(is_whole)
 }
 
 /// Returns JSON on several lines, or `None` if it would have more than `most` bytes.
 pub(super) fn pretty(value: &Value, most: usize) -> Option<String> {
-    let mut room = Room::new(most);
+    let mut room = BoundedWriter::new(most);
     value.serialize(&mut serde_json::Serializer::pretty(&mut room)).ok()?;
     String::from_utf8(room.bytes).ok()
 }
@@ -82,12 +82,12 @@ fn is_unseen(char: char) -> bool {
 }
 
 /// A writer that accepts a limited number of bytes and then fails, so that a large value is not written to its end.
-struct Room {
+struct BoundedWriter {
     bytes: Vec<u8>,
     most: usize,
 }
 
-impl Room {
+impl BoundedWriter {
     fn new(most: usize) -> Self {
         Self { bytes: Vec::with_capacity(most.min(256)), most }
     }
@@ -107,7 +107,7 @@ impl Room {
     }
 }
 
-impl Write for Room {
+impl Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = self.most - self.bytes.len();
         if room == 0 {

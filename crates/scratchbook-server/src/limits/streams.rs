@@ -16,11 +16,11 @@ pub(crate) struct Streams {
     /// The maximum number of streams in all, and for one account.
     most: usize,
     most_of_one: usize,
-    table: Mutex<Table>,
+    table: Mutex<StreamTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct StreamTable {
     next: u64,
     count: usize,
     /// The open streams by login, in the order in which they were opened.
@@ -78,12 +78,12 @@ impl Streams {
         Ok(OpenStream { streams: Arc::clone(self), login, account, id, end })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, StreamTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl StreamTable {
     /// Ends the oldest stream of the login with the most streams. Returns false if `login` has as many, or only one
     /// less.
     fn make_room(&mut self, login: &LoginName) -> bool {

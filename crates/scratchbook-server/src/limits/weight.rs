@@ -11,8 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::http::{Method, Uri};
 
-use crate::inspector;
-use crate::surface::Surface;
+use crate::surface::{self, Surface};
 
 /// A body or an answer of this size is heavy.
 pub(super) const HEAVY_BYTES: u64 = 256 << 10;
@@ -132,7 +131,7 @@ fn expected(method: &Method, route: &str) -> Expected {
             Expected::Work(Weight::HeavyRead)
         }
         // The inspector searches events for the writes to a key.
-        Method::GET | Method::HEAD if last == "history" && inspector::is_its_path(route) => {
+        Method::GET | Method::HEAD if last == "history" && surface::is_of_inspector(route) => {
             Expected::Work(Weight::HeavyRead)
         }
         Method::POST if matches!(last, "fork" | "rewind" | "delete" | "prune" | "prune-expired") => {

@@ -15,11 +15,11 @@ const SERVER: &str = "Server";
     paths(health, ready),
     tags((name = SERVER, description = "Health checks. They need no token."))
 )]
-struct Parts;
+struct OperationsDocument;
 
 /// The part of the OpenAPI document for the health checks.
 pub(crate) fn document() -> OpenApi {
-    Parts::openapi()
+    OperationsDocument::openapi()
 }
 
 /// The health of a server.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use scratchbook::{Error, Event, GetSessionConfig, Result, Session, SessionKey, SessionService};
 
-use super::{Outcome, Reader, Run, Runs};
+use super::{Outcome, Run, RunReader, Runs};
 use crate::answers::STREAM_PAGE_BYTES;
 use crate::event_search::last_event;
 
@@ -19,7 +19,7 @@ const PAGE: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Follow {
     stored: Option<Stored>,
-    live: Option<Reader>,
+    live: Option<RunReader>,
     outcome: Option<Outcome>,
 }
 
@@ -37,7 +37,7 @@ struct Stored {
 
 impl Follow {
     /// Follows a run that was just started, with the reader that [`Runs::start`] returned.
-    pub(crate) fn live(reader: Reader) -> Self {
+    pub(crate) fn live(reader: RunReader) -> Self {
         Self { stored: None, live: Some(reader), outcome: None }
     }
 

@@ -90,14 +90,14 @@ impl Log {
     }
 
     /// Adds a reader, which begins with the first event.
-    pub(crate) fn read(self: &Arc<Self>) -> Reader {
+    pub(crate) fn read(self: &Arc<Self>) -> RunReader {
         let mut inner = self.lock();
         let id = inner.next_reader;
         inner.next_reader += 1;
         let kept = inner.kept.clone();
         inner.readers.insert(id, kept);
         drop(inner);
-        Reader { news: self.news.subscribe(), log: Arc::clone(self), id, seen: 0 }
+        RunReader { news: self.news.subscribe(), log: Arc::clone(self), id, seen: 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, LogState> {
@@ -107,7 +107,7 @@ impl Log {
 
 /// Reads a run. Dropping the reader does not affect the run.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct RunReader {
     log: Arc<Log>,
     id: u64,
     /// The number of the last event that the reader skips, because that event was read from the session.
@@ -115,7 +115,7 @@ pub(crate) struct Reader {
     news: watch::Receiver<()>,
 }
 
-impl Reader {
+impl RunReader {
     /// Waits for the next event. Returns `None` when the run has ended. Dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
@@ -152,7 +152,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for RunReader {
     fn drop(&mut self) {
         self.log.lock().readers.remove(&self.id);
     }

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 pub(crate) use follow::Follow;
-pub(crate) use log::{Outcome, Reader};
+pub(crate) use log::{Outcome, RunReader};
 pub(crate) use run::Run;
 
 use admission::{Admission, bytes_of};
@@ -47,13 +47,13 @@ pub(crate) struct Runs {
 #[derive(Debug)]
 struct RunsState {
     environment: Arc<dyn Environment>,
-    table: Mutex<Table>,
+    table: Mutex<RunTable>,
     /// Wakes the tasks that wait for runs to end.
     ends: watch::Sender<()>,
 }
 
 #[derive(Debug)]
-struct Table {
+struct RunTable {
     is_closing: bool,
     admission: Admission,
     /// The runs in progress, by session and invocation.
@@ -74,7 +74,7 @@ impl Runs {
     /// Allows `max_runs` runs at a time, and `max_waiting` waiting runs for each of their sessions.
     pub(crate) fn new(max_runs: usize, max_waiting: usize, environment: Arc<dyn Environment>) -> Self {
         let admission = Admission::new(max_runs, max_waiting);
-        let table = Table { is_closing: false, admission, under_way: BTreeMap::new(), over: VecDeque::new() };
+        let table = RunTable { is_closing: false, admission, under_way: BTreeMap::new(), over: VecDeque::new() };
         let (table, ends) = (Mutex::new(table), watch::Sender::new(()));
         Self { inner: Arc::new(RunsState { environment, table, ends }) }
     }
@@ -95,7 +95,7 @@ impl Runs {
         account: &Account,
         body: &Held,
         mut request: RunRequest,
-    ) -> Result<(Arc<Run>, Reader)> {
+    ) -> Result<(Arc<Run>, RunReader)> {
         let sessions = runner.session_service();
         let answered = match &request.message {
             Some(message) => answered_invocation(sessions.as_ref(), key, message).await?,
@@ -210,7 +210,7 @@ impl Runs {
         self.inner.ends.send_replace(());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, RunTable> {
         self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,7 +11,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::Runs;
-use super::log::{Log, Outcome, Reader};
+use super::log::{Log, Outcome, RunReader};
 
 /// A run in progress.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Run {
     }
 
     /// Follows the run from its beginning.
-    pub(crate) fn read(&self) -> Reader {
+    pub(crate) fn read(&self) -> RunReader {
         self.log.read()
     }
 

@@ -28,10 +28,10 @@ use crate::app_state::AppState;
         (name = UPKEEP, description = "Verify stored data, prune events and logs, and delete expired sessions.")
     )
 )]
-struct Parts;
+struct V1Document;
 
 /// The part of the document.
 pub(crate) fn document() -> OpenApi {
-    let router: OpenApiRouter<AppState> = OpenApiRouter::with_openapi(Parts::openapi());
+    let router: OpenApiRouter<AppState> = OpenApiRouter::with_openapi(V1Document::openapi());
     router.nest("/v1", api()).into_openapi()
 }

@@ -23,14 +23,14 @@ const VERSIONS: [(&str, &str); 2] = [("/v1beta1", ""), ("/v1", "V1")];
         is an app. Project and location appear only in resource names and may be left out: `/v1beta1/reasoningEngines/...` \
         and `/v1/reasoningEngines/...` work as well."))
 )]
-struct Parts;
+struct VertexDocument;
 
 /// The part of the OpenAPI document for Vertex AI's surface.
 pub(crate) fn document() -> OpenApi {
-    let mut document = Parts::openapi();
+    let mut document = VertexDocument::openapi();
     document.paths.paths.clear();
     VERSIONS.iter().fold(document, |document, (folder, end)| {
-        let mut version = Parts::openapi();
+        let mut version = VertexDocument::openapi();
         version.paths.paths.values_mut().for_each(|item| name(item, end));
         document.nest(*folder, version)
     })

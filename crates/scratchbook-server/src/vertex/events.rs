@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::GoogleError;
 use super::event_list::{EventList, Order};
-use super::page_token::Tokens;
+use super::page_token::PageTokens;
 use super::params::{Body, Params};
 use super::resource_name::EngineSession;
 use super::sessions::check_there;
@@ -41,7 +41,7 @@ pub(super) async fn list(target: EngineSession, RawQuery(query): RawQuery) -> Re
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
     let order = Order::new(params.text("orderBy"))?;
     let times = Times::new(params.text("filter"))?;
-    let tokens = Tokens::of(&json!([target.key.to_string(), format!("{order:?}"), format!("{times:?}")]));
+    let tokens = PageTokens::of(&json!([target.key.to_string(), format!("{order:?}"), format!("{times:?}")]));
     let after = params.text("pageToken").map_or(Ok(order.begin()), |token| read_place(&tokens, token))?;
     let list =
         EventList { app_state: &target.app_state, key: &target.key, order, times, after, size: params.page_size()? };
@@ -68,7 +68,7 @@ pub(super) async fn list(target: EngineSession, RawQuery(query): RawQuery) -> Re
     Ok(ready(body, None))
 }
 
-fn read_place(tokens: &Tokens, token: &str) -> Result<u64> {
+fn read_place(tokens: &PageTokens, token: &str) -> Result<u64> {
     let wrong = |_| Error::invalid("the pageToken names no place in this list; start without one");
     tokens.read(token)?.parse().map_err(wrong)
 }

@@ -29,7 +29,7 @@ pub(super) enum Comparison {
 ///
 /// `InvalidArgument` names the character at which the filter is invalid or uses something unsupported.
 pub(super) fn conditions(text: &str) -> Result<Vec<Condition>> {
-    let mut reader = Reader { rest: text.chars(), length: text.chars().count() };
+    let mut reader = FilterReader { rest: text.chars(), length: text.chars().count() };
     let mut conditions = Vec::new();
     loop {
         reader.skip_space();
@@ -50,12 +50,12 @@ pub(super) fn conditions(text: &str) -> Result<Vec<Condition>> {
     }
 }
 
-struct Reader<'a> {
+struct FilterReader<'a> {
     rest: Chars<'a>,
     length: usize,
 }
 
-impl Reader<'_> {
+impl FilterReader<'_> {
     fn condition(&mut self) -> Result<Condition> {
         if ["OR", "NOT"].into_iter().any(|word| self.takes_word(word)) || matches!(self.peek(), Some('(' | ')' | '-')) {
             return Err(self.wrong("conditions are joined by AND alone, without OR, NOT and brackets"));

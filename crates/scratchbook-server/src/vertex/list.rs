@@ -8,7 +8,7 @@ use scratchbook::{Error, Result, Session};
 use serde_json::json;
 
 use super::filter::{Comparison, Condition, conditions};
-use super::page_token::Tokens;
+use super::page_token::PageTokens;
 use super::params::Params;
 use super::resource_name::Engine;
 use super::sessions::shown;
@@ -36,7 +36,7 @@ pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Re
         config.user_id = Some(user.to_owned());
     }
     let list = json!([engine.app_name, format!("{order:?}"), format!("{config:?}"), is_empty]);
-    let tokens = Tokens::of(&list);
+    let tokens = PageTokens::of(&list);
     config.page_token = params.text("pageToken").map(|token| tokens.read(token)).transpose()?;
     let (sessions, next) = if is_empty {
         // The page size is checked as in any other list.

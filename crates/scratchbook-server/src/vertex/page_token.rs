@@ -8,12 +8,12 @@ use serde_json::Value;
 
 /// The tokens of a list.
 #[derive(Debug)]
-pub(super) struct Tokens {
+pub(super) struct PageTokens {
     /// A description of the list that distinguishes it from others.
     list: String,
 }
 
-impl Tokens {
+impl PageTokens {
     /// Returns the tokens of the list that this value describes: its owner, its filters and its order.
     pub(super) fn of(list: &Value) -> Self {
         let hash = digest(&SHA256, list.to_string().as_bytes());

@@ -1,13 +1,11 @@
 //! The overview: what the server's store has done in the last half hour, as small plots.
 //!
-//! - `counted.rs`: the layer around the store that counts. `ring.rs`: the counts, in bounded memory.
+//! - `with_activity.rs`: the layer around the store that counts into `activity.rs`.
 //! - `page.rs`: the page. `plot.rs`: a plot as SVG.
 
-mod counted;
 mod page;
 mod plot;
-mod ring;
+mod with_activity;
 
-pub(crate) use counted::Counted;
 pub(super) use page::page;
-pub(crate) use ring::Ring;
+pub(crate) use with_activity::WithActivity;

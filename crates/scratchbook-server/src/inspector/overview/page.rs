@@ -11,11 +11,12 @@ use serde::Deserialize;
 
 use super::super::page::{Page, Query};
 use super::super::value::{ago, duration, number, size, visible};
-use super::super::{Answer, ROOT, address};
+use super::super::{Answer, address};
 use super::plot::Plot;
-use super::ring::{Counts, Interval, SECONDS, SlowCall};
 use crate::access::{Caller, Right};
+use crate::activity::{Counts, Interval, SECONDS, SlowCall};
 use crate::app_state::AppState;
+use crate::surface::INSPECTOR;
 
 /// How many slow calls are shown.
 const CALLS: usize = 10;
@@ -47,7 +48,7 @@ pub(in super::super) async fn page(
     }
     let intervals = app_state.activity.intervals(now);
     let body = body(&app_state, &apps, &view.app, &intervals, &is_shown, now);
-    let above = vec![("overview".to_owned(), format!("{ROOT}/overview"))];
+    let above = vec![("overview".to_owned(), format!("{INSPECTOR}/overview"))];
     Ok(Page { title: "Overview", above, caller: Some(&caller), scripts: &["overview.js", "time.js"], body }.answer())
 }
 

@@ -12,7 +12,7 @@ use super::super::page::{Page, Query};
 use super::super::value::{number, visible};
 use super::super::{Answer, Needs, SessionScope};
 use super::frame;
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::access::{Caller, Right};
 use crate::scope::Admin;
 
@@ -39,7 +39,7 @@ pub(super) async fn fork(scope: SessionScope, form: Form) -> Answer {
 }
 
 pub(super) async fn ask_to_rewind(scope: SessionScope, Query(before): Query<Before>) -> Answer {
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let run = &before.run;
     let words = html! {
@@ -57,7 +57,7 @@ pub(super) async fn rewind(scope: SessionScope, form: Form) -> Answer {
 }
 
 pub(super) async fn ask_to_delete(scope: SessionScope) -> Answer {
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let words = html! {
         p { "Its " @if let Some(last) = head.known_seq() { (number(last)) " " } "events, its own keys and its artifacts are lost for good." }
@@ -74,7 +74,7 @@ pub(super) async fn delete(scope: SessionScope, _: Form) -> Answer {
 
 /// Asks which events to remove.
 pub(super) async fn ask_to_prune(scope: SessionScope, Query(view): Query<View>, _: Needs<Admin>) -> Answer {
-    let head = Reader::new(&scope).head().await?;
+    let head = SessionReader::new(&scope).head().await?;
     let last = head.known_seq().unwrap_or_default();
     let before = view.before.or(view.at).unwrap_or(last.saturating_sub(KEPT) + 1).max(2);
     let words = html! {

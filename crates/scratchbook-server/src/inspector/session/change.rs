@@ -18,7 +18,7 @@ use super::super::page::{Page, sentence};
 use super::super::value::{ago, as_escapes, block, pretty, visible};
 use super::super::{Answer, SessionScope};
 use super::frame;
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::access::{Caller, Right};
 
 /// The largest value that is edited in its field, in bytes.
@@ -33,7 +33,7 @@ const ANYONE: &str = "inspector";
 /// Carries out the change that a form asks for.
 pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
     scope.caller.check(Right::Read)?;
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let (key, text) = (form.field("key"), form.field("value"));
     if !may_change(&head, &scope.caller, &key) {
@@ -110,7 +110,7 @@ pub(super) fn may_change(head: &Session, caller: &Caller, key: &str) -> bool {
 /// # Errors
 ///
 /// The errors of the store.
-pub(super) async fn value(reader: &Reader<'_>, key: &str) -> Result<Option<Value>> {
+pub(super) async fn value(reader: &SessionReader<'_>, key: &str) -> Result<Option<Value>> {
     let config = GetSessionConfig::state_only().with_state_keys([key]);
     let session = reader.sessions.get_session(reader.key, &config).await?;
     Ok(session.and_then(|session| session.state().get(key).cloned()))
@@ -188,7 +188,7 @@ fn again(scope: &SessionScope, head: &Session, form: &Form, found: Option<&Value
 /// Returns a page with both values, which says who wrote the stored one.
 async fn conflict(
     scope: &SessionScope,
-    reader: &Reader<'_>,
+    reader: &SessionReader<'_>,
     head: &Session,
     key: &str,
     text: &str,
@@ -212,7 +212,7 @@ async fn conflict(
     Ok(page.with_status(StatusCode::CONFLICT))
 }
 
-async fn writer(reader: &Reader<'_>, key: &str) -> Result<Option<KeyWriter>> {
+async fn writer(reader: &SessionReader<'_>, key: &str) -> Result<Option<KeyWriter>> {
     let writer = match reader.sessions.blame(reader.key).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         writers => writers?.remove(key),

@@ -11,7 +11,7 @@ use super::super::address::{self, View, encoded};
 use super::super::masks::Masks;
 use super::super::value::{duration, visible};
 use super::event;
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::access::Right;
 
 /// About how many bytes of HTML the events may have. The events nearest to the chosen one are kept.
@@ -36,7 +36,7 @@ impl<'e> Answers<'e> {
 }
 
 /// Returns a page of events, with links to those before and after it.
-pub(super) fn markup(reader: &Reader<'_>, head: &Session, view: &View, events: &[Arc<Event>]) -> Markup {
+pub(super) fn markup(reader: &SessionReader<'_>, head: &Session, view: &View, events: &[Arc<Event>]) -> Markup {
     let (key, last) = (reader.key, head.known_seq());
     let chosen = view.at.or(last.filter(|_| view.before.is_none()));
     let is_at_end = last.is_some() && events.last().and_then(|event| event.seq) == last;
@@ -98,7 +98,7 @@ fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Eve
 }
 
 /// Returns the events as HTML, run by run.
-fn runs(reader: &Reader<'_>, shown: &[(&Event, String)]) -> Markup {
+fn runs(reader: &SessionReader<'_>, shown: &[(&Event, String)]) -> Markup {
     let can_rewind = reader.caller.may(Right::Write);
     let rewind = address::part(reader.key, "rewind", &View::default());
     html! {

@@ -16,13 +16,13 @@ use super::super::page::{Page, sentence};
 use super::super::value::visible;
 use super::super::{Answer, SessionScope};
 use super::frame;
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::access::Right;
 
 /// Returns the form with the stored title and labels.
 pub(super) async fn ask(scope: SessionScope) -> Answer {
     scope.caller.check(Right::Write)?;
-    let head = Reader::new(&scope).head().await?;
+    let head = SessionReader::new(&scope).head().await?;
     let (title, labels) = (head.title().unwrap_or_default().to_owned(), lines(head.labels()));
     Ok(answer(&scope, &head, StatusCode::OK, &html! {}, &title, &labels))
 }
@@ -30,7 +30,7 @@ pub(super) async fn ask(scope: SessionScope) -> Answer {
 /// Stores the title and labels from the form, unless somebody else has changed them since it was shown.
 pub(super) async fn update(scope: SessionScope, form: Form) -> Answer {
     scope.caller.check(Right::Read)?;
-    let head = Reader::new(&scope).head().await?;
+    let head = SessionReader::new(&scope).head().await?;
     let (title, text) = (form.field("title"), form.field("labels"));
     if print(&head) != form.field("seen") {
         let note = html! {

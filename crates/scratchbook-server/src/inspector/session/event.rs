@@ -39,18 +39,18 @@ pub(super) struct Shown<'a> {
 
 /// The tokens that a model call has used.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tokens {
+pub(super) struct TokenCounts {
     pub(super) prompt: u64,
     pub(super) answer: u64,
     pub(super) total: u64,
 }
 
-pub(super) fn tokens(event: &Event) -> Option<Tokens> {
+pub(super) fn tokens(event: &Event) -> Option<TokenCounts> {
     let usage = event.usage_metadata.as_deref()?;
     let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
     let (prompt, answer) = (count("promptTokenCount"), count("candidatesTokenCount"));
     let total = count("totalTokenCount").max(prompt.saturating_add(answer));
-    (total > 0).then_some(Tokens { prompt, answer, total })
+    (total > 0).then_some(TokenCounts { prompt, answer, total })
 }
 
 impl Shown<'_> {

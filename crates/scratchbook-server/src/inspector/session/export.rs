@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::super::masks::Masks;
 use super::super::{Answer, SessionScope};
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::access::Right;
 use crate::answers::Share;
 use crate::limits::Download;
@@ -30,7 +30,7 @@ const HELD: usize = 2 << 20;
 /// Sends the session as a download, line by line. The memory in use does not grow with the session.
 pub(super) async fn download(scope: SessionScope) -> Answer {
     scope.caller.check(Right::Read)?;
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let Some(initial) = reader.sessions.get_initial_state(&scope.key).await? else {
         return Err(scratchbook::session::no_session(&scope.key).into());

@@ -9,7 +9,7 @@ use super::super::SessionScope;
 use super::super::address::{self, View};
 use super::super::value::{ago, number, size, visible};
 use super::history::{self, History};
-use super::read::{Moment, Reader};
+use super::read::{Moment, SessionReader};
 use super::{branch, conversation, state, talk};
 
 /// Returns the pages above this one: their names and addresses.
@@ -24,7 +24,7 @@ pub(super) fn above(head: &Session) -> Vec<(String, String)> {
 
 pub(super) fn body(
     scope: &SessionScope,
-    reader: &Reader<'_>,
+    reader: &SessionReader<'_>,
     head: &Session,
     view: &View,
     events: &[Arc<Event>],
@@ -47,7 +47,7 @@ pub(super) fn body(
     }
 }
 
-fn about(head: &Session, view: &View, reader: &Reader<'_>) -> Markup {
+fn about(head: &Session, view: &View, reader: &SessionReader<'_>) -> Markup {
     let now = reader.now;
     html! {
         div.about {

@@ -13,7 +13,7 @@ use super::super::masks::Masks;
 use super::super::value::{Cut, ago, line, moment, number, visible};
 use super::change;
 use super::event::{author, tools};
-use super::read::Reader;
+use super::read::SessionReader;
 
 /// How many writes are shown at once.
 const WRITES: usize = 20;
@@ -53,7 +53,7 @@ struct Write {
 /// # Errors
 ///
 /// The errors of the store.
-pub(super) async fn read(reader: &Reader<'_>, head: &Session, key: &str, view: &View) -> Result<History> {
+pub(super) async fn read(reader: &SessionReader<'_>, head: &Session, key: &str, view: &View) -> Result<History> {
     let history = match Scope::split(key) {
         (Scope::Session, name) => of_session(reader, head, name, view).await,
         (Scope::User, name) => of_owner(reader, &reader.key.user(), name, view).await,
@@ -68,7 +68,7 @@ pub(super) async fn read(reader: &Reader<'_>, head: &Session, key: &str, view: &
     Ok(History { now: reader.now, may_change, change, ..history? })
 }
 
-async fn of_session(reader: &Reader<'_>, head: &Session, name: &str, view: &View) -> Result<History> {
+async fn of_session(reader: &SessionReader<'_>, head: &Session, name: &str, view: &View) -> Result<History> {
     let last = head.known_seq().unwrap_or_default();
     let mut before = view.before.unwrap_or_else(|| view.at.unwrap_or(last).saturating_add(1));
     let mut history = History::default();
@@ -103,7 +103,7 @@ fn write(key: &SessionKey, event: &Arc<Event>, name: &str) -> Option<Write> {
 }
 
 /// Returns the write of the session's initial state to the key.
-async fn initial(reader: &Reader<'_>, name: &str) -> Result<Option<Write>> {
+async fn initial(reader: &SessionReader<'_>, name: &str) -> Result<Option<Write>> {
     let initial = match reader.sessions.get_initial_state(reader.key).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         initial => initial?,
@@ -115,7 +115,7 @@ async fn initial(reader: &Reader<'_>, name: &str) -> Result<Option<Write>> {
     }))
 }
 
-async fn of_owner(reader: &Reader<'_>, owner: &StateOwner, name: &str, view: &View) -> Result<History> {
+async fn of_owner(reader: &SessionReader<'_>, owner: &StateOwner, name: &str, view: &View) -> Result<History> {
     let query = ChangeQuery::of_key(name, view.before.unwrap_or(u64::MAX));
     let changes = reader.sessions.list_state_changes(owner, &query, WRITES).await?;
     let next = changes.last().map(|change| change.position).filter(|_| changes.len() >= WRITES);

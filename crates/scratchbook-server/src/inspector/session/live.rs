@@ -23,7 +23,7 @@ use super::super::page::Query;
 use super::super::{Answer, SessionScope};
 use super::conversation::Answers;
 use super::event;
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::operations::Gauge;
 use crate::sse;
 
@@ -37,7 +37,7 @@ const GATHER: Duration = Duration::from_millis(250);
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, headers: HeaderMap) -> Answer {
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let seen = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let start = match seen.map(|id| percent_decode_str(id).decode_utf8()) {
         Some(cursor) => {

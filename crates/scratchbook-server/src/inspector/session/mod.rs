@@ -30,7 +30,7 @@ use super::address::View;
 use super::page::{self, Page, Query};
 use super::{Answer, SessionScope};
 use crate::app_state::AppState;
-use read::Reader;
+use read::SessionReader;
 
 /// Returns the routes of the page and its parts.
 pub(super) fn routes() -> Router<AppState> {
@@ -56,7 +56,7 @@ pub(super) fn routes() -> Router<AppState> {
 
 async fn session(scope: SessionScope, Query(view): Query<View>) -> Answer {
     let view = view.cleaned();
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let (head, events) = reader.opening(&view).await?;
     let moment = reader.moment(&head, &view).await?;
     let history = match &view.key {
@@ -71,14 +71,14 @@ async fn session(scope: SessionScope, Query(view): Query<View>) -> Answer {
 }
 
 async fn events(scope: SessionScope, Query(view): Query<View>) -> Answer {
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let (head, events) = reader.opening(&view).await?;
     Ok(page::part(&conversation::markup(&reader, &head, &view, &events)))
 }
 
 async fn state(scope: SessionScope, Query(view): Query<View>) -> Answer {
     let view = view.cleaned();
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let moment = reader.moment(&head, &view).await?;
     Ok(page::part(&state::markup(&head, &view, &moment)))
@@ -86,7 +86,7 @@ async fn state(scope: SessionScope, Query(view): Query<View>) -> Answer {
 
 async fn history(scope: SessionScope, Query(view): Query<View>) -> Answer {
     let view = view.cleaned();
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let key = view.key.clone().unwrap_or_default();
     let history = history::read(&reader, &head, &key, &view).await?;

@@ -8,12 +8,12 @@ use super::super::masks::Masks;
 use super::super::page::{Query, plain};
 use super::super::value::pretty;
 use super::super::{Answer, SessionScope};
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::heavy::off_worker;
 
 /// Returns the value of a key at an event, or its current value.
 pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answer {
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let key = view.key.clone().unwrap_or_default();
     let head = reader.head().await?;
     let state = match view.at {
@@ -36,7 +36,7 @@ pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answ
 
 /// Returns an event in the JSON of ADK.
 pub(super) async fn event(scope: SessionScope, Query(view): Query<View>) -> Answer {
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let event = reader.event(view.at.unwrap_or_default()).await?;
     let event = event.ok_or_else(|| Error::not_found("there is no such event in the session"))?;

@@ -18,7 +18,7 @@ const LATER: u64 = 12;
 const BYTES: u64 = 1 << 20;
 
 /// Reads a session for a caller that may see it.
-pub(super) struct Reader<'a> {
+pub(super) struct SessionReader<'a> {
     pub(super) key: &'a SessionKey,
     pub(super) caller: &'a Caller,
     pub(super) sessions: &'a dyn SessionService,
@@ -42,7 +42,7 @@ pub(super) struct Moment {
     pub(super) event: Option<Arc<Event>>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SessionReader<'a> {
     pub(super) fn new(scope: &'a SessionScope) -> Self {
         let parts = &scope.app_state;
         Self {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::super::address::{self, View};
 use super::super::form::{Form, see_other};
 use super::super::{Answer, SessionScope};
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::access::Right;
 use crate::bodies::Held;
 use crate::public_error::PublicError;
@@ -108,7 +108,7 @@ pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
     let key = head.key();
     let runs = scope.app_state.runs.list(key);
     html! {
-        @if Reader::new(scope).can_talk {
+        @if SessionReader::new(scope).can_talk {
             div #talk {
                 @for run in &runs {
                     form.stop method="post" action=(address::part(key, "stop", &View::default())) {

@@ -15,7 +15,7 @@ use super::super::value::{counted, duration, number, visible};
 use super::super::{Answer, SessionScope};
 use super::event::{author, tokens, tools};
 use super::frame;
-use super::read::Reader;
+use super::read::SessionReader;
 use crate::access::Right;
 
 /// How many rows are shown.
@@ -60,7 +60,7 @@ struct Table<'a> {
 
 pub(super) async fn page(scope: SessionScope, Query(of): Query<OfRun>) -> Answer {
     scope.caller.check(Right::Read)?;
-    let reader = Reader::new(&scope);
+    let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let events = reader.events_before(of.at.saturating_add(ROWS as u64), ROWS, BYTES).await?;
     let events: Vec<_> = events.into_iter().filter(|event| event.invocation_id == of.run).collect();

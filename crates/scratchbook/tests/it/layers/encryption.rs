@@ -15,6 +15,7 @@ fn keys() -> Keyring {
     Keyring::new("2026-11", [7; 32]).unwrap()
 }
 
+#[cfg(feature = "compression")]
 proptest! {
     #![proptest_config(cases(64))]
 
@@ -24,7 +25,6 @@ proptest! {
         runtime.block_on(async {
             let store = memory();
             let service = WithEncryption::new(Arc::clone(&store), keys());
-            #[cfg(feature = "compression")]
             let service = scratchbook::layer::WithCompression::above(service, 64);
             let config = CreateSessionConfig::default().with_state(json!({"a": value}));
             let session = service.create_session("app", "alice", config).await.unwrap();

@@ -25,7 +25,7 @@ use scratchbook::{
 };
 use serde_json::Value;
 
-/// A store that can be looked into past an adapter.
+/// A store that can be looked into past a layer.
 fn memory() -> Arc<InMemorySessionService> {
     Arc::new(InMemorySessionService::new())
 }

@@ -1,6 +1,5 @@
 //! Promises of every model over HTTP of what fails on the way, shown on one of the Gemini API.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;

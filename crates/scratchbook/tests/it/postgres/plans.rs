@@ -41,24 +41,38 @@ async fn by_part(schema: &Schema) -> BTreeMap<String, i64> {
     schema.client().await.query(sql, &[]).await.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
+/// What was read so far. Each group of calls is compared with the one before it, since to ask takes more than a second.
+struct Meter<'a> {
+    schema: &'a Schema,
+    service: &'a PostgresSessionService,
+    touched: i64,
+    by_part: BTreeMap<String, i64>,
+}
+
+impl<'a> Meter<'a> {
+    async fn new(schema: &'a Schema, service: &'a PostgresSessionService) -> Self {
+        let (touched, by_part) = (touched(schema, service).await, by_part(schema).await);
+        Self { schema, service, touched, by_part }
+    }
+
+    /// Leaves out what was read since the last group of calls.
+    async fn leave_out(&mut self) {
+        *self = Self::new(self.schema, self.service).await;
+    }
+}
+
 /// Holds what a call touches, on average, below a bound.
-async fn costs<F: Future>(
-    schema: &Schema,
-    service: &PostgresSessionService,
-    most: i64,
-    what: &str,
-    call: impl Fn(usize) -> F,
-) {
+async fn costs<F: Future>(meter: &mut Meter<'_>, most: i64, what: &str, call: impl Fn(usize) -> F) {
     const CALLS: usize = 50;
-    let before = touched(schema, service).await;
-    let parts = by_part(schema).await;
     for n in 0..CALLS {
         call(n).await;
     }
-    let each = (touched(schema, service).await - before) / CALLS as i64;
+    let before = std::mem::replace(&mut meter.touched, touched(meter.schema, meter.service).await);
+    let parts = std::mem::replace(&mut meter.by_part, by_part(meter.schema).await);
+    let each = (meter.touched - before) / CALLS as i64;
     println!("{what}: {each} rows and entries");
     if each > most {
-        let mut read = by_part(schema).await;
+        let mut read = meter.by_part.clone();
         for (name, count) in &mut read {
             *count -= parts.get(name).copied().unwrap_or_default();
         }
@@ -68,17 +82,18 @@ async fn costs<F: Future>(
 }
 
 async fn every_call(schema: &Schema, service: &PostgresSessionService) {
+    let meter = &mut Meter::new(schema, service).await;
     let long = &key("long");
-    costs(schema, service, 20, "append", |n| async move {
+    costs(meter, 20, "append", |n| async move {
         let delta = StateDelta::new().with("a", n).unwrap().with("user:u", n).unwrap().with("app:a", n).unwrap();
         append(service, long, crate::database::event(delta).with_timestamp(100.0)).await.unwrap()
     })
     .await;
-    costs(schema, service, 30, "append with operations", |_| async move {
+    costs(meter, 30, "append with operations", |_| async move {
         append(service, long, counting().with_timestamp(100.0)).await.unwrap();
     })
     .await;
-    costs(schema, service, 30, "append by key that is refused", |n| async move {
+    costs(meter, 30, "append by key that is refused", |n| async move {
         let seen = Seen::new(1, LogPositions::new(1, 1));
         let late = crate::database::event(StateDelta::new().with("a", n).unwrap().with("app:a", n).unwrap());
         service.append(long, late, AppendOptions::by_key(seen)).await.unwrap_err();
@@ -90,49 +105,45 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     service.get_state_at(long, at).await.unwrap();
     // The checkpoints that it has passed are kept by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    costs(schema, service, 700, "state at an event in the middle", |_| async move {
+    meter.leave_out().await;
+    costs(meter, 700, "state at an event in the middle", |_| async move {
         service.get_state_at(long, at).await.unwrap();
     })
     .await;
-    costs(schema, service, 60, "blame, pages of state, a key's past", |_| async move {
+    costs(meter, 60, "blame, pages of state, a key's past", |_| async move {
         service.blame(long).await.unwrap();
         service.list_state(user, &ListStateConfig::default()).await.unwrap();
         service.list_state_changes(user, &ChangeQuery::of_key("u", u64::MAX), 5).await.unwrap();
     })
     .await;
-    costs(schema, service, 60, "the first page of a feed", |_| async move {
+    costs(meter, 60, "the first page of a feed", |_| async move {
         service.list_feed(app, &FeedStart::Beginning, 5).await.unwrap();
     })
     .await;
     let late = &StateOwner::user("app", "late").unwrap();
-    costs(
-        schema,
-        service,
-        60,
-        "the first page of the feed of a user who comes after many events of others",
-        |_| async move {
-            assert_eq!(service.list_feed(late, &FeedStart::Beginning, 5).await.unwrap().entries.len(), 5);
-        },
-    )
+    costs(meter, 60, "the first page of the feed of a user who comes after many events of others", |_| async move {
+        assert_eq!(service.list_feed(late, &FeedStart::Beginning, 5).await.unwrap().entries.len(), 5);
+    })
     .await;
-    costs(schema, service, 60, "the next page of it", |_| async move {
+    costs(meter, 60, "the next page of it", |_| async move {
         let first = service.list_feed(late, &FeedStart::Beginning, 1).await.unwrap().cursor;
         assert_eq!(service.list_feed(late, &FeedStart::After(first), 1).await.unwrap().entries.len(), 1);
     })
     .await;
     let now = &FeedStart::After(service.list_feed(app, &FeedStart::Now, 5).await.unwrap().cursor);
     append(service, long, setting("fed", 1)).await.unwrap();
-    costs(schema, service, 60, "what is new in a feed", |_| async move {
+    meter.leave_out().await;
+    costs(meter, 60, "what is new in a feed", |_| async move {
         assert_eq!(service.list_feed(app, now, 5).await.unwrap().entries.len(), 1);
     })
     .await;
-    costs(schema, service, 160, "a fork of a short session, expired and removed", |_| async move {
+    costs(meter, 160, "a fork of a short session, expired and removed", |_| async move {
         let fork = service.fork_session(&key("first"), ForkConfig::at(1)).await.unwrap();
         service.set_expiry(fork.key(), Some(Expiry::At(1.0))).await.unwrap();
         assert_eq!(service.prune(Prune::Expired, 1).await.unwrap(), 1);
     })
     .await;
-    costs(schema, service, 40, "a key written and what was overwritten pruned", |_| async move {
+    costs(meter, 40, "a key written and what was overwritten pruned", |_| async move {
         let (other, delta) = (&StateOwner::app("other").unwrap(), StateDelta::new().with("put", 1).unwrap());
         let position = service.put_state(other, delta, "me".into()).await.unwrap();
         service.prune(Prune::state_log(other, position + 1), 10).await.unwrap();
@@ -149,21 +160,21 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
         late.clone(),
         late.with_num_recent_events(5),
     ];
-    costs(schema, service, 150, "seven ways to get some events of many", |_| async move {
+    costs(meter, 150, "seven ways to get some events of many", |_| async move {
         for shape in shapes {
             service.get_session(long, shape).await.unwrap().unwrap();
         }
     })
     .await;
     let early = &early.with_num_recent_events(5);
-    costs(schema, service, 80, "the last few of many since a time", |_| async move {
+    costs(meter, 80, "the last few of many since a time", |_| async move {
         service.get_session(long, early).await.unwrap().unwrap()
     })
     .await;
     let (page, owner) = (ListSessionsConfig::default().with_page_size(5), &StateOwner::user("app", "alice").unwrap());
     let found = page.clone().with_label("a", "b");
     let lists = &[found.clone(), found.with_user_id("alice").newest_first()];
-    costs(schema, service, 2500, "a page of those that have a label, with one title changed", |n| async move {
+    costs(meter, 2500, "a page of those that have a label, with one title changed", |n| async move {
         let update = SessionUpdate::default().with_title(format!("{n}")).with_label("a", "b");
         service.update_session(&key("first"), update).await.unwrap();
         for list in lists {
@@ -172,7 +183,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     })
     .await;
     let pages = &[page.clone(), page.clone().newest_first(), page.with_user_id("alice")];
-    costs(schema, service, 90, "pages of lists and of a log, a session made and deleted", |n| async move {
+    costs(meter, 90, "pages of lists and of a log, a session made and deleted", |n| async move {
         for page in pages {
             service.list_sessions("app", page).await.unwrap();
         }
@@ -181,24 +192,24 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
         service.delete_session(&key(&format!("short{n}"))).await.unwrap();
     })
     .await;
-    costs(schema, service, 20, "a session found by its id", |n| async move {
+    costs(meter, 20, "a session found by its id", |n| async move {
         let found = service.locate_session("many", &format!("s{n}")).await.unwrap();
         assert_eq!(found.map(|key| key.user_id().to_owned()), (n > 0).then(|| format!("user{}", n % 100)));
         service.locate_session("many", "same").await.unwrap_err();
     })
     .await;
-    costs(schema, service, 60, "a session whose id is to be unique, refused and made and deleted", |n| async move {
+    costs(meter, 60, "a session whose id is to be unique, refused and made and deleted", |n| async move {
         let unique = |id: String| CreateSessionConfig::default().with_session_id(id).with_id_unique_in_app();
         service.create_session("many", "somebody", unique("same".to_owned())).await.unwrap_err();
         let made = service.create_session("many", "somebody", unique(format!("new{n}"))).await.unwrap();
         service.delete_session(made.key()).await.unwrap();
     })
     .await;
-    costs(schema, service, 20, "names of artifacts", |_| async move {
+    costs(meter, 20, "names of artifacts", |_| async move {
         assert_eq!(service.list_artifacts(&key("first")).await.unwrap(), ["of the session", "user:of the user"]);
     })
     .await;
-    costs(schema, service, 60, "a user made and deleted among many", |n| async move {
+    costs(meter, 60, "a user made and deleted among many", |n| async move {
         let user = format!("user{n}");
         service.create_session("app", &user, CreateSessionConfig::default()).await.unwrap();
         service.delete_user("app", &user).await.unwrap();

@@ -1,68 +1,68 @@
-//! The counts of the last half hour, interval by interval, in bounded memory.
+//! What the store has done in the last half hour, counted interval by interval in bounded memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The length of an interval, in seconds.
-pub(super) const SECONDS: u64 = 15;
+pub(crate) const SECONDS: u64 = 15;
 /// How many intervals are kept: half an hour.
-pub(super) const INTERVALS: usize = 120;
-/// How many apps an interval counts. A name has at most a few hundred bytes, so the ring stays below 2 MB.
+pub(crate) const INTERVALS: usize = 120;
+/// How many apps an interval counts. A name has at most a few hundred bytes, so all intervals stay below 2 MB.
 const APPS: usize = 64;
 /// How many slow calls an interval keeps.
 const SLOW: usize = 8;
 
 /// The counts of the last intervals.
 #[derive(Debug, Default)]
-pub(crate) struct Ring(Mutex<VecDeque<Interval>>);
+pub(crate) struct Activity(Mutex<VecDeque<Interval>>);
 
 /// What happened within an interval.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Interval {
+pub(crate) struct Interval {
     /// Its number, in intervals since 1970.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// The counts of each app.
-    pub(super) apps: BTreeMap<String, Counts>,
+    pub(crate) apps: BTreeMap<String, Counts>,
     /// The slowest calls, the slowest first.
-    pub(super) slow: Vec<SlowCall>,
+    pub(crate) slow: Vec<SlowCall>,
 }
 
 /// The counts of an app.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Commits of events and of state.
-    pub(super) appends: u64,
+    pub(crate) appends: u64,
     /// Writes that were refused because of a conflict with another write.
-    pub(super) conflicts: u64,
+    pub(crate) conflicts: u64,
     /// Calls that failed because of a fault in the store or the server.
-    pub(super) errors: u64,
+    pub(crate) errors: u64,
     /// The stored bytes of its sessions, if they were measured.
-    pub(super) bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
 }
 
 /// A call of the store.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct SlowCall {
-    pub(super) app_name: String,
+pub(crate) struct SlowCall {
+    pub(crate) app_name: String,
     /// The method of the store.
-    pub(super) method: &'static str,
+    pub(crate) method: &'static str,
     /// When it ended, in seconds since 1970.
-    pub(super) time: f64,
-    pub(super) seconds: f64,
+    pub(crate) time: f64,
+    pub(crate) seconds: f64,
 }
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Read,
     Appended,
     Conflict,
     Error,
 }
 
-impl Ring {
+impl Activity {
     /// Counts a call.
-    pub(super) fn count(&self, call: &SlowCall, outcome: Outcome) {
+    pub(crate) fn count(&self, call: &SlowCall, outcome: Outcome) {
         let mut intervals = self.lock();
         let interval = at(&mut intervals, call.time);
         interval.keep_if_slow(call);
@@ -77,19 +77,19 @@ impl Ring {
     }
 
     /// Notes the stored bytes of an app's sessions.
-    pub(super) fn note_bytes(&self, app_name: &str, bytes: u64, now: f64) {
+    pub(crate) fn note_bytes(&self, app_name: &str, bytes: u64, now: f64) {
         if let Some(counts) = at(&mut self.lock(), now).of_app(app_name, true) {
             counts.bytes = Some(bytes);
         }
     }
 
     /// Returns whether the bytes of an app were noted in the present interval.
-    pub(super) fn has_bytes(&self, app_name: &str, now: f64) -> bool {
+    pub(crate) fn has_bytes(&self, app_name: &str, now: f64) -> bool {
         at(&mut self.lock(), now).apps.get(app_name).is_some_and(|counts| counts.bytes.is_some())
     }
 
     /// Returns the intervals up to now, the present one last. Intervals in which nothing happened are included.
-    pub(super) fn intervals(&self, now: f64) -> Vec<Interval> {
+    pub(crate) fn intervals(&self, now: f64) -> Vec<Interval> {
         let kept = self.lock();
         let last = number(now);
         let first = last.saturating_sub(INTERVALS as u64 - 1);
@@ -147,28 +147,28 @@ mod tests {
 
     #[test]
     fn calls_are_counted_in_their_interval_for_half_an_hour() {
-        let ring = Ring::default();
-        ring.count(&call("shop", 10_000.0, 0.1), Outcome::Appended);
-        ring.count(&call("shop", 10_001.0, 0.1), Outcome::Conflict);
-        ring.count(&call("shop", 10_060.0, 0.1), Outcome::Error);
-        let intervals = ring.intervals(10_060.0);
+        let activity = Activity::default();
+        activity.count(&call("shop", 10_000.0, 0.1), Outcome::Appended);
+        activity.count(&call("shop", 10_001.0, 0.1), Outcome::Conflict);
+        activity.count(&call("shop", 10_060.0, 0.1), Outcome::Error);
+        let intervals = activity.intervals(10_060.0);
         assert_eq!(intervals.len(), INTERVALS);
         let of = |place: usize| intervals[place].apps.get("shop").copied().unwrap_or_default();
         assert_eq!(of(INTERVALS - 5), Counts { appends: 1, conflicts: 1, ..Counts::default() });
         assert_eq!(of(INTERVALS - 1), Counts { errors: 1, ..Counts::default() });
-        assert!(ring.intervals(13_600.0).iter().all(|interval| interval.apps.is_empty()));
+        assert!(activity.intervals(13_600.0).iter().all(|interval| interval.apps.is_empty()));
     }
 
     #[test]
     fn what_is_kept_is_bounded_however_many_apps_and_calls_there_are() {
-        let ring = Ring::default();
+        let activity = Activity::default();
         for second in 0..4_000 {
             for app in 0..100 {
                 let app = format!("app-{app}");
-                ring.count(&call(&app, f64::from(second), f64::from(second % 7)), Outcome::Appended);
+                activity.count(&call(&app, f64::from(second), f64::from(second % 7)), Outcome::Appended);
             }
         }
-        let kept = ring.lock();
+        let kept = activity.lock();
         assert_eq!(kept.len(), INTERVALS);
         assert!(kept.iter().all(|interval| interval.apps.len() <= APPS && interval.slow.len() <= SLOW));
         assert!(kept.iter().all(|interval| interval.slow.is_sorted_by(|one, other| one.seconds >= other.seconds)));
@@ -176,17 +176,17 @@ mod tests {
 
     #[test]
     fn a_read_of_an_app_without_writes_makes_no_entry() {
-        let ring = Ring::default();
-        ring.count(&call("invented", 10.0, 0.1), Outcome::Read);
-        assert!(ring.intervals(10.0).iter().all(|interval| interval.apps.is_empty()));
+        let activity = Activity::default();
+        activity.count(&call("invented", 10.0, 0.1), Outcome::Read);
+        assert!(activity.intervals(10.0).iter().all(|interval| interval.apps.is_empty()));
     }
 
     #[test]
     fn a_clock_that_goes_back_loses_nothing() {
-        let ring = Ring::default();
-        ring.count(&call("shop", 1_000.0, 0.1), Outcome::Appended);
-        ring.count(&call("shop", 10.0, 0.1), Outcome::Appended);
-        let appends: u64 = ring.intervals(1_000.0).iter().flat_map(|i| i.apps.values()).map(|c| c.appends).sum();
+        let activity = Activity::default();
+        activity.count(&call("shop", 1_000.0, 0.1), Outcome::Appended);
+        activity.count(&call("shop", 10.0, 0.1), Outcome::Appended);
+        let appends: u64 = activity.intervals(1_000.0).iter().flat_map(|i| i.apps.values()).map(|c| c.appends).sum();
         assert_eq!(appends, 2);
     }
 }

@@ -13,19 +13,23 @@ use scratchbook::{
     CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, Session, SessionKey, SessionService, StateDelta,
 };
 
-use super::ring::{Outcome, Ring, SlowCall};
+use crate::activity::{Activity, Outcome, SlowCall};
 
 /// A service whose calls are counted.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct WithActivity {
     service: Arc<dyn SessionService>,
-    ring: Arc<Ring>,
+    activity: Arc<Activity>,
     environment: Arc<dyn Environment>,
 }
 
-impl Counted {
-    pub(crate) fn new(service: Arc<dyn SessionService>, ring: Arc<Ring>, environment: Arc<dyn Environment>) -> Self {
-        Self { service, ring, environment }
+impl WithActivity {
+    pub(crate) fn new(
+        service: Arc<dyn SessionService>,
+        activity: Arc<Activity>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
+        Self { service, activity, environment }
     }
 
     async fn counted<T>(
@@ -46,13 +50,13 @@ impl Counted {
         };
         let seconds = begun.elapsed().as_secs_f64();
         let call = SlowCall { app_name: app_name.to_owned(), method, time: self.environment.now(), seconds };
-        self.ring.count(&call, outcome);
+        self.activity.count(&call, outcome);
         result
     }
 }
 
 #[async_trait]
-impl SessionService for Counted {
+impl SessionService for WithActivity {
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         self.counted(key.app_name(), "append", Outcome::Appended, self.service.append(key, event, options)).await
     }
