@@ -130,6 +130,7 @@ struct Arrays<'a> {
     /// The maximum number of keys in a scope, and of events in a session.
     most_rows: i64,
     most_events: i64,
+    text_hashes: Vec<&'a [u8]>,
 }
 
 impl<'a> Arrays<'a> {
@@ -159,6 +160,7 @@ impl<'a> Arrays<'a> {
             arrays.sessions.push(owner[2]);
             arrays.events.add(event);
             arrays.micros.push(event.prepared.micros);
+            arrays.text_hashes.push(&event.prepared.text_hash);
         }
         (arrays.user_apps, arrays.user_ids) = users.into_iter().unzip();
         arrays.app_names = apps.into_iter().collect();
@@ -171,7 +173,7 @@ impl<'a> Arrays<'a> {
         params.extend([&self.places as &(dyn ToSql + Sync), &self.apps, &self.users, &self.sessions]);
         params.extend([ids, hashes, invocations, authors, timestamps, &self.micros, events]);
         params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names, &self.now]);
-        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events]);
+        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events, &self.text_hashes]);
         params
     }
 }

@@ -10,6 +10,7 @@ use tokio_postgres::types::Type;
 
 use scratchbook_core::plan::query::EventQuery;
 
+use hashes::Hashes;
 use history::{Feeds, Forks, Listens, Pasts, Retention};
 use sessions::Lists;
 use usage::Usages;
@@ -31,6 +32,7 @@ macro_rules! statements {
     };
 }
 
+mod hashes;
 mod history;
 mod sessions;
 mod usage;
@@ -54,11 +56,11 @@ const COUNT: Type = Type::INT4;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
-    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER,
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER, BYTES,
 ];
 const CREATE: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
-    FLAG, COUNT, FLAG, NUMBER,
+    FLAG, COUNT, FLAG, NUMBER, BYTES,
 ];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
@@ -70,7 +72,7 @@ const NAMES: &[Type; 5] = &[TEXT; 5];
 statements! {
     /// All statements of a service.
     Statements(fill) {
-        append: Statement = fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
+        append: Statement = fill.writing(&append(), APPEND, ["$21", "true", "true"]),
         insert_session: Statement = fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
         insert_unique_session: Statement =
             fill.by_id(include_str!("sql/insert_unique_session.sql"), INSERT_UNIQUE_SESSION),
@@ -94,6 +96,7 @@ statements! {
         resolve: Resolves = Resolves::new(fill),
         past: Pasts = Pasts::new(fill),
         fork: Forks = Forks::new(fill),
+        hashes: Hashes = Hashes::new(fill),
         feed: Feeds = Feeds::new(fill),
         listen: Listens = Listens::new(fill),
         retention: Retention = Retention::new(fill),
@@ -132,6 +135,13 @@ impl Statements {
     }
 }
 
+/// Returns the statement that appends events, with the computation of their running hashes.
+fn append() -> String {
+    let sql = include_str!("sql/append.sql");
+    let sql = sql.replace("{start}", &hashes::start("app_name", "user_id", "session_id"));
+    sql.replace("{first}", &hashes::next("w.head", "w")).replace("{next}", &hashes::next("l.running_hash", "w"))
+}
+
 /// Returns the condition that a part of a statement, which inserts what is missing, has inserted nothing.
 fn none_in(made: &str) -> String {
     format!("(SELECT pg_catalog.count(*) FROM {made}) = 0")
@@ -159,6 +169,7 @@ pub(crate) struct Fill<'a> {
 impl Fill<'_> {
     fn statement(&self, sql: &str, types: &'static [Type]) -> Statement {
         let sql = sql.replace("{heard}", HEARD);
+        let sql = sql.replace("{start of $1, $2, $3}", &hashes::start("$1", "$2", "$3"));
         Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 

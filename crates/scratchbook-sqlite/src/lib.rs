@@ -36,6 +36,7 @@ mod feed;
 mod files;
 mod fork;
 mod growth;
+mod hashes;
 mod list;
 mod locate;
 mod locks;

@@ -17,7 +17,7 @@ use scratchbook_core::plan::room::MOST_AT_ONCE;
 use scratchbook_core::plan::sql::rows::{self, described};
 use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
 use scratchbook_core::plan::update::PreparedUpdate;
-use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros};
+use scratchbook_core::session::{LogPositions, RunningHash, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros};
 use scratchbook_core::state::{Scope, StateMap};
 use scratchbook_core::store::taken;
 
@@ -148,12 +148,50 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     Ok(())
 }
 
+/// The last event of a session, as its row has it.
+#[derive(Debug)]
+pub(super) struct LastEvent {
+    pub(super) seq: i64,
+    /// The number of the last event that has a running hash.
+    pub(super) hashed: i64,
+    running: Option<Vec<u8>>,
+}
+
+impl LastEvent {
+    /// Returns the running hash that the next event continues; `None` if there are events without one.
+    pub(super) fn running_hash(&self, key: &SessionKey) -> Fallible<Option<RunningHash>> {
+        if self.hashed != self.seq {
+            return Ok(None);
+        }
+        let stored = RunningHash::stored(self.running.as_deref(), || format!("the session {key}"))?;
+        Ok(Some(stored.unwrap_or_else(|| RunningHash::start(key))))
+    }
+}
+
+/// Returns the last event of a session, which must exist.
+pub(super) fn last_event(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<LastEvent> {
+    let sql = "SELECT seq, hashed_seq, running_hash FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
+    let address = params![key.app_name(), key.user_id(), key.session_id(), now];
+    let last = tx.find_row(sql, address, |row| {
+        Ok(LastEvent { seq: row.get(0)?, hashed: row.get(1)?, running: row.get(2)? })
+    });
+    let last = last?.ok_or_else(|| no_session(key))?;
+    check_seq(key, last.seq)?;
+    Ok(last)
+}
+
+fn check_seq(key: &SessionKey, seq: i64) -> Fallible<()> {
+    match seq < 0 {
+        true => Err(Error::corrupted(format!("the session {key} has the number {seq}: the row is damaged")).into()),
+        false => Ok(()),
+    }
+}
+
 /// Returns the number of the last event of a session, which must exist.
 pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64> {
     let seq = find_last_seq(tx, key, now)?.ok_or_else(|| no_session(key))?;
-    if seq < 0 {
-        return Err(Error::corrupted(format!("the session {key} has the number {seq}: the row is damaged")).into());
-    }
+    check_seq(key, seq)?;
     Ok(seq)
 }
 

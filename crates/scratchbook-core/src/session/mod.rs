@@ -12,11 +12,13 @@ mod metadata;
 mod notices;
 mod options;
 mod retry;
+mod running_hash;
 mod secret;
 mod seen;
 mod service;
 mod tail;
 mod verify;
+mod verify_hashes;
 mod watch;
 mod watches;
 
@@ -45,6 +47,7 @@ pub use options::{
     GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     Outcome, Prune, PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
 };
+pub use running_hash::{EventHash, EventHashes, RunningHash};
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
 pub use service::SessionService;

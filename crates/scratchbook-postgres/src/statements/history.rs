@@ -242,6 +242,7 @@ statements! {
 const COPIES: &[&str] = &[
     include_str!("../sql/fork_initial.sql"),
     include_str!("../sql/fork_events.sql"),
+    include_str!("../sql/fork_hash.sql"),
     "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
      SELECT app_name, user_id, $4, key, value, seq, seq FROM {schema}.session_states
      WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5 AND value IS NOT NULL",
