@@ -1,4 +1,4 @@
-//! The arguments of the procedure `scratchbook_write_2`: everything that one commit writes, as arrays in JSON.
+//! The arguments of the procedure `scratchbook_write_3`: everything that one commit writes, as arrays in JSON.
 //!
 //! The numbers of events, versions and positions are known only under the locks. So the arguments say how far each
 //! number is before the last one of this commit, and the procedure subtracts that from the row's final number.
@@ -262,9 +262,10 @@ impl<'a> Batch<'a> {
             app,
             user,
             session,
-            self.back(key, nth),
+            nth,
             event.id.as_str(),
             hex(&new.prepared.hash),
+            hex(&new.prepared.text_hash),
             event.invocation_id.as_str(),
             event.author.as_str(),
             exact(event.timestamp.unwrap_or_default()),

@@ -43,7 +43,7 @@ fn what_was_changed_by_hand_is_found_and_named() {
     found.sort_by_key(|difference| difference["userId"].as_str());
     let users: Vec<_> = found.iter().map(|difference| difference["userId"].as_str().unwrap()).collect();
     assert_eq!(users, ["a", "b", "c", "d", "e", "f"], "{report:#}");
-    for (difference, said) in found.iter().zip(["'step'", "'n'", "version 2", "'step'", "event 2", "shop/f"]) {
+    for (difference, said) in found.iter().zip(["'step'", "'n'", "version 2", "event 3", "event 2", "shop/f"]) {
         assert!(difference["message"].as_str().unwrap().contains(said), "{difference}");
     }
     assert_eq!((&found[0]["sessionId"], &found[1]["sessionId"]), (&json!("s"), &json!(null)));

@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::Type;
 
-use super::{BYTES, Fill, NAMES, NUMBER, NUMBERS, Statement, TEXT};
+use super::{BYTES, Fill, NUMBER, NUMBERS, Statement, TEXT};
 use scratchbook_core::plan::running_hash::{EVENT, SESSION};
 
 const ONE_HASH: Type = Type::BYTEA;
@@ -56,7 +56,7 @@ statements! {
                  ORDER BY f.seq LIMIT 1
              ) AS e
              WHERE i.app_name = $1 AND i.user_id = $2 AND i.session_id = $3 AND e.running_hash IS NOT NULL",
-            &[NAMES[0], NAMES[0], NAMES[0], NUMBER],
+            &[TEXT, TEXT, TEXT, NUMBER],
         ),
     }
 }
