@@ -52,11 +52,7 @@ enum Verifiable {
 }
 
 /// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
-async fn check(
-    database: &Database,
-    entry: Entry,
-    against: Option<&RunningHash>,
-) -> Result<VerifyOutcome, Failure> {
+async fn check(database: &Database, entry: Entry, against: Option<&RunningHash>) -> Result<VerifyOutcome, Failure> {
     let (of, outcome) = match entry {
         Entry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;

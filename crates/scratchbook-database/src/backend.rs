@@ -23,8 +23,8 @@ use scratchbook_core::plan::sql::text::{NewSession, TextChange};
 use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    CommitNotifier, CommitScope, EventHashes, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session,
-    SessionKey, StateChange, StateOwner, StatePage,
+    CommitNotifier, CommitScope, EventHashes, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
+    Session, SessionKey, StateChange, StateOwner, StatePage,
 };
 
 /// A database: its statements, its connections, and the meaning of its errors.

@@ -150,9 +150,8 @@ impl MySql {
     /// Continues the running hash of the source session, as far as that has one.
     async fn continue_hash(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64) -> Attempt<()> {
         let (source, target) = (address(&new.source), address(&new.key));
-        let hashed = self.sql(
-            "SELECT LEAST(hashed_seq, ?) FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?",
-        );
+        let hashed = self
+            .sql("SELECT LEAST(hashed_seq, ?) FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
         let row = lease.rows(&hashed, [&[number(at)], &source[..]].concat()).await?.into_iter().next();
         let place = || format!("the session {}", new.source);
         let hashed = row.map(|row| Cells::from(row).integer(0, place)).transpose()?.unwrap_or_default();

@@ -17,7 +17,9 @@ use scratchbook_core::plan::room::MOST_AT_ONCE;
 use scratchbook_core::plan::sql::rows::{self, described};
 use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
 use scratchbook_core::plan::update::PreparedUpdate;
-use scratchbook_core::session::{LogPositions, RunningHash, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros};
+use scratchbook_core::session::{
+    LogPositions, RunningHash, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros,
+};
 use scratchbook_core::state::{Scope, StateMap};
 use scratchbook_core::store::taken;
 
@@ -173,9 +175,8 @@ pub(super) fn last_event(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<La
     let sql = "SELECT seq, hashed_seq, running_hash FROM sessions
         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
     let address = params![key.app_name(), key.user_id(), key.session_id(), now];
-    let last = tx.find_row(sql, address, |row| {
-        Ok(LastEvent { seq: row.get(0)?, hashed: row.get(1)?, running: row.get(2)? })
-    });
+    let last =
+        tx.find_row(sql, address, |row| Ok(LastEvent { seq: row.get(0)?, hashed: row.get(1)?, running: row.get(2)? }));
     let last = last?.ok_or_else(|| no_session(key))?;
     check_seq(key, last.seq)?;
     Ok(last)

@@ -10,8 +10,8 @@ use scratchbook_core::plan::{
     EventQuery, Found, KeyChange, PreparedArtifact, PreparedEvent, Refusal, StateQuery, replay,
 };
 use scratchbook_core::session::{
-    AppendOptions, Committed, FeedCommit, LogPositions, Outcome, Removal, RemovalKind, RunningHash, Session, SessionKey,
-    StateChange, StateOwner,
+    AppendOptions, Committed, FeedCommit, LogPositions, Outcome, Removal, RemovalKind, RunningHash, Session,
+    SessionKey, StateChange, StateOwner,
 };
 use scratchbook_core::state::Scope;
 use serde_json::{Map, Value};

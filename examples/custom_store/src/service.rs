@@ -8,14 +8,14 @@ use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::{
-    EventQuery, Feed, Found, ListPosition, ListQuery, LocateQuery, Room, StateQuery, check_event_number, fork_key,
-    event_text_hash, log_pruned, prepare_append, prepare_session, prepare_state, prepare_update,
+    EventQuery, Feed, Found, ListPosition, ListQuery, LocateQuery, Room, StateQuery, check_event_number,
+    event_text_hash, fork_key, log_pruned, prepare_append, prepare_session, prepare_state, prepare_update,
 };
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHash, EventHashes, FeedCommit, FeedPage,
-    FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Outcome, Prune, PutStateOptions, Removal, RemovalKind, RunningHash, Session, SessionKey, SessionService,
-    SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHash, EventHashes,
+    FeedCommit, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig,
+    ListSessionsResponse, ListStateConfig, Outcome, Prune, PutStateOptions, Removal, RemovalKind, RunningHash, Session,
+    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use scratchbook_core::state::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};

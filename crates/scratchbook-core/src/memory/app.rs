@@ -8,11 +8,11 @@ use crate::event::Event;
 use crate::plan::artifact::PreparedArtifact;
 use crate::plan::commit::{KeyChange, Prepared, PreparedSession, replay};
 use crate::plan::limits::Limits;
-use crate::plan::running_hash::event_text_hash;
 use crate::plan::query::{EventQuery, ListPosition, StateQuery, since_bounds};
+use crate::plan::running_hash::event_text_hash;
 use crate::session::{
-    AppendOptions, Committed, EventHash, EventHashes, Events, LogPositions, Outcome, RunningHash, Session, SessionKey, SessionMetadata, StateChange,
-    StateOwner, no_session, seconds_of_micros,
+    AppendOptions, Committed, EventHash, EventHashes, Events, LogPositions, Outcome, RunningHash, Session, SessionKey,
+    SessionMetadata, StateChange, StateOwner, no_session, seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 

@@ -37,10 +37,10 @@ use crate::plan::room::{Room, Users, bytes_of_values};
 use crate::plan::update::{prepare_append, prepare_update};
 use crate::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, CommitScope, Committed,
-    CreateSessionConfig, EventHashes, Events, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder,
-    ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions, Removal,
-    RemovalKind, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, check_id,
-    check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    CreateSessionConfig, EventHashes, Events, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState,
+    ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions,
+    Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;

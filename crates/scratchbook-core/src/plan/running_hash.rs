@@ -54,7 +54,11 @@ impl RunningHash {
     pub fn stored(bytes: Option<&[u8]>, place: impl Fn() -> String) -> Result<Option<Self>> {
         let hash = |bytes: &[u8]| match bytes.try_into() {
             Ok(bytes) => Ok(Self::new(bytes)),
-            Err(_) => Err(Error::corrupted(format!("the running hash of {} is damaged: it has {} bytes", place(), bytes.len()))),
+            Err(_) => Err(Error::corrupted(format!(
+                "the running hash of {} is damaged: it has {} bytes",
+                place(),
+                bytes.len()
+            ))),
         };
         bytes.map(hash).transpose()
     }

@@ -9,8 +9,8 @@ use super::history::{self, KeyWrite, StateDiff};
 use super::verify::{self, Verified};
 use super::watch::{self, Watch, Watched};
 use super::{
-    AppendOptions, ConflictMode, Expiry, FeedPage, FeedStart, GetSessionConfig, Outcome, RunningHash, Session, SessionKey,
-    SessionService, SessionUpdate, StateOwner, retry,
+    AppendOptions, ConflictMode, Expiry, FeedPage, FeedStart, GetSessionConfig, Outcome, RunningHash, Session,
+    SessionKey, SessionService, SessionUpdate, StateOwner, retry,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;

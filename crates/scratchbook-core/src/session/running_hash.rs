@@ -68,7 +68,9 @@ impl FromStr for RunningHash {
         let bytes: Option<Vec<u8>> = bytes.collect();
         let hash = bytes.filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
         hash.map(Self).ok_or_else(|| {
-            Error::invalid(format!("'{text}' is not a running hash, which has 64 hexadecimal digits, as verify shows it"))
+            Error::invalid(format!(
+                "'{text}' is not a running hash, which has 64 hexadecimal digits, as verify shows it"
+            ))
         })
     }
 }

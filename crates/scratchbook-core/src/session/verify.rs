@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::history::PAGE;
 use super::verify_hashes::{self, HashedEvents};
 use super::{
-    ChangeQuery, GetSessionConfig, InitialState, PAGE_BYTES, RunningHash, Session, SessionKey, SessionService, StateChange,
-    StateOwner,
+    ChangeQuery, GetSessionConfig, InitialState, PAGE_BYTES, RunningHash, Session, SessionKey, SessionService,
+    StateChange, StateOwner,
 };
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;

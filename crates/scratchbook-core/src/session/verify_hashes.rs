@@ -65,14 +65,15 @@ impl<'a> Chain<'a> {
     }
 
     fn take_page(&mut self, page: &EventHashes, last: u64) -> Result<()> {
-        // Pruned, or hashed by a running `hash_events`, since the verification has begun.
-        let is_other = page.base != self.base || page.hashed < self.hashed;
-        if is_other || self.unhashed > 0 && page.hashed != self.hashed {
+        let was_pruned = page.base != self.base || page.hashed < self.hashed;
+        // The events that had no running hash may have one by now.
+        let was_filled = self.seq > self.hashed && page.hashed != self.hashed;
+        if was_pruned || was_filled {
             return Err(moved(self.key));
         }
         for event in page.events.iter().take_while(|event| event.seq <= last) {
             if event.seq != self.seq + 1 {
-                return Err(Error::corrupted(format!("the event {} of {} is missing", self.seq + 1, self.key)));
+                return Err(wrong(self.key, self.seq + 1, "is missing"));
             }
             self.seq += 1;
             self.take(event, page.hashed)?;
@@ -83,21 +84,20 @@ impl<'a> Chain<'a> {
     fn take(&mut self, event: &EventHash, hashed: u64) -> Result<()> {
         let (key, seq) = (self.key, self.seq);
         match (event.running, self.running) {
-            (None, _) if seq <= hashed => {
-                Err(Error::corrupted(format!("the event {seq} of {key} has no running hash: it was inserted or changed")))
-            }
+            (None, _) if seq <= hashed => Err(wrong(key, seq, "has lost its running hash, or was inserted")),
             (None, _) => {
                 self.unhashed += 1;
                 Ok(())
             }
-            (Some(_), _) if seq > hashed || self.unhashed > 0 && self.running_at > self.base => Err(Error::corrupted(
-                format!("the event {seq} of {key} has a running hash, and events before it have none: it was inserted or changed"),
+            (Some(_), _) if seq > hashed => Err(wrong(
+                key,
+                seq,
+                &format!("has a running hash, and the session says that only {hashed} events have one"),
             )),
             (Some(found), Some(before)) if before.next(seq, &event.sent, &event.text) != found => {
-                Err(Error::corrupted(format!(
-                    "the event {seq} of {key} is not the one that was stored: its running hash does not fit. It was changed, or it \
-                     was inserted, or events before it were removed"
-                )))
+                let what = "is not the one that was stored: its running hash does not fit. It was changed, or it was \
+                            inserted, or events before it were removed";
+                Err(wrong(key, seq, what))
             }
             (Some(found), before) => {
                 // Without the running hash before it, this event itself cannot be verified.
@@ -114,7 +114,7 @@ impl<'a> Chain<'a> {
     fn end(self, page: &EventHashes, last: u64) -> Result<HashedEvents> {
         let key = self.key;
         if self.seq < last {
-            return Err(Error::corrupted(format!("the event {} of {key} is missing", self.seq + 1)));
+            return Err(wrong(key, self.seq + 1, "is missing"));
         }
         // Unless events were appended in the meantime.
         if page.last == last
@@ -133,7 +133,8 @@ impl<'a> Chain<'a> {
 
     fn is_other_log(&self, sought: &RunningHash) -> Error {
         let Self { key, base, unhashed, .. } = self;
-        let message = format!("the log of {key} does not begin with the one that was noted: no event has the running hash {sought}");
+        let message =
+            format!("the log of {key} does not begin with the noted one: no event has the running hash {sought}");
         if *base == 0 && *unhashed == 0 {
             return Error::corrupted(message);
         }
@@ -143,4 +144,8 @@ impl<'a> Chain<'a> {
         };
         Error::new(ErrorKind::FailedPrecondition, format!("{message}. However, {why}"))
     }
+}
+
+fn wrong(key: &SessionKey, seq: u64, what: &str) -> Error {
+    Error::corrupted(format!("the event {seq} of {key} {what}"))
 }

@@ -14,9 +14,9 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, EventHashes, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
-    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune, PutStateOptions, Session,
-    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, EventHashes, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune, PutStateOptions,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 

@@ -3,8 +3,8 @@
 
 use scratchbook::session::{Capability, Prune, RunningHash, Verified};
 use scratchbook::{
-    AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, SessionKey, SessionService, SessionServiceExt, Store,
-    connect,
+    AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, SessionKey, SessionService, SessionServiceExt,
+    Store, connect,
 };
 use serde_json::json;
 
@@ -209,7 +209,9 @@ async fn a_noted_hash_shows_a_log_that_was_made_over(database: &impl Tables) {
     let noted = filled(&store, "s", 10).await;
     let cut = filled(&store, "cut", 10).await;
     store.sessions.close().await.unwrap();
-    database.run("UPDATE events SET event = replace(event, 'word 4', 'word 5') WHERE session_id = 's' AND seq = 4").await;
+    database
+        .run("UPDATE events SET event = replace(event, 'word 4', 'word 5') WHERE session_id = 's' AND seq = 4")
+        .await;
     database.run("DELETE FROM events WHERE session_id = 'cut' AND seq > 7").await;
     database.run("UPDATE sessions SET seq = 7 WHERE id = 'cut'").await;
     forget(database).await;
@@ -282,7 +284,9 @@ async fn what_an_older_program_appends_is_covered_later(database: &impl Tables) 
     store.sessions.close().await.unwrap();
     // The last two events came from a program that leaves the columns alone.
     database.run("UPDATE events SET running_hash = NULL WHERE seq > 8").await;
-    database.run("UPDATE sessions SET hashed_seq = 8, running_hash = (SELECT running_hash FROM events WHERE seq = 8)").await;
+    database
+        .run("UPDATE sessions SET hashed_seq = 8, running_hash = (SELECT running_hash FROM events WHERE seq = 8)")
+        .await;
     let store = connect(&database.uri()).await.unwrap();
     assert_eq!(verified(&store, "s").await.unhashed, 2);
     store.sessions.append(&key("s"), event(11), AppendOptions::default()).await.unwrap();
