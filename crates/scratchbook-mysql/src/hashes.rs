@@ -166,7 +166,9 @@ impl HashedSession {
             let mut cells = Cells::from(row);
             if session.is_none() {
                 let number = |at| rows::number(cells.integer(at, place)?, place);
-                let (last, hashed, base, start) = (number(0)?, number(1)?, number(3)?, number(5)?);
+                let (last, base, start) = (number(0)?, number(3)?, number(5)?);
+                // -1 in a session without a running hash.
+                let hashed = cells.integer(1, place)?.max(0).unsigned_abs();
                 let head = running(&mut cells, 2, place)?;
                 let start = StoredStart { base, hash: running(&mut cells, 4, place)?, hashed: start };
                 session = Some((last, hashed, head, start));

@@ -131,7 +131,9 @@ impl Postgres {
         }
         let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
         let (mut changes, mut columns) = (Changes::default(), Events::default());
-        let (mut running, mut hashes) = (RunningHash::start(&new.key), Vec::with_capacity(events.len()));
+        let begin = RunningHash::start(&new.key);
+        let start = begin.as_bytes().as_slice();
+        let (mut running, mut hashes) = (begin, Vec::with_capacity(events.len()));
         changes.add(0, [app, user, session], &new.own);
         changes.add(0, [app, user, session], &new.shared);
         for (event, ord) in events.iter().zip(1..) {
@@ -149,7 +151,7 @@ impl Postgres {
         let mut params = changes.params().to_vec();
         params.extend([param(&app), &user, &session, &time]);
         params.extend(columns.params());
-        params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows, &hashes]);
+        params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows, &hashes, &start]);
         let rows = lease.query(&self.statements.create, &params).await?;
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 0);

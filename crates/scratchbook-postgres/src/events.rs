@@ -71,9 +71,13 @@ impl Postgres {
             arrays.most_events =
                 limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
         }
+        let statement = match arrays.has_repeated_sessions() {
+            true => &self.statements.append_many,
+            false => &self.statements.append_one,
+        };
         let rows = match end {
-            AppendEnd::Commit => lease.last(&self.statements.append, &arrays.params()).await?,
-            AppendEnd::Open => lease.query(&self.statements.append, &arrays.params()).await?,
+            AppendEnd::Commit => lease.last(statement, &arrays.params()).await?,
+            AppendEnd::Open => lease.query(statement, &arrays.params()).await?,
         };
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
@@ -165,6 +169,11 @@ impl<'a> Arrays<'a> {
         (arrays.user_apps, arrays.user_ids) = users.into_iter().unzip();
         arrays.app_names = apps.into_iter().collect();
         arrays
+    }
+
+    /// Whether a session has several events.
+    fn has_repeated_sessions(&self) -> bool {
+        self.places.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {

@@ -118,7 +118,10 @@ impl HashedSession {
             let (seq, sent) = (rows::number(seq, place)?, column(row, 7, place)?);
             events.push(EventHash::new(seq, sent, text, running(row, 9, place)?));
         }
-        Ok(Some(Self { last: number(0)?, hashed: number(1)?, head: running(row, 2, place)?, start, events }))
+        // -1 in a session without a running hash.
+        let hashed: i64 = column(row, 1, place)?;
+        let hashed = hashed.max(0).unsigned_abs();
+        Ok(Some(Self { last: number(0)?, hashed, head: running(row, 2, place)?, start, events }))
     }
 }
 

@@ -51,6 +51,7 @@ const NUMBERS: Type = Type::INT8_ARRAY;
 const FLOAT: Type = Type::FLOAT8;
 const FLOATS: Type = Type::FLOAT8_ARRAY;
 const BYTES: Type = Type::BYTEA_ARRAY;
+const ONE_HASH: Type = Type::BYTEA;
 const FLAG: Type = Type::BOOL;
 const COUNT: Type = Type::INT4;
 
@@ -60,7 +61,7 @@ const APPEND: &[Type] = &[
 ];
 const CREATE: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
-    FLAG, COUNT, FLAG, NUMBER, BYTES,
+    FLAG, COUNT, FLAG, NUMBER, BYTES, ONE_HASH,
 ];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
@@ -72,7 +73,8 @@ const NAMES: &[Type; 5] = &[TEXT; 5];
 statements! {
     /// All statements of a service.
     Statements(fill) {
-        append: Statement = fill.writing(&append(), APPEND, ["$21", "true", "true"]),
+        append_one: Statement = fill.writing(&append_one(), APPEND, ["$21", "true", "true"]),
+        append_many: Statement = fill.writing(&append_many(), APPEND, ["$21", "true", "true"]),
         insert_session: Statement = fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
         insert_unique_session: Statement =
             fill.by_id(include_str!("sql/insert_unique_session.sql"), INSERT_UNIQUE_SESSION),
@@ -135,11 +137,23 @@ impl Statements {
     }
 }
 
-/// Returns the statement that appends events, with the computation of their running hashes.
-fn append() -> String {
-    let sql = include_str!("sql/append.sql");
-    let sql = sql.replace("{start}", &hashes::start("app_name", "user_id", "session_id"));
-    sql.replace("{first}", &hashes::next("w.head", "w")).replace("{next}", &hashes::next("l.running_hash", "w"))
+/// Returns the statement that appends at most one event to each session.
+fn append_one() -> String {
+    let hash = hashes::next("head", "");
+    let sql = include_str!("sql/append.sql").replace("{recursive} ", "").replace("{linked}\n", "");
+    sql.replace("{hash of written}", &format!("CASE WHEN hashed_seq = last THEN {hash} END AS running_hash"))
+        .replace("{hashed}", "written")
+}
+
+/// Returns the statement that may append several events to a session.
+fn append_many() -> String {
+    let linked = include_str!("sql/append_linked.sql");
+    let linked = linked.replace("{first}", &hashes::next("w.head", "w."));
+    let linked = linked.replace("{next}", &hashes::next("l.running_hash", "w."));
+    let hash = "text_hash, seq - last AS nth, CASE WHEN hashed_seq = last THEN head END AS head,
+        pg_catalog.count(*) OVER (PARTITION BY place) AS in_session";
+    let sql = include_str!("sql/append.sql").replace("{recursive}", "RECURSIVE").replace("{linked}", linked.trim_end());
+    sql.replace("{hash of written}", hash).replace("{hashed}", "written LEFT JOIN linked USING (ord, place)")
 }
 
 /// Returns the condition that a part of a statement, which inserts what is missing, has inserted nothing.
@@ -169,7 +183,6 @@ pub(crate) struct Fill<'a> {
 impl Fill<'_> {
     fn statement(&self, sql: &str, types: &'static [Type]) -> Statement {
         let sql = sql.replace("{heard}", HEARD);
-        let sql = sql.replace("{start of $1, $2, $3}", &hashes::start("$1", "$2", "$3"));
         Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 

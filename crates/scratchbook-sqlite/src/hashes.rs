@@ -46,7 +46,9 @@ pub(super) fn find(connection: &Connection, key: &SessionKey, now: i64) -> Falli
     let place = || format!("the session {key}");
     let number = |column| named(number(row, column), place);
     let start = StoredStart { base: number(3)?, hash: running(row, 4, place)?, hashed: number(5)? };
-    Ok(Some(HashedSession { last: number(0)?, hashed: number(1)?, head: running(row, 2, place)?, start }))
+    // -1 in a session without a running hash.
+    let hashed = named(row.get::<_, i64>(1), place)?.max(0).unsigned_abs();
+    Ok(Some(HashedSession { last: number(0)?, hashed, head: running(row, 2, place)?, start }))
 }
 
 /// Returns the hashes of a session's events after a number.

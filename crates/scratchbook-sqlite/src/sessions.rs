@@ -104,8 +104,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let position = tx.next_position()?;
     let inserted = tx.execute(
         "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, title, labels, position,
-             bytes)
-         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8, ?9)
+             bytes, hashed_seq, running_hash)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10)
          ON CONFLICT DO NOTHING",
         params![
             app,
@@ -116,7 +116,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
             new.metadata.title,
             new.metadata.labels,
             position,
-            new.initial.as_deref().map_or(0, events::bytes_of)
+            new.initial.as_deref().map_or(0, events::bytes_of),
+            RunningHash::start(key).as_bytes()
         ],
     )?;
     if inserted == 0 {
@@ -165,8 +166,7 @@ impl LastEvent {
         if self.hashed != self.seq {
             return Ok(None);
         }
-        let stored = RunningHash::stored(self.running.as_deref(), || format!("the session {key}"))?;
-        Ok(Some(stored.unwrap_or_else(|| RunningHash::start(key))))
+        Ok(RunningHash::stored(self.running.as_deref(), || format!("the session {key}"))?)
     }
 }
 

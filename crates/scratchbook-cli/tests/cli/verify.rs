@@ -99,7 +99,7 @@ fn a_log_is_proven_to_be_the_noted_one() {
 fn events_from_before_the_running_hash_get_it_by_migrate() {
     let fixture = filled();
     let database = rusqlite::Connection::open(fixture.path("agents.db")).unwrap();
-    let forget = "UPDATE events SET running_hash = NULL; UPDATE sessions SET running_hash = NULL, hashed_seq = 0";
+    let forget = "UPDATE events SET running_hash = NULL; UPDATE sessions SET running_hash = NULL, hashed_seq = -1";
     database.execute_batch(forget).unwrap();
     drop(database);
     let said = fixture.text(&["verify"]);

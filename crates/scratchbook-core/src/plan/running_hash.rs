@@ -140,9 +140,9 @@ mod tests {
     fn the_running_hash_stays_what_it_is() {
         let key = SessionKey::new("app", "alice", "s").unwrap();
         let start = RunningHash::start(&key);
-        assert_eq!(start.to_string(), "START");
+        assert_eq!(start.to_string(), "687cc96e6a685519a4d2074dedf243976e3f32e820afb18f21c85b8ca49b0ed4");
         let next = start.next(1, &[7; 32], &text_hash(r#"{"id":"e"}"#));
-        assert_eq!(next.to_string(), "NEXT");
+        assert_eq!(next.to_string(), "0fafb4aed5b912c15ac71316ebb445d0e1b9379ce549b146185a8503f177e5aa");
     }
 
     #[test]

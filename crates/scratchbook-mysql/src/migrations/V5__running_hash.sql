@@ -17,15 +17,16 @@ EXECUTE add_hash;
 
 DEALLOCATE PREPARE add_hash;
 
--- That of the event hashed_seq, from which the next append goes on if it is the last one. NULL before the first event. The
--- index finds what is not covered yet; an append to a session that is covered changes nothing in it.
+-- That of the event hashed_seq, from which the next append goes on if it is the last one; 0 before the first event, and -1
+-- in a session that has no running hash yet. The index finds what is not covered yet; an append to a session that is
+-- covered changes nothing in it.
 SET @add_hash = IF(
     EXISTS (
         SELECT 1 FROM information_schema.COLUMNS
         WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{prefix}sessions' AND COLUMN_NAME = 'running_hash'
     ),
     'DO 0',
-    'ALTER TABLE `{prefix}sessions` ADD COLUMN running_hash BINARY(32), ADD COLUMN hashed_seq BIGINT NOT NULL DEFAULT 0'
+    'ALTER TABLE `{prefix}sessions` ADD COLUMN running_hash BINARY(32), ADD COLUMN hashed_seq BIGINT NOT NULL DEFAULT -1'
 );
 
 PREPARE add_hash FROM @add_hash;
@@ -74,12 +75,13 @@ DEALLOCATE PREPARE add_hash;
 -- count from is known only under the locks.
 --
 --   made      the session to make: app, user, id, events, created, updated, token, expiry or null, how many commits to
---             the user's and the app's keys follow its creation, bytes of what is stored, initial state or null
+--             the user's and the app's keys follow its creation, bytes of what is stored, the running hash before the first
+--             event, initial state or null
 --   sessions  to append to, by address: app, user, id, events, updated, bytes of the events
 --   owners    users, by address: app, user, commits that change their keys
 --   apps      by name: app, commits that change its keys
---   events    by session: app, user, session, how many of its events are before it, counting itself, id, hash, hash of its
---             text, invocation, author, time, back in the user's and the app's log, event
+--   events    by session: app, user, session, how many of its events are before it, counting itself, id, its hash and
+--             that of its text, invocation, author, time, back in the user's and the app's log, event
 --   own       keys of sessions, each once: app, user, session, key, back, value or null
 --   theirs    changes to keys of users: app, user, key, writes to it, back among them, back in the log, session or
 --             null, its back, event, author, time, value or null
@@ -273,27 +275,30 @@ BEGIN
                 app_back BIGINT PATH '$[9]' ERROR ON ERROR
             )) AS m;
             -- The row is there: it gets where the logs were, and how much is stored.
-            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, bytes)
-            SELECT m.app_name, m.user_id, m.id, 0, 0, 0, '', m.bytes
+            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, bytes,
+                running_hash)
+            SELECT m.app_name, m.user_id, m.id, 0, 0, 0, '', m.bytes, UNHEX(m.start)
             FROM JSON_TABLE(made, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                bytes BIGINT PATH '$[10]' ERROR ON ERROR
+                bytes BIGINT PATH '$[10]' ERROR ON ERROR,
+                start VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR
             )) AS m
             LEFT JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
                 ON u.app_name = m.app_name AND u.user_id = m.user_id
             LEFT JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
                 ON a.app_name = m.app_name
             ON DUPLICATE KEY UPDATE user_position = COALESCE(u.position, 0) - after_made_user,
-                app_position = COALESCE(a.position, 0) - after_made_app, bytes = m.bytes;
+                app_position = COALESCE(a.position, 0) - after_made_app, bytes = m.bytes,
+                running_hash = VALUES(running_hash), hashed_seq = 0;
             INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, user_position, app_position)
             SELECT m.app_name, m.user_id, m.id, m.state, 0, s.user_position, s.app_position
             FROM JSON_TABLE(made, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                state LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR
+                state LONGTEXT CHARACTER SET utf8mb4 PATH '$[12]' ERROR ON ERROR
             )) AS m
             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id
@@ -302,29 +307,20 @@ BEGIN
 
         IF events IS NOT NULL THEN
             SET @scratchbook_hash = UNHEX('00');
-            -- The running hash goes on from event to event of a session, and at its first one from what its row has; that of
-            -- a new session begins with its address. NULL behind events that have none.
+            -- The running hash goes on from event to event of a session, and at its first one from what its row has. NULL
+            -- behind events that have none.
             INSERT INTO `{prefix}events` (app_name, user_id, session_id, seq, id, hash, invocation_id, author,
                 timestamp, event, user_position, app_position, running_hash)
-            SELECT j.app_name, j.user_id, j.session_id, IF(made IS NULL, s.seq, 0) + j.nth, j.id, UNHEX(j.hash),
-                j.invocation_id, j.author, j.timestamp, j.event, COALESCE(u.position, 0) - j.user_back,
-                COALESCE(a.position, 0) - j.app_back,
+            SELECT j.app_name, j.user_id, j.session_id, IF(made IS NULL, s.seq, 0) + j.nth, j.id,
+                LEFT(UNHEX(j.hashes), 32), j.invocation_id, j.author, j.timestamp, j.event,
+                COALESCE(u.position, 0) - j.user_back, COALESCE(a.position, 0) - j.app_back,
                 @scratchbook_hash := UNHEX(SHA2(CONCAT(
                     'scratchbook:e1:',
                     IF(
                         j.nth > 1, @scratchbook_hash,
-                        IF(
-                            made IS NOT NULL OR s.hashed_seq = s.seq,
-                            COALESCE(s.running_hash, UNHEX(SHA2(CONCAT(
-                                'scratchbook:s1:',
-                                UNHEX(LPAD(HEX(LENGTH(j.app_name)), 16, '0')), j.app_name,
-                                UNHEX(LPAD(HEX(LENGTH(j.user_id)), 16, '0')), j.user_id,
-                                UNHEX(LPAD(HEX(LENGTH(j.session_id)), 16, '0')), j.session_id
-                            ), 256))),
-                            NULL
-                        )
+                        IF(made IS NOT NULL OR s.hashed_seq = s.seq, s.running_hash, NULL)
                     ),
-                    UNHEX(LPAD(HEX(IF(made IS NULL, s.seq, 0) + j.nth), 16, '0')), UNHEX(j.hash), UNHEX(j.text_hash)
+                    UNHEX(LPAD(HEX(IF(made IS NULL, s.seq, 0) + j.nth), 16, '0')), UNHEX(j.hashes)
                 ), 256))
             FROM JSON_TABLE(events, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
@@ -332,14 +328,13 @@ BEGIN
                 session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
                 nth BIGINT PATH '$[3]' ERROR ON ERROR,
                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]' ERROR ON ERROR,
-                hash VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[5]' ERROR ON ERROR,
-                text_hash VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
-                invocation_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
-                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[8]' ERROR ON ERROR,
-                timestamp DOUBLE PATH '$[9]' ERROR ON ERROR,
-                event LONGTEXT CHARACTER SET utf8mb4 PATH '$[12]' ERROR ON ERROR,
-                user_back BIGINT PATH '$[10]' ERROR ON ERROR,
-                app_back BIGINT PATH '$[11]' ERROR ON ERROR
+                hashes VARCHAR(128) CHARACTER SET utf8mb4 PATH '$[5]' ERROR ON ERROR,
+                invocation_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
+                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
+                timestamp DOUBLE PATH '$[8]' ERROR ON ERROR,
+                event LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
+                user_back BIGINT PATH '$[9]' ERROR ON ERROR,
+                app_back BIGINT PATH '$[10]' ERROR ON ERROR
             )) AS j
             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id
@@ -350,13 +345,8 @@ BEGIN
         END IF;
         IF sessions IS NOT NULL THEN
             -- All of them are there and locked, so each is a duplicate: an UPDATE of a join is ten times slower.
-            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, bytes,
-                running_hash)
-            SELECT j.app_name, j.user_id, j.id, j.events, j.update_time, j.update_time, '', j.bytes, (
-                SELECT e.running_hash FROM `{prefix}events` AS e FORCE INDEX (PRIMARY)
-                WHERE e.app_name = j.app_name AND e.user_id = j.user_id AND e.session_id = j.id
-                ORDER BY e.seq DESC LIMIT 1
-            )
+            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, bytes)
+            SELECT j.app_name, j.user_id, j.id, j.events, j.update_time, j.update_time, '', j.bytes
             FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
@@ -365,29 +355,44 @@ BEGIN
                 update_time BIGINT PATH '$[4]' ERROR ON ERROR,
                 bytes BIGINT PATH '$[5]' ERROR ON ERROR
             )) AS j
-            -- Behind events that have no running hash, the session's stays where it is.
+            -- Behind events that have no running hash, the session's stays where it is. Of several sessions, each gets its
+            -- own in the next statement.
             ON DUPLICATE KEY UPDATE
-                running_hash = COALESCE(VALUES(running_hash), `{prefix}sessions`.running_hash),
                 hashed_seq = IF(
-                    `{prefix}sessions`.hashed_seq = `{prefix}sessions`.seq, `{prefix}sessions`.seq + j.events,
-                    `{prefix}sessions`.hashed_seq
+                    `{prefix}sessions`.hashed_seq = `{prefix}sessions`.seq AND `{prefix}sessions`.running_hash IS NOT NULL,
+                    `{prefix}sessions`.seq + j.events, `{prefix}sessions`.hashed_seq
+                ),
+                running_hash = IF(
+                    `{prefix}sessions`.hashed_seq > `{prefix}sessions`.seq, @scratchbook_hash,
+                    `{prefix}sessions`.running_hash
                 ),
                 seq = `{prefix}sessions`.seq + j.events, update_time = j.update_time,
                 bytes = `{prefix}sessions`.bytes + j.bytes;
+            IF JSON_LENGTH(sessions) > 1 THEN
+                INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, running_hash)
+                SELECT j.app_name, j.user_id, j.id, 0, 0, 0, '', (
+                    SELECT e.running_hash FROM `{prefix}events` AS e FORCE INDEX (PRIMARY)
+                    WHERE e.app_name = j.app_name AND e.user_id = j.user_id AND e.session_id = j.id
+                    ORDER BY e.seq DESC LIMIT 1
+                )
+                FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
+                )) AS j
+                ON DUPLICATE KEY UPDATE
+                    running_hash = COALESCE(VALUES(running_hash), `{prefix}sessions`.running_hash);
+            END IF;
         END IF;
         IF made IS NOT NULL AND events IS NOT NULL THEN
-            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, running_hash)
-            SELECT m.app_name, m.user_id, m.id, 0, 0, 0, '', (
-                SELECT e.running_hash FROM `{prefix}events` AS e FORCE INDEX (PRIMARY)
-                WHERE e.app_name = m.app_name AND e.user_id = m.user_id AND e.session_id = m.id
-                ORDER BY e.seq DESC LIMIT 1
-            )
+            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
+            SELECT m.app_name, m.user_id, m.id, 0, 0, 0, ''
             FROM JSON_TABLE(made, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
             )) AS m
-            ON DUPLICATE KEY UPDATE running_hash = VALUES(running_hash), hashed_seq = `{prefix}sessions`.seq;
+            ON DUPLICATE KEY UPDATE running_hash = @scratchbook_hash, hashed_seq = `{prefix}sessions`.seq;
         END IF;
 
         IF own IS NOT NULL THEN

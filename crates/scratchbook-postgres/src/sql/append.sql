@@ -6,10 +6,13 @@
 -- matches the index that ends in the id: in a young table all indexes look alike to the planner, and the others read
 -- all of a user's sessions, or all of a session's events.
 --
+-- The running hash of an event is NULL behind events that have none. If a session has several events in the batch, each
+-- continues that of the one before it, which takes the part from `append_linked.sql`.
+--
 -- The statement's snapshot is older than the locks that it has waited for, so values that have to be current are those
 -- that a lock returns (seq) or that an upsert finds (version). An id that was stored in the meantime violates the
 -- unique index; the statement is then rolled back and retried.
-WITH RECURSIVE batch AS MATERIALIZED (
+WITH {recursive} batch AS MATERIALIZED (
     SELECT
         t.*,
         session.seq AS last,
@@ -77,22 +80,12 @@ feed AS MATERIALIZED (
 written AS MATERIALIZED (
     SELECT
         ord, place, app_name, user_id, user_id AS session_user_id, session_id, seq, id, hash, invocation_id, author,
-        timestamp, micros, event, position + ord - 1 AS position, text_hash, seq - last AS nth,
-        -- NULL behind events that have no running hash: these have none either.
-        CASE WHEN hashed_seq = last THEN coalesce(head, {start}) END AS head,
-        pg_catalog.count(*) OVER (PARTITION BY place) AS in_session
+        timestamp, micros, event, position + ord - 1 AS position,
+        {hash of written}
     FROM batch CROSS JOIN feed
     WHERE last IS NOT NULL AND known_seq IS NULL AND seq <= $22
 ),
--- The running hash of each event: that of a session's first one continues what its row has, each other the one before it.
-linked AS (
-    SELECT w.ord, w.place, w.nth, w.in_session, {first} AS running_hash
-    FROM written AS w WHERE w.nth = 1
-    UNION ALL
-    SELECT w.ord, w.place, w.nth, w.in_session, {next}
-    FROM linked AS l JOIN written AS w ON w.place = l.place AND w.nth = l.nth + 1
-    WHERE l.nth < l.in_session
-),
+{linked}
 stored AS (
     INSERT INTO {schema}.events (
         app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid,
@@ -101,7 +94,7 @@ stored AS (
     SELECT
         app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
         pg_catalog.pg_current_xact_id(), running_hash
-    FROM written LEFT JOIN linked USING (ord, place)
+    FROM {hashed}
 ),
 {changes},
 -- The rows exist and are locked: an upsert makes this an update by the primary key, whatever plan the planner prefers.
@@ -114,13 +107,13 @@ moved AS (
         app_name, user_id, session_id, pg_catalog.max(seq), 0,
         (pg_catalog.array_agg(micros ORDER BY ord DESC NULLS LAST))[1], '', 0, pg_catalog.sum(more),
         pg_catalog.sum(bytes),
-        coalesce(pg_catalog.max(seq) FILTER (WHERE running_hash IS NOT NULL), 0),
+        coalesce(pg_catalog.max(seq) FILTER (WHERE running_hash IS NOT NULL), -1),
         (pg_catalog.array_agg(running_hash ORDER BY ord DESC NULLS LAST))[1]
     FROM (
         SELECT
             app_name, user_id, session_id, seq, micros, ord, 0 AS more, pg_catalog.octet_length(event) AS bytes,
             running_hash
-        FROM written LEFT JOIN linked USING (ord, place)
+        FROM {hashed}
         UNION ALL
         SELECT app_name, user_id, session_id, NULL, NULL, NULL, more, 0, NULL FROM session_keys
     ) AS n

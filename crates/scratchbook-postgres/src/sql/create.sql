@@ -75,7 +75,8 @@ placed AS (
         $6, $7, $8, 0, 0, 0, '', firsts[1], (SELECT pg_catalog.count(*) FROM session_keys),
         (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM written)
             + CASE WHEN $17 THEN pg_catalog.octet_length($16) ELSE 0 END,
-        coalesce(pg_catalog.cardinality($21::bytea[]), 0), ($21::bytea[])[pg_catalog.cardinality($21::bytea[])]
+        pg_catalog.cardinality($21::bytea[]),
+        coalesce(($21::bytea[])[pg_catalog.cardinality($21::bytea[])], $22::bytea)
     FROM feed
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET
         position = excluded.position, keys = excluded.keys, bytes = excluded.bytes, hashed_seq = excluded.hashed_seq,

@@ -1,5 +1,6 @@
 -- The state from which the fold of a fork's events begins, and the running hash: the same as those of the source session.
--- $4 is the fork's id, $5 the number of the event at which it ends.
+-- $4 is the fork's id, $5 the number of the event at which it ends, $6 the running hash
+-- before the source's first event.
 INSERT INTO {schema}.initial_states (
     app_name, user_id, session_id, state, seq, forked_at, position, xid, hashed_seq, running_hash
 )
@@ -8,7 +9,7 @@ SELECT
     pg_catalog.pg_current_xact_id(), coalesce(i.seq, 0),
     CASE
         WHEN i.running_hash IS NOT NULL AND i.hashed_seq = i.seq THEN i.running_hash
-        WHEN coalesce(i.seq, 0) = 0 THEN {start of $1, $2, $3}
+        WHEN coalesce(i.seq, 0) = 0 THEN $6::bytea
     END
 FROM (SELECT 1) AS one LEFT JOIN LATERAL (
     SELECT f.state, f.seq, f.hashed_seq, f.running_hash FROM {schema}.initial_states AS f

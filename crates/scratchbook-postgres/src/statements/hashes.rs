@@ -1,11 +1,7 @@
 //! The statements for the running hash of events.
 
-use tokio_postgres::types::Type;
-
-use super::{BYTES, Fill, NUMBER, NUMBERS, Statement, TEXT};
-use scratchbook_core::plan::running_hash::{EVENT, SESSION};
-
-const ONE_HASH: Type = Type::BYTEA;
+use super::{BYTES, Fill, NUMBER, NUMBERS, ONE_HASH, Statement, TEXT};
+use scratchbook_core::plan::running_hash::EVENT;
 
 statements! {
     /// The statements that read and write running hashes.
@@ -61,19 +57,10 @@ statements! {
     }
 }
 
-/// Returns the running hash before a session's first event, as `RunningHash::start` computes it.
-pub(super) fn start(app: &str, user: &str, session: &str) -> String {
-    let parts = [app, user, session].map(|part| {
-        let bytes = format!("pg_catalog.convert_to({part}, 'UTF8')");
-        format!(" || pg_catalog.int8send(pg_catalog.octet_length({bytes})::bigint) || {bytes}")
-    });
-    format!("pg_catalog.sha256('{SESSION}'::bytea{})", parts.concat())
-}
-
-/// Returns the running hash after an event, as `RunningHash::next` computes it.
+/// Returns the running hash after an event, as `RunningHash::next` computes it. `event` comes before its columns.
 pub(super) fn next(before: &str, event: &str) -> String {
     format!(
-        "pg_catalog.sha256('{EVENT}'::bytea || {before} || pg_catalog.int8send({event}.seq) || {event}.hash \
-         || {event}.text_hash)"
+        "pg_catalog.sha256('{EVENT}'::bytea || {before} || pg_catalog.int8send({event}seq) || {event}hash \
+         || {event}text_hash)"
     )
 }

@@ -107,7 +107,7 @@ async fn verified(store: &Store, session: &str) -> Verified {
 async fn forget(database: &impl Tables) {
     for statement in [
         "UPDATE events SET running_hash = NULL",
-        "UPDATE sessions SET running_hash = NULL, hashed_seq = 0",
+        "UPDATE sessions SET running_hash = NULL, hashed_seq = -1",
         "UPDATE initial_states SET running_hash = NULL, hashed_seq = 0",
     ] {
         database.run(statement).await;
