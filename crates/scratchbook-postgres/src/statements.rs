@@ -139,7 +139,7 @@ impl Statements {
 
 /// Returns the statement that appends at most one event to each session.
 fn append_one() -> String {
-    let hash = hashes::next("head", "");
+    let hash = hashes::next("head", "pg_catalog.int8send(seq) || hash || text_hash");
     let sql = include_str!("sql/append.sql").replace("{recursive} ", "").replace("{linked}\n", "");
     sql.replace("{hash of written}", &format!("CASE WHEN hashed_seq = last THEN {hash} END AS running_hash"))
         .replace("{hashed}", "written")
@@ -148,12 +148,11 @@ fn append_one() -> String {
 /// Returns the statement that may append several events to a session.
 fn append_many() -> String {
     let linked = include_str!("sql/append_linked.sql");
-    let linked = linked.replace("{first}", &hashes::next("w.head", "w."));
-    let linked = linked.replace("{next}", &hashes::next("l.running_hash", "w."));
-    let hash = "text_hash, seq - last AS nth, CASE WHEN hashed_seq = last THEN head END AS head,
-        pg_catalog.count(*) OVER (PARTITION BY place) AS in_session";
+    let linked = linked.replace("{first}", &hashes::next("head", "pg_catalog.substring(hashed, 1, 72)"));
+    let linked = linked.replace("{next}", &hashes::next("running_hash", "pg_catalog.substring(rest, 1, 72)"));
+    let hash = "text_hash, seq - last AS nth, CASE WHEN hashed_seq = last THEN head END AS head";
     let sql = include_str!("sql/append.sql").replace("{recursive}", "RECURSIVE").replace("{linked}", linked.trim_end());
-    sql.replace("{hash of written}", hash).replace("{hashed}", "written LEFT JOIN linked USING (ord, place)")
+    sql.replace("{hash of written}", hash).replace("{hashed}", "written LEFT JOIN linked USING (place, nth)")
 }
 
 /// Returns the condition that a part of a statement, which inserts what is missing, has inserted nothing.

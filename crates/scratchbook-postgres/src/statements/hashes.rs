@@ -57,10 +57,8 @@ statements! {
     }
 }
 
-/// Returns the running hash after an event, as `RunningHash::next` computes it. `event` comes before its columns.
+/// Returns the running hash after an event, as `RunningHash::next` computes it: from the running hash before it, and the
+/// event's number, hash and hash of the text, one after the other.
 pub(super) fn next(before: &str, event: &str) -> String {
-    format!(
-        "pg_catalog.sha256('{EVENT}'::bytea || {before} || pg_catalog.int8send({event}seq) || {event}hash \
-         || {event}text_hash)"
-    )
+    format!("pg_catalog.sha256('{EVENT}'::bytea || {before} || {event})")
 }
