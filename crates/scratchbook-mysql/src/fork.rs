@@ -152,7 +152,7 @@ impl MySql {
         let (source, target) = (address(&new.source), address(&new.key));
         let hashed = self
             .sql("SELECT LEAST(hashed_seq, ?) FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
-        let row = lease.rows(&hashed, [&[number(at)], &source[..]].concat()).await?.into_iter().next();
+        let row = lease.rows(&hashed, [&[number(at)][..], &source].concat()).await?.into_iter().next();
         let place = || format!("the session {}", new.source);
         let hashed = row.map(|row| Cells::from(row).integer(0, place)).transpose()?.unwrap_or_default();
         let head = self.sql(

@@ -92,7 +92,7 @@ impl MySql {
                 "UPDATE `{prefix}initial_states` SET running_hash = ?, hashed_seq = seq
                  WHERE app_name = ? AND user_id = ? AND session_id = ?",
             );
-            lease.rows(&sql, [&[bytes(hash)], &here[..]].concat()).await?;
+            lease.rows(&sql, [&[bytes(hash)][..], &here].concat()).await?;
         }
         let (mut reached, mut running, mut hashes) = (after, hash, Vec::with_capacity(32 * found.events.len()));
         let first = found.events.first().map_or(0, |event| event.seq);
@@ -108,7 +108,7 @@ impl MySql {
                 "UPDATE `{prefix}events` SET running_hash = SUBSTRING(?, 32 * (seq - ?) + 1, 32)
                  WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq >= ? AND seq <= ?",
             );
-            let values = [&[hashes.into(), number(first)], &here[..], &[number(first), number(reached)]].concat();
+            let values = [&[Value::from(hashes), number(first)][..], &here, &[number(first), number(reached)]].concat();
             lease.rows(&sql, values).await?;
         }
         // The last events may be missing.
@@ -116,7 +116,7 @@ impl MySql {
         let head = self.sql(
             "UPDATE `{prefix}sessions` SET hashed_seq = ?, running_hash = ? WHERE app_name = ? AND user_id = ? AND id = ?",
         );
-        lease.rows(&head, [&[number(reached), bytes(running)], &here[..]].concat()).await?;
+        lease.rows(&head, [&[number(reached), bytes(running)][..], &here].concat()).await?;
         lease.commit().await?;
         Ok((count as u64).max(1))
     }
@@ -136,7 +136,7 @@ impl MySql {
             "UPDATE `{prefix}initial_states` SET running_hash = ?, hashed_seq = ?
              WHERE app_name = ? AND user_id = ? AND session_id = ?",
         );
-        lease.rows(&sql, [&[hash], &seq[..], &here].concat()).await.map(drop)
+        lease.rows(&sql, [&[hash][..], &seq, &here].concat()).await.map(drop)
     }
 }
 
